@@ -5,13 +5,13 @@ import logging
 import multiprocessing
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import TypedDict
 
-from fastapi import APIRouter, Depends, FastAPI, Security
+from fastapi import Depends, FastAPI, Security
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
@@ -47,7 +47,8 @@ from app.routes import (
     what_if,
 )
 from app.routes.dependencies import Context, errors, known_query_only
-from app.routes.subject import Subject, all_subjects
+from app.routes.kind_routes import KindRoutes
+from app.routes.kinds import routes_of
 from app.running.caller import Caller
 from app.running.hosts import Hosts
 from app.running.item_queue import ItemQueue
@@ -58,6 +59,7 @@ from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
 from app.store.repositories import open_repositories
 from app.store.uploads import READING_S
+from solvers import KINDS
 
 logger = logging.getLogger("parsimony")
 DESCRIPTION = """Decides, for each item to be classified, how little computation will do.
@@ -97,11 +99,10 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     settings = settings or Settings()
     configure_logging(settings.log_level, settings.log_format)
     metrics = Metrics()
-    subjects = all_subjects()
-    runnable, plain = runs.routes_for(subjects)
-    api = create_api(settings, metrics, subjects, runnable)
-    look_ups = (look_up for subject in subjects.values() for look_up in subject.look_ups)
-    routes = FastRoutes(look_ups, (chat.plain, *plain))
+    kinds = [routes_of(kind) for kind in KINDS.values()]
+    api = create_api(settings, metrics, kinds)
+    look_ups = (look_up for one in kinds for look_up in one.look_ups)
+    routes = FastRoutes(look_ups, (chat.plain, *runs.plain))
     layers: ASGIApp = FastRouter(api, routes, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
@@ -113,9 +114,8 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     return Telemetry(layers, metrics, log)
 
 
-def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subject], runnable: APIRouter) -> FastAPI:
-    """Make the part that FastAPI serves: every route, its documentation and its error replies. runnable: the routes of
-    runs."""
+def create_api(settings: Settings, metrics: Metrics, kinds: Sequence[KindRoutes]) -> FastAPI:
+    """Make the part that FastAPI serves: every route, its documentation and its error replies."""
     api = FastAPI(
         title="Parsimony",
         version=version("parsimony"),
@@ -137,15 +137,14 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         artifacts.exports,
         endpoints.router,
     )
-    each_subject = (subject.router for subject in subjects.values())
-    fronts = (runnable, chat.router, open_inference.router, batches.router)
+    fronts = (runs.router, chat.router, open_inference.router, batches.router)
     # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.
-    for router in (*fronts, *resources, *each_subject, what_if.router_for(subjects), feedback.router):
+    for router in (*fronts, *resources, *(one.router for one in kinds), what_if.router, feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)
     read_by_routes: list[tuple[type[BaseModel], ...]] = [feedback.bodies, batches.bodies, open_inference.bodies]
-    read_by_routes += [subject.bodies for subject in subjects.values()]
+    read_by_routes += [one.bodies for one in kinds]
     openapi.install(api, [body for each in read_by_routes for body in each])
     problems.install(api, missing)
     return api

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
+from models.evaluation import HasCompleteItems
 from models.limits import Budget, HasBudget
-from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
 Dependence = Literal["independent", "dependent", "grouped", "joint"]
@@ -123,8 +123,8 @@ class CascadeStep(Value):
     probability_of_reaching: float = Field(description="share of items that get as far as this step")
 
 
-class CascadeQuery(HasBudget):
-    """What is asked of a cascade artifact."""
+class CascadeLimits(HasBudget):
+    """Within what a cascade artifact decides."""
 
     deadline: float | None = Field(
         default=None,
@@ -147,6 +147,12 @@ class CascadeQuery(HasBudget):
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],
     )
+    without: Without = ()
+
+
+class CascadeQuery(CascadeLimits):
+    """What is asked of a cascade artifact."""
+
     item: ItemId | None = Field(
         default=None,
         description="the item's id: two cascades then share the items so that budget is spent in full, or "
@@ -154,7 +160,35 @@ class CascadeQuery(HasBudget):
         examples=["image-1"],
     )
 
-    without: Without = ()
+
+class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
+    """Complete items to send through a cascade."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "budget": 14.0,
+                    "items": [
+                        {
+                            "truth": "3",
+                            "values": {
+                                name: {"label": "3", "confidence": confidence}
+                                for name, confidence in (
+                                    ("profiles-lda", 0.8),
+                                    ("pixels-logistic", 0.99),
+                                    ("pixels-neighbours", 0.97),
+                                    ("gradients-kernel", 0.96),
+                                    ("pixels-forest", 0.9),
+                                    ("jury", 0.97),
+                                )
+                            },
+                        }
+                    ],
+                }
+            ]
+        }
+    )
 
 
 class CascadeShare(Value):
@@ -182,6 +216,17 @@ class CascadeReply(CascadeRunDecision, DecisionFacts):
     """A decision together with the artifact it came from."""
 
 
+class CascadeCurveQuery(Value):
+    """Which part of a cascade's trade-off curve is asked for."""
+
+    deadline: float | None = Field(
+        default=None,
+        gt=0,
+        description="cascades that always keep this deadline, in the artifact's unit; null: all",
+        examples=[25.0],
+    )
+
+
 class DeadlineRange(Value):
     """The deadlines for which one cascade is the best."""
 
@@ -200,29 +245,6 @@ class DeadlinesReply(Value):
 
     items: Items[DeadlineRange] = Field(description="the ranges, from the tightest deadline on")
     unit: str = Field(description="the unit of deadlines and durations")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-
-
-class FrontierPoint(Value):
-    """A cascade with its thresholds, and what it did with held-out rows."""
-
-    cascade: Items[str] = Field(description="the classifiers in the order to call them")
-    thresholds: Items[float | None] = Field(
-        description="the confidence from which on each one's answer is accepted; null: whatever it is"
-    )
-    cost: float = Field(description="what an item costs, or takes, on average, in the artifact's unit")
-    cost_interval: Interval = Field(description="where its mean lies, with 95 % confidence")
-    accuracy: float = Field(description="the share of items that it answers rightly, from 0 to 1")
-    accuracy_interval: Interval = Field(description="where it lies, with 95 % confidence")
-    maximum_duration: float = Field(description="sum of the worst-case times, in the artifact's unit")
-
-
-class FrontierReply(Value):
-    """Accuracy against cost: the cascades below which no mixture of others lies."""
-
-    items: Items[FrontierPoint] = Field(description="by rising cost and accuracy")
-    rows: int = Field(description="the number of held-out rows that the figures are of")
-    unit: str = Field(description="the unit of costs and durations")
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 

@@ -9,12 +9,12 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import Items, Json, Label, Sent, Value, Without
+from models.evaluation import HasCompleteItems
 from models.limits import Budget, HasBudget
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
 AtLeastOne = Annotated[float, Field(ge=1, le=1e12)]
-Cell = Annotated[float, Field(ge=-1e30, le=1e30)] | Annotated[str, Field(max_length=200)] | None
 SizeOrSizes = Size | Annotated[Items[Size], Field(min_length=1, max_length=8)]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", max_length=200)]
 
@@ -92,14 +92,9 @@ class IndexOptions(Value):
         return self
 
 
-class IndexQuery(HasBudget):
-    """What is asked of an index."""
+class IndexLimits(HasBudget):
+    """Within what an index decides."""
 
-    size: SizeOrSizes | None = Field(
-        default=None,
-        description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
-        "depend on it",
-    )
     budget: Budget | None = Field(
         default=None,
         description="the most that computing features may cost, in the artifact's unit; null: no limit with "
@@ -126,14 +121,48 @@ class IndexQuery(HasBudget):
         "in accuracy first), greedy-cost (least cost first): along a sequence of features",
         examples=["poly-dom"],
     )
+    without: Without = ()
+
+
+class IndexQuery(IndexLimits):
+    """What is asked of an index."""
+
+    size: SizeOrSizes | None = Field(
+        default=None,
+        description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
+        "depend on it",
+        examples=[64.0],
+    )
     spent: float | None = Field(
         default=None,
         ge=0,
         description="what was spent already, in the artifact's unit; null: what the computed features were to cost",
         examples=[1.2],
     )
-    computed: Items[Label] = Field(default=(), description="the features that were computed already")
-    without: Without = ()
+    computed: Annotated[Items[Label], Field(max_length=64)] = Field(
+        default=(), description="the features that were computed already", examples=[["glucose"]]
+    )
+
+
+class IndexCurveQuery(Value):
+    """Which part of an index's trade-off curve is asked for."""
+
+    size: SizeOrSizes | None = Field(
+        default=None,
+        description="the items' size, at least 1: a number, or one for each dimension; null: the median size that the "
+        "index was built with",
+        examples=[64.0],
+    )
+
+
+class IndexEvaluateRequest(Sent, IndexLimits, HasCompleteItems):
+    """Complete items to classify, each with the model that the index chooses for its size and budget."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"budget": 3.5, "items": [{"size": 64, "values": {"glucose": 148, "insulin": 94, "age": 50}}]}]
+        }
+    )
 
 
 class IndexDecision(Value):
@@ -245,58 +274,6 @@ class CurvesReply(IndexCurves):
 
     unit: str = Field(description="the unit of costs and budgets")
     artifact: ArtifactRef = Field(description="the artifact that was drawn")
-
-
-class PredictionRequest(Sent, HasBudget):
-    """Items to classify with the model that the index chooses for their size and budget."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"size": 64, "budget": 3.5, "items": [{"glucose": 148, "insulin": 94, "age": 50}]}]
-        }
-    )
-
-    size: SizeOrSizes | None = Field(
-        default=None,
-        description="the items' size, at least 1: a number, or one for each dimension; null only where costs do not "
-        "depend on it",
-    )
-    budget: Budget | None = Field(
-        default=None,
-        description="the most that features may cost for each item, in the artifact's unit; null: no limit with "
-        "min_accuracy, else what the artifact's headline spends",
-    )
-    min_accuracy: float | None = Field(
-        default=None, ge=0, le=1, description="how often the model must be right: then the cheapest that is"
-    )
-    one_standard_error: bool = Field(
-        default=False, description="whether to spend no more than the rows can show to be of use, as of a decision"
-    )
-    method: Method = Field(default="poly-dom", description="the method that chooses the features")
-    spent: float | None = Field(
-        default=None,
-        ge=0,
-        description="what was spent already on each item, in the artifact's unit; null: what the computed features "
-        "were to cost",
-    )
-    computed: Items[Label] = Field(default=(), description="the features that were computed already")
-    without: Without = ()
-    items: Annotated[Items[dict[str, Cell]], Field(min_length=1)] = Field(
-        description="for each item its columns by name: numbers, names in columns of categories, null where a cell is "
-        "missing; columns of features that are not chosen may be left out"
-    )
-
-
-class PredictionReply(DecisionFacts):
-    """What the chosen model says of each item."""
-
-    features: Items[str] = Field(description="the features that were used, in the dataset's order")
-    labels: Items[str] = Field(description="the predicted class of each item")
-    probabilities: Items[dict[str, float]] | None = Field(
-        description="for each item the probability of each class; null if the learner gives none"
-    )
-    cost: float = Field(description="what these features cost for this size, in the artifact's unit")
-    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
 
 
 def sizes_of(size: Any) -> tuple[float, ...]:

@@ -7,26 +7,20 @@ confident enough, and after the last the item is rejected, or answered all the s
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
-from models.artifact import ArtifactRef, DecisionFacts
+from models.artifact import DecisionFacts
 from models.base import LARGEST, Items, Json, Label, Sent, Value, Without
+from models.evaluation import Cell, HasCompleteItems
 from models.index import ImportPath
 from models.limits import Budget, HasBudget
-from models.worth import Expected
 
 Search = Literal["auto", "exact", "emsco"]
 AtTheEnd = Literal["reject", "answer"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
-Number = Annotated[float, Field(ge=-1e30, le=1e30)]
-Cell = Number | Annotated[str, Field(max_length=200)] | bool | None
 Cells = Cell | Annotated[Items[Cell], Field(max_length=10_000)]
 Known = dict[Label, Cells]
-_FOLLOWED = "the configuration that is followed"
-_SOLUTION = Field(
-    default=None, ge=0, description="the configuration to follow; null: the one that ``decision`` gives without limits"
-)
 
 
 class Evolution(Value):
@@ -93,10 +87,8 @@ class PipelineOptions(Value):
     evolution: Evolution = Field(default=Evolution(), description="how EMSCO searches")
 
 
-class PipelineQuery(HasBudget):
+class PipelineLimits(HasBudget):
     """Which configuration is asked for."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 12.5, "min_coverage": 0.8}]})
 
     budget: Budget | None = Field(
         default=None,
@@ -107,8 +99,56 @@ class PipelineQuery(HasBudget):
         default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
     )
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
-
+    solution: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="the configuration to follow, instead of limits: its number on the curve"
+    )
     without: Without = ()
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "PipelineLimits":
+        limits = (self.budget, self.min_accuracy, self.min_coverage)
+        if self.solution is not None and any(limit is not None for limit in limits):
+            raise ValueError("give solution or limits, not both")
+        return self
+
+
+class PipelineQuery(Sent, PipelineLimits):
+    """Which configuration is asked for, and what is known of the item that follows it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"budget": 12.5, "min_coverage": 0.8, "acquired": {"perimeter": [77.9, 2.2, 86.2]}}]
+        }
+    )
+
+    acquired: Known = Field(
+        default_factory=dict,
+        description="each known feature's value, or the values of its columns; null where a cell is missing",
+    )
+
+
+class PipelineEvaluateRequest(Sent, PipelineLimits, HasCompleteItems):
+    """Complete items to send through a pipeline."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "budget": 12.5,
+                    "items": [
+                        {
+                            "values": {
+                                "perimeter": [77.9, 2.2, 86.2],
+                                "area": [441.3, 17.8, 561],
+                                "texture": [14.4, 1, 19.3],
+                            },
+                            "truth": "benign",
+                        }
+                    ],
+                }
+            ]
+        }
+    )
 
 
 class PipelineStage(Value):
@@ -132,7 +172,7 @@ class Achieved(Value):
 class Configuration(Achieved):
     """One non-dominated configuration, with what it achieves on items that the search has not seen."""
 
-    solution: int = Field(ge=0, description="its number, by which ``steps`` can be told to use it")
+    solution: int = Field(ge=0, description="its number, by which it can be asked for")
     stages: Items[PipelineStage] = Field(description="its stages, in order")
     validation: Achieved = Field(description="what it achieved on the items that it was chosen by")
 
@@ -147,55 +187,6 @@ class PipelineDecision(Configuration):
         default="reject", description="what becomes of an item that no stage is confident about"
     )
     reason: str = Field(description="why this one, and how ties were broken")
-
-
-class PipelineReply(PipelineDecision, DecisionFacts):
-    """A decision and where it came from."""
-
-
-class FrontierItem(Configuration):
-    """A configuration of the front, with how sure its figures are."""
-
-    expected: Expected = Field(description="what is expected of items that follow it, with intervals")
-
-
-class FrontierReply(Value):
-    """Every non-dominated configuration, the cheapest first."""
-
-    items: Items[FrontierItem] = Field(description="the configurations, by rising cost")
-    confidence_threshold: float | dict[str, float] = Field(
-        description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
-    )
-    exact: bool = Field(description="whether every configuration of all features was looked at; else EMSCO found these")
-    rows: int = Field(description="the number of items that the figures are of")
-    unit: str = Field(description="the unit of costs")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-
-
-class StepsRequest(Sent):
-    """What is known of an item so far."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"perimeter": [77.9, 2.2, 86.2]}}]})
-
-    solution: int | None = _SOLUTION
-    features: Known = Field(
-        description="each known feature's value, or the values of its columns; null where a cell is missing"
-    )
-
-
-class StepsBatchRequest(Sent):
-    """What is known of each of many items so far."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"items": [{"perimeter": [77.9, 2.2, 86.2]}, {"perimeter": [122.8, 8.6, 184.6]}, {}]}]
-        }
-    )
-
-    solution: int | None = _SOLUTION
-    items: Annotated[Items[Known], Field(min_length=1)] = Field(
-        description="for each item its known features' values, or the values of their columns"
-    )
 
 
 class Acquire(Value):
@@ -227,29 +218,11 @@ class Reject(Value):
 Step = Acquire | Classify | Reject
 
 
-class AcquireReply(Acquire, DecisionFacts):
-    """What to acquire next."""
+class PipelineItemDecision(PipelineDecision):
+    """The configuration that fits the limits, and what to do next with the item."""
 
-    solution: int = Field(description=_FOLLOWED)
-
-
-class ClassifyReply(Classify, DecisionFacts):
-    """The answer."""
-
-    solution: int = Field(description=_FOLLOWED)
+    step: Step = Field(description="what to do next: acquire features, take a class, or reject the item")
 
 
-class RejectReply(Reject, DecisionFacts):
-    """The refusal to answer."""
-
-    solution: int = Field(description=_FOLLOWED)
-
-
-StepReply = AcquireReply | ClassifyReply | RejectReply
-
-
-class StepsBatchReply(DecisionFacts):
-    """A step for each item."""
-
-    steps: Items[Step] = Field(description="for each item what to do next")
-    solution: int = Field(description=_FOLLOWED)
+class PipelineReply(PipelineItemDecision, DecisionFacts):
+    """A decision and where it came from."""

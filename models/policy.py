@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
+from models.evaluation import HasCompleteItems
 from models.limits import Amount, Budget, HasBudget
 
 Answers = Literal["linear", "boosted", "both"]
@@ -203,6 +204,33 @@ class PolicyQuery(Sent, PolicyTarget):
     def left_out(self) -> tuple[str, ...]:
         """What must not be acquired: what was before it failed is known, and as good as ever."""
         return tuple(name for name in self.without if name not in self.acquired)
+
+
+class PolicyEvaluateRequest(Sent, PolicyTarget, HasCompleteItems):
+    """Complete items to send through a policy."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "budget": 6.0,
+                    "items": [
+                        {
+                            "id": "image-1",
+                            "values": {
+                                "profiles-lda": ["3", 0.8],
+                                "pixels-logistic": ["3", 0.99],
+                                "pixels-neighbours": ["3", 0.97],
+                                "gradients-kernel": ["3", 0.96],
+                                "pixels-forest": ["3", 0.9],
+                                "jury": ["3", 0.97],
+                            },
+                        }
+                    ],
+                }
+            ]
+        }
+    )
 
 
 class AcquireDecision(Value):

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from models.artifact import ArtifactRef, DecisionFacts
-from models.base import ItemId, Items, Label, Sent, Value, Vector
-from models.policy import EMBEDDING, Acquired, PolicyTarget
+from models.artifact import ArtifactRef
+from models.base import ItemId, Items, Label, Value, Vector
+from models.policy import EMBEDDING, Acquired
 
 
 class RolloutItem(Value):
@@ -15,35 +15,6 @@ class RolloutItem(Value):
     item: ItemId | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
     embedding: Vector | None = Field(default=None, description=EMBEDDING)
     sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
-
-
-class RolloutRequest(Sent, PolicyTarget):
-    """Complete items to run through the policy."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "budget": 6.0,
-                    "items": [
-                        {
-                            "item": "image-1",
-                            "sensors": {
-                                "profiles-lda": ["3", 0.8],
-                                "pixels-logistic": ["3", 0.99],
-                                "pixels-neighbours": ["3", 0.97],
-                                "gradients-kernel": ["3", 0.96],
-                                "pixels-forest": ["3", 0.9],
-                                "jury": ["3", 0.97],
-                            },
-                        }
-                    ],
-                }
-            ]
-        }
-    )
-
-    items: Annotated[Items[RolloutItem], Field(min_length=1)] = Field(description="the items")
 
 
 class Rollout(Value):
@@ -69,10 +40,6 @@ class Rollouts(Value):
     mean_cost: float = Field(description="what an item cost on average, in the artifact's unit")
 
 
-class RolloutReply(Rollouts, DecisionFacts):
-    """Rollouts together with the artifact they came from."""
-
-
 class PolicyPoint(Value):
     """What one trade-off reaches on items that the member deciding had not learned from."""
 
@@ -90,14 +57,6 @@ class PolicyPoint(Value):
         "their mean quality: of rows that had not chosen the curve"
     )
     sensors: float = Field(description="the sensors that an item was told by, on average")
-
-
-class PolicyCurveReply(Value):
-    """Cost against error over the trade-offs: the lower convex hull, which budgets are spent along."""
-
-    points: Items[PolicyPoint] = Field(description="by rising cost")
-    unit: str = Field(description="the unit of costs and budgets")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
 Count = Annotated[int, Field(ge=0, le=2**53)]

@@ -19,6 +19,7 @@ from pydantic import (
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 from models.cost import Amount
+from models.evaluation import HasCompleteItems
 from models.limit_prices import LimitPrice
 from models.limits import Budget, HasBudget
 from models.portfolio_streams import Cost, LedgerState, Pacing
@@ -300,7 +301,42 @@ class AssignmentReply(Assignment, DecisionFacts):
     novel_share: NovelShare = None
 
 
-class RouteQuery(Sent, HasBudget):
+class RouteLimits(HasBudget):
+    """Within what queries are routed."""
+
+    budget: Budget | None = Field(
+        default=None,
+        description='what a query may cost on average, in the artifact\'s unit, or "50%" of what the most expensive '
+        "classifier costs; null: what min_accuracy needs, without it that of the "
+        "artifact's headline (``worth.query``)",
+        examples=["50%"],
+    )
+    min_accuracy: MinAccuracy = None
+    without: Without = ()
+
+
+class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):
+    """Complete items to route, each on its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "budget": "50%",
+                    "items": [
+                        {
+                            "embedding": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0],
+                            "truth": "3",
+                            "values": {"jury": "3", "profiles-lda": "5"},
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+
+class RouteQuery(Sent, RouteLimits):
     """A single query to route."""
 
     model_config = ConfigDict(
@@ -331,15 +367,6 @@ class RouteQuery(Sent, HasBudget):
         "null: the embedding's numbers do, which share a budget evenly only where embeddings differ",
         examples=[None],
     )
-    budget: Budget | None = Field(
-        default=None,
-        description='what a query may cost on average, in the artifact\'s unit, or "50%" of what the most expensive '
-        "classifier costs; null: what min_accuracy needs, without it that of the "
-        "artifact's headline (``worth.query``)",
-        examples=["50%"],
-    )
-    min_accuracy: MinAccuracy = None
-    without: Without = ()
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "RouteQuery":

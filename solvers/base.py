@@ -72,6 +72,23 @@ def in_this_process(work: Callable[..., Any], *args: Any) -> Any:
     return work(*args)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelRunner:
+    """How learned models are run.
+
+    Attributes:
+        modules: modules that learners may come from, in addition to scikit-learn.
+        run: calls a function with its arguments, in another process if it may end that.
+    """
+
+    modules: tuple[str, ...] = ()
+    run: Callable[..., Any] = in_this_process
+
+
+HERE = ModelRunner()
+"""Learned models are run in this process, and come from scikit-learn."""
+
+
 def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
     """Raise InvalidRequest for names to leave out that are not known."""
     unknown = [name for name in without if name not in known]

@@ -8,13 +8,14 @@ journey            what it calls
 =================  ==================================================================================
 build              ``check``, ``fit``
 look-up            ``decide``, ``estimates``, ``judged_on``
+evaluation, curve  ``item_columns``, ``evaluate``; ``curve``, ``baselines``
 run, chat, batch   ``run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
 advice             ``trials``, ``trade_offs``
 =================  ==================================================================================
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,10 +24,13 @@ from pydantic import ValidationError
 from models import Dataset, DatasetFacts, InvalidRequest, Value
 from models.arrays import Floats
 from models.errors import Infeasible
+from models.evaluation import HasCompleteItems
 from models.feedback import Expectations
+from models.limits import resolve_budget
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Plan, Run, in_this_process
+from solvers.base import HERE, Fitted, ModelRunner, Plan, Run
+from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.running import Runner
 
 P = TypeVar("P", bound=Plan)
@@ -43,8 +47,7 @@ class RunContext:
         remaining_seconds: how long it may take in all.
         unit_seconds: seconds of a unit of the plan's costs; None where these are no times.
         unavailable: names that must not be called.
-        learner_modules: modules that learners may come from, in addition to scikit-learn.
-        run_model: runs learned models, in another process if they may end it.
+        models: how learned models are run.
         assigned: the classifier that was assigned to the item already; others cost no more. None: decide.
         irreplaceable: classifiers that must not take the place of another one.
     """
@@ -52,8 +55,7 @@ class RunContext:
     remaining_seconds: float
     unit_seconds: float | None = None
     unavailable: frozenset[str] = frozenset()
-    learner_modules: tuple[str, ...] = ()
-    run_model: Callable[..., Any] = in_this_process
+    models: ModelRunner = HERE
     assigned: str | None = None
     irreplaceable: frozenset[str] = frozenset()
 
@@ -73,6 +75,21 @@ class StartedRun:
     runner: Runner
     planned_costs: Mapping[str, float]
     is_slow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """A point of the trade-off curve.
+
+    Attributes:
+        limits: by which decisions are made there.
+        expectations: what is expected of items that are decided so.
+        decision: what is decided there; empty where that depends on the item.
+    """
+
+    limits: Mapping[str, Any]
+    expectations: Expectations
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
 
 class BatchAssigner(Protocol[P_contra]):
@@ -109,11 +126,17 @@ class ArtifactKind(Protocol[P, Q]):
     options: type[Value]
     """The parameters of a build."""
     query: type[Q]
+    reply: Any
+    """What the decision route replies: its fields, and those of ``DecisionFacts``."""
+    limits: type[Value]
+    """Within what it decides: the part of the query that is no item's."""
+    evaluation: type[HasCompleteItems]
+    """The limits within which complete items are evaluated, and the items."""
+    curve_query: type[Value] = Value
+    """What the trade-off curve depends on."""
     plan: type[P]
     item_fields: frozenset[str] = frozenset()
     """Optional fields of run items and run limits that have a meaning for it."""
-    asked_by_post: bool = False
-    """Whether its decisions are asked for by POST, because of what is known of an item."""
     answers_chats: bool = False
     """Whether the answer of a run is that of one classifier, so that it may be a text."""
     skips_unavailable: bool = False
@@ -145,7 +168,13 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the classifiers whose answer may be that of a run; none where a learned model answers."""
         return self.called_names(plan)
 
-    def decide(self, plan: P, query: Q, unavailable: Collection[str] = ()) -> tuple[Q, Value]:
+    def decides_at_once(self, plan: P, query: Q) -> bool:
+        """Return whether a decision takes well under a millisecond, so that an event loop may wait for it."""
+        return True
+
+    def decide(
+        self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = HERE
+    ) -> tuple[Q, Value]:
         """Decide, and return the query that was decided, without what is unavailable.
 
         Where nothing else keeps the limits, the decision is that for all names. Raises Infeasible or InvalidRequest.
@@ -163,9 +192,35 @@ class ArtifactKind(Protocol[P, Q]):
         """Return default limits, raised so far that they can be kept without what is unavailable."""
         return limits
 
-    def highest_cost(self, plan: P, query: Q) -> float:
+    def highest_cost(self, plan: P, query: Any) -> float:
         """Return what the most expensive classifier costs an item, or all features: budgets in percent are of it."""
         ...
+
+    def with_number(self, plan: P, query: V) -> V:
+        """Return a query whose budget, if it is in percent, is the number that it comes to."""
+        budget = getattr(query, "budget", None)
+        if not isinstance(budget, str):
+            return query
+        return query.model_copy(update={"budget": resolve_budget(budget, self.highest_cost(plan, query))})
+
+    def item_columns(self, plan: P) -> Columns:
+        """Return the columns of complete items, by feature or classifier."""
+        ...
+
+    def evaluate(self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = HERE) -> Evaluated:
+        """Send complete items through the artifact, as runs would.
+
+        Raises Infeasible for limits that cannot be kept, InvalidRequest for items that lack what is needed.
+        """
+        ...
+
+    def curve(self, plan: P, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+        """Return the operating points, by rising cost. Raises Infeasible or InvalidRequest."""
+        ...
+
+    def baselines(self, plan: P) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """Return (accuracy, cost) of baselines over budgets that were measured together with the curve."""
+        return {}
 
     def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
         """Return what is expected of items that are decided so."""
@@ -178,6 +233,10 @@ class ArtifactKind(Protocol[P, Q]):
     def is_mean(self, decision: Any) -> bool:
         """Return whether expectations of a decision are means over items, not of the one item that was asked for."""
         return True
+
+    def meaningless_limits(self, plan: P) -> frozenset[str]:
+        """Return the limits of queries that mean nothing to a plan, such as a deadline where times are not known."""
+        return frozenset()
 
     def embedding_dimensions(self, plan: P) -> int:
         """Return the length of items' embeddings; 0 where items have none."""

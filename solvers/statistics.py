@@ -40,7 +40,8 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     scale, middle = 1 + z * z / trials, rate + z * z / (2 * trials)
     spread = z * (rate * (1 - rate) / trials + (z / (2 * trials)) ** 2) ** 0.5
     low, high = (middle - spread) / scale, (middle + spread) / scale
-    return low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond
+    low, high = low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond, or not as far as the rate
+    return low + (rate - low) * (low > rate), high + (rate - high) * (high < rate)
 
 
 def standard_error(rate: N, trials: N | float) -> N:

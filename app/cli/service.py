@@ -172,10 +172,8 @@ class Service:
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
         """Request a decision of an artifact."""
         asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
-        path, kind = _at(KINDS[solver].plural, name, "decision"), KINDS[solver]
-        if kind.asked_by_post:
-            return dict(self._ask("POST", path, params=which, json=asked).json())
-        return dict(self._ask("GET", path, params=asked | which).json())
+        path = _at(KINDS[solver].plural, name, "decision")
+        return dict(self._ask("POST", path, params=which, json=asked).json())
 
     def assign(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None

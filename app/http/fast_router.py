@@ -119,7 +119,7 @@ class FastRouter:
             if sent is not None:
                 query = look_up.query.model_validate(decode_json(sent))
             elif (values := plain_values(scope["query_string"])) is not None:
-                query = look_up.query.model_validate_strings(values)
+                query = look_up.query.model_validate(values, strict=False)
             else:
                 return None
             body = look_up.answer(live, query)

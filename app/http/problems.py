@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -239,7 +240,12 @@ def _for_people(request: Request) -> bool:
 
 
 def _nothing_at(request: Request) -> str:
-    return f"there is nothing at {request.url.path}"
+    """Say so, and which routes the collection has that the path names."""
+    said, parts = f"there is nothing at {request.url.path}", request.url.path.split("/")
+    prefix = f"{'/'.join(parts[:3])}/{{name}}/"
+    routes = (route.path for route in request.app.routes if isinstance(route, APIRoute))
+    there = sorted({path.removeprefix(prefix) for path in routes if path.startswith(prefix)})
+    return f"{said}; {parts[2]} have {', '.join(there)}" if there else said
 
 
 def _placed(fault: dict[str, Any]) -> dict[str, Any]:

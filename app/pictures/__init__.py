@@ -1,25 +1,82 @@
-"""Pictures of artifacts, the same as the console's main charts: one module a subject, each with ``draw``."""
+"""Pictures of artifacts: accuracy against cost, with intervals, beside the baselines; the same for every kind."""
 
-from importlib import import_module
-from typing import Any
-
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.pictures.canvas import SUFFIXES, save
+from app.pictures.canvas import (
+    QUIET,
+    SUFFIXES,
+    colour,
+    distinct_names,
+    logarithmic,
+    panels,
+    percents,
+    save,
+    shown,
+)
 from app.serving.catalog import Live
-from models import InvalidRequest
+from app.serving.curve import curve_of
+from models.curve import Baseline, CurvePoint
+from models.worth import Interval
+from solvers.base import Plan
 
 __all__ = ["SUFFIXES", "draw", "save"]
 
+MARKERS = ("s", "D", "x", "v", "^", "P", "*")
 
-def draw(live: Live[Any]) -> Figure:
-    """Draw an artifact as ``draw`` of ``app.pictures.<solver>`` does; raises InvalidRequest if there is no such."""
-    name = f"{__name__}.{live.ref.solver}"
-    try:
-        module = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise InvalidRequest(f"there is no picture of a {live.ref.solver}") from error
-    picture: Figure = module.draw(live)
+
+def draw(live: Live[Plan]) -> Figure:
+    """Draw the trade-off curve of an artifact, and what it is worth."""
+    curve = curve_of(live, live.kind.curve_query())
+    picture, (axes,) = panels(live.record, 4.0)
+    for place, one in enumerate(one for one in curve.baselines if len(one.points) > 1):
+        _draw_baseline(axes, one, place)
+    _draw_points(axes, curve.points)
+    logarithmic(axes, "x", np.array([point.expected.cost or point.expected.time or 0.0 for point in curve.points]))
+    percents(axes)
+    axes.set(
+        title="Accuracy against cost, with 95 % intervals",
+        xlabel=f"cost of an item on average, {live.record.unit}",
+        ylabel="accuracy",
+    )
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left")
     return picture
+
+
+def _draw_points(axes: Axes, points: tuple[CurvePoint, ...]) -> None:
+    known = [point.expected for point in points if point.expected.accuracy is not None]
+    costs = [one.cost if one.cost is not None else one.time or 0.0 for one in known]
+    accuracies = [one.accuracy or 0.0 for one in known]
+    axes.errorbar(
+        costs,
+        accuracies,
+        yerr=_distances(accuracies, [one.accuracy_interval for one in known]),
+        xerr=_distances(costs, [one.cost_interval or one.time_interval for one in known]),
+        fmt="o-",
+        color=colour(0),
+        ecolor=QUIET,
+        elinewidth=0.6,
+        label="this artifact",
+    )
+
+
+def _distances(values: list[float], intervals: list[Interval | None]) -> list[list[float]]:
+    """Return how far the ends of intervals are below and above values; 0 without an interval."""
+    ends = [(value, value) if one is None else one for value, one in zip(values, intervals, strict=True)]
+    below = [max(value - low, 0.0) for value, (low, _) in zip(values, ends, strict=True)]
+    return [below, [max(high - value, 0.0) for value, (_, high) in zip(values, ends, strict=True)]]
+
+
+def _draw_baseline(axes: Axes, one: Baseline, place: int) -> None:
+    (name,) = distinct_names([one.name], [shown(one.name)])
+    axes.plot(
+        [point.cost for point in one.points],
+        [point.accuracy for point in one.points],
+        color=colour(place + 1),
+        linestyle="--",
+        linewidth=1,
+        marker=MARKERS[place % len(MARKERS)],
+        markersize=4,
+        label=name,
+    )

@@ -1,13 +1,12 @@
-"""IDK classifier cascades: solve at once, decide from an artifact, show the whole step function."""
+"""What only cascades have: solve at once, the step function of deadlines, KServe's inference graph."""
 
 from typing import Annotated, Any
 
-from fastapi import Query, Response
+from fastapi import Query
 
 from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     InContext,
-    LeftOut,
     PathName,
     Version,
     budget_field,
@@ -16,14 +15,14 @@ from app.routes.dependencies import (
     query_field,
     solved,
 )
-from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, decide, with_default_limits
+from app.routes.kind_routes import KindRoutes
+from app.serving.answers import with_default_limits
 from app.serving.inference_graph import inference_graph
-from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
+from models.cascade import CascadeDecision, CascadeQuery, DeadlinesReply, SolveRequest
 from models.limits import Budget
 from solvers import cascade
 
-router = JsonRouter(prefix="/v1/cascades", tags=["cascade"])
+router = JsonRouter()
 
 
 @router.post(
@@ -43,53 +42,11 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
     )
 
 
-@router.get(
-    "/{name}/decision",
-    summary="Which cascade for this deadline",
-    response_model=CascadeReply,
-    responses=errors(404, 409, 503),
-)
-async def decision(
-    name: PathName,
-    context: InContext,
-    deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
-    min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
-    budget: Annotated[Budget | None, budget_field(CascadeQuery)] = None,
-    item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
-    without: LeftOut = None,
-    version: Version = None,
-) -> Response:
-    """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``budget``
-    the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
-    live = await plan_of(context, cascade.kind, name, version)
-    query = CascadeQuery(
-        deadline=deadline,
-        min_accuracy=min_accuracy,
-        budget=budget,
-        item=item,
-        without=tuple(without or ()),
-    )
-    return Response(decide(live, query, context.metrics, context.caller.open_circuits()), media_type="application/json")
-
-
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
     live = await plan_of(context, cascade.kind, name, version)
     return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)
-
-
-@router.get("/{name}/frontier", summary="Accuracy against cost", responses=errors(404, 409, 503))
-async def frontier(
-    name: PathName,
-    context: InContext,
-    deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
-    version: Version = None,
-) -> FrontierReply:
-    """Give the cascades that are the best for some cost or accuracy, of those that always meet the deadline."""
-    live = await plan_of(context, cascade.kind, name, version)
-    rows = cascade.kind.judged_on(live.record.summary)
-    return FrontierReply(items=live.plan.points(deadline), rows=rows, unit=live.record.unit, artifact=live.ref)
 
 
 @router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=errors(404, 409, 503))
@@ -119,16 +76,4 @@ async def graph(
     return inference_graph(name, live.plan.decide(query), confidence)
 
 
-def what_if(limits: Limits) -> CascadeQuery | str:
-    """Ask for deadline, accuracy and budget, if they are given."""
-    return CascadeQuery(
-        deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"), budget=limits.get("budget")
-    )
-
-
-subject = Subject(
-    router,
-    limits=frozenset({"budget", "deadline", "min_accuracy"}),
-    what_if=what_if,
-    look_ups=(LookUp(cascade.kind, "/v1/cascades/", "/decision", CascadeQuery),),
-)
+routes = KindRoutes(router)

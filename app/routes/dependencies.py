@@ -118,7 +118,7 @@ async def json_only(request: Request) -> None:
 def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
     """Document a query parameter as the field of that name in a model does, and hold it to the same limits."""
     field = kind.model_fields[name]
-    constraints = [*_inside(field.annotation), *field.metadata]
+    constraints = [*annotations_in(field.annotation), *field.metadata]
     limits = {word: getattr(each, word) for each in constraints for word in _LIMITS if hasattr(each, word)}
     finite = {"allow_inf_nan": False} if float in constraints else {}
     options: dict[str, Any] = {"examples": field.examples, **limits, **finite}
@@ -134,12 +134,12 @@ def budget_field(kind: type[HasBudget], prefix: str = "") -> Any:
 _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
-def _inside(annotation: Any) -> Iterator[Any]:
+def annotations_in(annotation: Any) -> Iterator[Any]:
     """Give the types that an annotation is made of, and the limits that it sets them."""
     yield annotation
     yield from getattr(annotation, "metadata", ())
     for inner in get_args(annotation):
-        yield from _inside(inner)
+        yield from annotations_in(inner)
 
 
 def body_of(kind: type[BaseModel]) -> dict[str, Any]:

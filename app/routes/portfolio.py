@@ -22,8 +22,8 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
+from app.routes.kind_routes import KindRoutes
 from app.routes.runs import tools_of, unless_gone
-from app.routes.subject import Limits, Subject
 from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
 from app.running.runs import tariff
 from app.serving.answers import (
@@ -51,13 +51,12 @@ from models.portfolio import (
     RouteRequest,
 )
 from models.portfolio_constraints import ConstrainedReply, ConstrainedRequest
-from models.portfolio_curves import CurveReply
 from models.portfolio_streams import LedgerState
 from solvers import portfolio
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.assigner import MIN_SECONDS, PortfolioAssigner
 
-router = JsonRouter(prefix="/v1/portfolios", tags=["portfolio"])
+router = JsonRouter()
 PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, TRYING = 0.8, 0.2
 """The programme may take this share of the server's limit, less what came before it, and at least ``MIN_SECONDS``.
@@ -280,37 +279,8 @@ async def _routed(
     return await paced(live, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 
 
-@router.get(
-    "/{name}/curve", summary="Accuracy against budget", response_model=CurveReply, responses=errors(404, 503, 504)
-)
-async def curve(name: PortfolioName, context: InContext, version: Version = None) -> Response:
-    """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
-    live = await plan_of(context, portfolio.kind, name, version)
-    return Response(await solved(context, _curve, live), media_type="application/json")
-
-
-def _curve(live: Live[PortfolioPlan]) -> bytes:
-    plan = live.plan
-    reply = CurveReply(
-        curves=plan.curves(),
-        prices=plan.shadow_prices(),
-        estimator=plan.estimator,
-        items=plan.held_out,
-        unit=plan.unit,
-        artifact=live.ref,
-    )
-    return encode(reply, live)
-
-
-def what_if(limits: Limits) -> str:
-    """Say that there is nothing to ask without an embedding."""
-    return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/decision"
-
-
-subject = Subject(
+routes = KindRoutes(
     router,
-    limits=frozenset(),
-    what_if=what_if,
     look_ups=(
         LookUp(portfolio.kind, "/v1/portfolios/", "/decision", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),
     ),

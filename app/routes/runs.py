@@ -20,7 +20,6 @@ from app.routes.dependencies import (
     errors,
     plan_of,
 )
-from app.routes.subject import Subject
 from app.running.runs import Done, Undone, failed, reply_of, run_each, run_one
 from app.running.start import Tools
 from app.serving.answers import counted
@@ -28,6 +27,7 @@ from app.serving.catalog import Live
 from models.run import RunReply, RunRequest, RunsReply, Spent
 from solvers import KINDS
 from solvers.base import Plan
+from solvers.kind import AnyKind
 
 T = TypeVar("T")
 WRITTEN_AT_ONCE = 20
@@ -49,14 +49,9 @@ def tools_of(context: Context) -> Tools:
     )
 
 
-def routes_for(subjects: Mapping[str, Subject]) -> tuple[APIRouter, list[FastPost]]:
-    """Make the routes of all kinds, and how their plain requests are answered."""
-    router = JsonRouter()
-    plain = [_add(router, name, subject.router.prefix) for name, subject in subjects.items()]
-    return router, plain
+def _add(router: APIRouter, kind: AnyKind) -> FastPost:
+    solver, prefix = kind.name, f"/v1/{kind.plural}"
 
-
-def _add(router: APIRouter, solver: str, prefix: str) -> FastPost:
     @router.post(
         f"{prefix}/{{name}}/runs",
         tags=[solver],
@@ -73,7 +68,7 @@ def _add(router: APIRouter, solver: str, prefix: str) -> FastPost:
         Budget and deadline hold; what fails is left out and told as ``degraded``. With ``items`` each item has its own
         reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
         """
-        live = await plan_of(context, KINDS[solver], name, version)
+        live = await plan_of(context, kind, name, version)
         tools = tools_of(context)
         with counted(live, context.metrics):
             if request.items is None:
@@ -135,3 +130,8 @@ async def _left(http: Request) -> None:
     receive: Callable[[], Awaitable[Mapping[str, Any]]] = http.receive
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+router = JsonRouter()
+plain = tuple(_add(router, kind) for kind in KINDS.values())
+"""How plain requests to run are answered."""

@@ -20,7 +20,7 @@ from models.errors import Fault
 from models.portfolio import RouteQuery
 from models.run import RunItem
 from models.units import seconds_in
-from solvers.base import Plan
+from solvers.base import ModelRunner, Plan
 from solvers.kind import RunContext
 from solvers.portfolio import PortfolioPlan
 from solvers.running import Runner
@@ -90,8 +90,7 @@ def start_decided(
         remaining_seconds=asked.left,
         unit_seconds=seconds_in(live.record.unit),
         unavailable=asked.without,
-        learner_modules=tools.settings.allowed_modules(),
-        run_model=tools.sandbox,
+        models=ModelRunner(tools.settings.allowed_modules(), tools.sandbox),
         assigned=assigned,
         irreplaceable=irreplaceable,
     )

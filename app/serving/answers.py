@@ -14,8 +14,7 @@ from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
-from models.limits import resolve_budget
-from solvers.base import Plan
+from solvers.base import HERE, ModelRunner, Plan
 from solvers.kind import ArtifactKind
 from solvers.statistics import normal_interval, wilson
 
@@ -24,7 +23,16 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Plan)
 Q = TypeVar("Q", bound=Value)
-LIMITS = ("budget", "budget_total", "tradeoff", "max_item_cost", "deadline", "min_accuracy", "min_coverage")
+LIMITS = (
+    "budget",
+    "budget_total",
+    "tradeoff",
+    "max_item_cost",
+    "deadline",
+    "min_accuracy",
+    "min_coverage",
+    "solution",
+)
 """Fields of queries that limit a decision."""
 
 
@@ -36,13 +44,13 @@ def facts_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     estimates = _estimates(live, query, decision)
     return {
         "decision": decision_id(live.ref, live.record.sha256, estimates),
-        "expected": _expected(estimates, _rows(live, decision)),
+        "expected": with_intervals(estimates, _rows(live, decision)),
     }
 
 
 def expected_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     """Give what is expected of items that are decided so, as of ``Expected``."""
-    return _expected(_estimates(live, query, decision), _rows(live, decision))
+    return with_intervals(_estimates(live, query, decision), _rows(live, decision))
 
 
 def _estimates(live: Live[Plan], query: Any, decision: Any) -> Expectations:
@@ -54,7 +62,7 @@ def _rows(live: Live[Plan], decision: Any) -> int:
     return live.kind.judged_on(live.record.summary) if live.kind.is_mean(decision) else 0
 
 
-def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
+def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
     """Put intervals around what was counted on so many rows; what does not apply is left out."""
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
     expected: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
@@ -92,20 +100,12 @@ def with_default_limits(live: Live[Plan], query: Q, failing: Collection[str] = (
     """
     worth = live.record.worth
     if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in LIMITS):
-        return with_number(live, query)
+        return live.kind.with_number(live.plan, query)
     left_out = {*getattr(query, "without", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
     if left_out:
         limits = live.kind.keepable_limits(live.plan, limits, left_out)
     return query.model_copy(update=limits)
-
-
-def with_number(live: Live[Plan], query: Q) -> Q:
-    """Return a query whose budget, if it is in percent, is the number that it comes to."""
-    budget = getattr(query, "budget", None)
-    if not isinstance(budget, str):
-        return query
-    return query.model_copy(update={"budget": resolve_budget(budget, live.kind.highest_cost(live.plan, query))})
 
 
 @lru_cache(maxsize=1024)
@@ -114,15 +114,25 @@ def _limit(kind: type[Value], name: str, value: bytes) -> Any:
     return TypeAdapter(cast(Any, kind.model_fields[name].annotation)).validate_json(value)
 
 
-def decided(live: Live[Plan], query: Value, open_circuits: frozenset[str] = frozenset()) -> bytes:
+def decided(
+    live: Live[Plan],
+    query: Value,
+    open_circuits: frozenset[str] = frozenset(),
+    models: ModelRunner = HERE,
+) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises.
 
     What is out of order is left out, unless no answer keeps the limits without it.
     """
     unavailable = out_of_order(live, open_circuits)
     query = with_default_limits(live, query, () if live.kind.skips_unavailable else unavailable)
-    query, decision = live.kind.decide(live.plan, query, unavailable)
+    query, decision = live.kind.decide(live.plan, query, unavailable, models)
     return encode(decision, live, **facts_of(live, query, decision), open_circuits=unavailable)
+
+
+def decided_at_once(live: Live[Plan], query: Value) -> bytes | None:
+    """Ask a plan, where that takes well under a millisecond; None: it does not."""
+    return decided(live, query) if live.kind.decides_at_once(live.plan, query) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,7 @@ class LookUp(Generic[P]):
     suffix: str
     query: type[Value]
     method: Literal["GET", "POST"] = "GET"
-    answer: Callable[[Live[P], Any], bytes | None] = decided
+    answer: Callable[[Live[P], Any], bytes | None] = decided_at_once
     most_bytes: int = 2**20
 
     @property
@@ -167,9 +177,3 @@ def refusals_counted(live: Live[Plan], metrics: "Metrics") -> Iterator[None]:
         outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
         metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
         raise
-
-
-def decide(live: Live[Plan], query: Value, metrics: "Metrics", open_circuits: frozenset[str] = frozenset()) -> bytes:
-    """Ask a plan, encode its answer, and count it; as ``decided``."""
-    with counted(live, metrics):
-        return decided(live, query, open_circuits)

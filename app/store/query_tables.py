@@ -50,7 +50,7 @@ def _columns(path: Path, max_bytes: int) -> Columns:
 
 def _read_columns(table: pa.Table) -> Columns:
     names = table.column_names
-    read: Columns = {name: _numbers(table, name) for name in ("size", "costs") if name in names}
+    read: Columns = {name: numbers(table, name) for name in ("size", "costs") if name in names}
     if "group" in names:
         read["group"] = _texts(table, "group")
     if TEXT in names:
@@ -63,11 +63,11 @@ def _read_columns(table: pa.Table) -> Columns:
 def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
     if EMBEDDING in names:
         _refuse_strays(names, EMBEDDING)
-        return _numbers(table, EMBEDDING)
+        return numbers(table, EMBEDDING)
     own = [name for name in names if name not in BESIDE]
     if not own:
         raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings, and none of texts"))
-    return np.column_stack([_numbers(table, name) for name in own])
+    return np.column_stack([numbers(table, name) for name in own])
 
 
 def _refuse_strays(names: list[str], own: str) -> None:
@@ -107,9 +107,9 @@ def _written_out(table: pa.Table) -> pa.Table:
     return table
 
 
-def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
+def numbers(table: pa.Table, name: str, where: str = "queries") -> NDArray[np.float64]:
     """Turn a column of numbers, or of lists of as many numbers each, into an array: (n,) or (n, d)."""
-    column, place = table.column(name), ("queries", name)
+    column, place = table.column(name), (where, name)
     kind, width = column.type, None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         if column.null_count:

@@ -6,17 +6,27 @@ from typing import Any
 import numpy as np
 
 from models import DatasetFacts, Trace
-from models.cascade import CascadeOptions, CascadeQuery, CascadeRunDecision
+from models.cascade import (
+    CascadeCurveQuery,
+    CascadeEvaluateRequest,
+    CascadeLimits,
+    CascadeOptions,
+    CascadeQuery,
+    CascadeReply,
+    CascadeRunDecision,
+)
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Run, rows_of
+from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
 from solvers.cascade.estimates import estimates
+from solvers.cascade.evaluate import curve, evaluate
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.run import run as run_cascade
 from solvers.cascade.trade_offs import trade_offs
-from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
+from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 
 
 class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
@@ -27,6 +37,10 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     datasets = (Trace,)
     options = CascadeOptions
     query = CascadeQuery
+    reply = CascadeReply
+    limits = CascadeLimits
+    evaluation = CascadeEvaluateRequest
+    curve_query = CascadeCurveQuery
     plan = CascadePlan
     build_order = 0
     answers_chats = True
@@ -49,7 +63,11 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         return tuple(dict.fromkeys((*plan.names, *plan.point_names)))
 
     def decide(
-        self, plan: CascadePlan, query: CascadeQuery, unavailable: Collection[str] = ()
+        self,
+        plan: CascadePlan,
+        query: CascadeQuery,
+        unavailable: Collection[str] = (),
+        models: ModelRunner = HERE,
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
         """Decide a cascade; what is unavailable is skipped in it, as its run does."""
         decision = plan.decide(query)
@@ -61,7 +79,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
         return {"budget": max(limits.get("budget", 0.0), plan.cheapest_without(unavailable))}
 
-    def highest_cost(self, plan: CascadePlan, query: CascadeQuery) -> float:
+    def highest_cost(self, plan: CascadePlan, query: CascadeLimits) -> float:
         """Return the mean cost of the most expensive classifier."""
         return float(max([*plan.execution_times.tolist(), *plan.point_times.tolist()]))
 
@@ -74,6 +92,22 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
         return rows_of(summary, "held_out")
+
+    def item_columns(self, plan: CascadePlan) -> Columns:
+        """Return label, confidence, cost, and correctness of each classifier."""
+        return classifier_columns(self.called_names(plan))
+
+    def evaluate(
+        self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = HERE
+    ) -> Evaluated:
+        """Walk items through the cascades that are decided for them."""
+        return evaluate(plan, limits, items)
+
+    def curve(
+        self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeCurveQuery
+    ) -> Sequence[OperatingPoint]:
+        """Return the points of the frontier that keep a deadline."""
+        return curve(plan, summary, query)
 
     def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
         """Make the query of an item within a deadline and a budget, or of an accuracy."""

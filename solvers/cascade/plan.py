@@ -18,14 +18,12 @@ from models.cascade import (
     CascadeStep,
     DeadlineRange,
     Discarded,
-    FrontierPoint,
 )
 from models.errors import Infeasible
 from solvers.base import complete, number, refuse_unknown
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
-from solvers.statistics import normal_interval
 
 
 class HeldOut(NamedTuple):
@@ -159,14 +157,10 @@ class CascadePlan(CascadeContents):
         call some."""
         return self._choice_without(tuple(left_out)).limits(None)[0][0]
 
-    def points(self, deadline: float | None) -> tuple[FrontierPoint, ...]:
-        """List the points on the hull among those that always keep a deadline; raises Infeasible if none does."""
-        return tuple(self._point(i) for i in self.hull(deadline))
-
-    def hull(self, deadline: float | None) -> list[int]:
-        """List the same by their places."""
-        places: list[int] = self._choice.hull(deadline).tolist()
-        return places
+    def askable_within(self, deadline: float | None) -> list[tuple[float, int]]:
+        """List the points on the hull of those that always keep a deadline, by place, with the least budget that asks
+        for each; raises Infeasible if none does."""
+        return self._choice.limits(deadline)
 
     def askable(self) -> list[tuple[dict[str, float], int]]:
         """List points with the limits that they are the answer to: those on the hull of all by their cost, and those
@@ -179,17 +173,13 @@ class CascadePlan(CascadeContents):
             asked += [({"deadline": most, "budget": cost}, i) for cost, i in own]
         return asked
 
-    def _point(self, i: int) -> FrontierPoint:
-        accuracy, cost = float(self.point_accuracies[i]), float(self.point_costs[i])
-        return FrontierPoint(
-            cascade=self._point_cascade(i),
-            thresholds=tuple(_or_none(t) for t in self.point_thresholds[self.calls(i)].tolist()),
-            cost=cost,
-            cost_interval=normal_interval(cost, float(self.point_cost_errors[i])),
-            accuracy=accuracy,
-            accuracy_interval=_share_interval(accuracy, float(self.point_accuracy_errors[i])),
-            maximum_duration=float(self.point_maxima[i]),
-        )
+    def point(self, i: int) -> dict[str, Any]:
+        """Return the cascade of a point, with its thresholds and its maximum duration."""
+        return {
+            "cascade": self._point_cascade(i),
+            "thresholds": tuple(_or_none(t) for t in self.point_thresholds[self.calls(i)].tolist()),
+            "maximum_duration": float(self.point_maxima[i]),
+        }
 
     def _decided(self, chosen: Chosen, query: CascadeQuery) -> CascadeRunDecision:
         place = chosen.of_item(query.item)
@@ -330,11 +320,6 @@ def _any_called(names: Sequence[str], members: Int32s, offsets: Int64s, left_out
 
 def _or_none(threshold: float) -> float | None:
     return None if isnan(threshold) else threshold
-
-
-def _share_interval(share: float, error: float) -> tuple[float, float]:
-    low, high = normal_interval(share, error)
-    return low, min(high, 1.0)
 
 
 def no_less(value: float) -> float:

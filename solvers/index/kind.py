@@ -7,16 +7,26 @@ import numpy as np
 
 from models import FeatureTable
 from models.feedback import Expectations
-from models.index import IndexDecision, IndexOptions, IndexQuery
+from models.index import (
+    IndexCurveQuery,
+    IndexDecision,
+    IndexEvaluateRequest,
+    IndexLimits,
+    IndexOptions,
+    IndexQuery,
+    IndexReply,
+)
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Run, rows_of
+from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.index.evaluate import curve, evaluate
 from solvers.index.fit import fit
 from solvers.index.plan import IndexPlan
 from solvers.index.predictions import Predictions
 from solvers.index.run import run as run_index
 from solvers.index.trade_offs import trade_offs
-from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 
 
 class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
@@ -27,6 +37,10 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     datasets = (FeatureTable,)
     options = IndexOptions
     query = IndexQuery
+    reply = IndexReply
+    limits = IndexLimits
+    evaluation = IndexEvaluateRequest
+    curve_query = IndexCurveQuery
     plan = IndexPlan
     build_order = 2
     item_fields = frozenset({"size"})
@@ -64,6 +78,24 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Return the number of rows."""
         return rows_of(summary)
 
+    def with_number(self, plan: IndexPlan, query: Any) -> Any:
+        """Return a query whose budget is a number; one without a size is left as it is."""
+        return super().with_number(plan, query) if isinstance(query, IndexQuery) else query
+
+    def item_columns(self, plan: IndexPlan) -> Columns:
+        """Return the columns of each feature."""
+        return dict(zip(plan.features, plan.columns, strict=True))
+
+    def evaluate(
+        self, plan: IndexPlan, limits: IndexLimits, items: CompleteItems, models: ModelRunner = HERE
+    ) -> Evaluated:
+        """Classify items, each with the model that is chosen for its size."""
+        return evaluate(plan, limits, items, models, lambda query: self.with_number(plan, query))
+
+    def curve(self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexCurveQuery) -> Sequence[OperatingPoint]:
+        """Return the skyline at a size."""
+        return curve(plan, query)
+
     def run_query(self, plan: IndexPlan, item: RunItem, limits: RunLimits) -> IndexQuery:
         """Make the query of an item of a size within a budget, or of an accuracy."""
         return make_query(IndexQuery, size=item.size, budget=limits.budget, min_accuracy=limits.min_accuracy)
@@ -73,7 +105,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         chosen = plan.decide(query)
 
         def predict(features: Sequence[str], cells: Mapping[str, Any]) -> Predictions:
-            return plan.predict(features, [cells], context.learner_modules, context.run_model)
+            return plan.predict(features, [cells], context.models.modules, context.models.run)
 
         columns = dict(zip(plan.features, plan.columns, strict=True))
         runner = run_index(

@@ -150,6 +150,13 @@ class IndexPlan(IndexContents):
         expected, _ = self.expected(IndexQuery.model_construct(size=size, budget=inf), decision)
         return SkylineItem(features=decision.features, accuracy=accuracy, expected_accuracy=expected, cost=cost)
 
+    @property
+    def usual_size(self) -> tuple[float, ...] | None:
+        """The fixed size, or the median size that the index was built with; None where costs do not depend on it."""
+        if self.fixed_size:
+            return self.fixed_size
+        return tuple(max(part, 1.0) for part in self.median_size) if self.powers.shape[1] else None
+
     def _extent(self, size: Any) -> float | None:
         """Return the product of a size's numbers, that of the fixed size if there is one; None if none is given."""
         lengths = sizes_of(size) or self.fixed_size

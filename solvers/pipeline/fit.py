@@ -64,7 +64,7 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     plan = assemble(dataset, options, data, models, front, report(front.chromosomes), errors)
     parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
     summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
-    usual = plan.chromosomes[plan.solution(None)]
+    usual = plan.chromosomes[plan.usual]
     validation = data.evaluator(data.split.validation)
     held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng)
     run.progress(TOTAL, TOTAL, "done")

@@ -9,7 +9,8 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.columns import text_of
 from models.errors import MOST_FAULTS
-from models.pipeline import Cell, Cells
+from models.evaluation import Cell
+from models.pipeline import Cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,7 @@ class Reader:
         known = np.zeros((len(items), len(self.places)), dtype=bool)
         faults: list[Fault] = []
         for row, item in enumerate(items):
-            at = (where,) if where == "features" else (where, row)
+            at = (where,) if where == "acquired" else (where, row)
             for name, given in item.items():
                 place = self.places.get(name)
                 if place is None:

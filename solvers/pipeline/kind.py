@@ -1,17 +1,29 @@
 """The kind ``pipeline``: what the rest of Parsimony knows of EMSCO pipelines."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from models import DatasetFacts, FeatureTable
 from models.feedback import Expectations
-from models.pipeline import Configuration, PipelineOptions, PipelineQuery, Step
+from models.pipeline import (
+    Configuration,
+    PipelineDecision,
+    PipelineEvaluateRequest,
+    PipelineItemDecision,
+    PipelineLimits,
+    PipelineOptions,
+    PipelineQuery,
+    PipelineReply,
+    Step,
+)
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Run, rows_of
-from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
+from solvers.pipeline.evaluate import curve, evaluate, expected
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.run import run as run_pipeline
@@ -26,6 +38,9 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
     datasets = (FeatureTable,)
     options = PipelineOptions
     query = PipelineQuery
+    reply = PipelineReply
+    limits = PipelineLimits
+    evaluation = PipelineEvaluateRequest
     plan = PipelinePlan
     build_order = 4
     trials = TRIALS
@@ -52,29 +67,50 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Return no name: a model answers."""
         return ()
 
-    def highest_cost(self, plan: PipelinePlan, query: PipelineQuery) -> float:
+    def highest_cost(self, plan: PipelinePlan, query: PipelineLimits) -> float:
         """Return the cost of all features."""
         return float(plan.costs.sum())
 
     def estimates(
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
-        """Return the accuracy of accepted answers, the coverage, and the cost of an item on the test rows.
-
-        Where a configuration accepted no row nothing is known of its answers. Where it answers every item coverage is
-        not estimated.
-        """
-        coverage = decision.coverage
-        return Expectations.of(
-            accuracy=decision.conclusive_accuracy if coverage else None,
-            coverage=None if plan.at_the_end == "answer" else coverage or None,
-            cost=decision.cost,
-            cost_error=plan.cost_error(decision.solution),
-        )
+        """Return accuracy, coverage, and cost on the test rows."""
+        return expected(plan, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of test rows."""
         return rows_of(summary, "test")
+
+    def decides_at_once(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
+        """Return whether no learned model is asked that is not numbers."""
+        return plan.answers_at_once or not query.acquired
+
+    def decide(
+        self,
+        plan: PipelinePlan,
+        query: PipelineQuery,
+        unavailable: Collection[str] = (),
+        models: ModelRunner = HERE,
+    ) -> tuple[PipelineQuery, PipelineItemDecision]:
+        """Decide a configuration, and the next step of the item."""
+        query, decided = super().decide(plan, query, unavailable)
+        decision = cast(PipelineDecision, decided)
+        step = plan.step(decision.solution, query.acquired, models.modules, models.run)
+        return query, PipelineItemDecision.model_construct(**vars(decision), step=step)
+
+    def item_columns(self, plan: PipelinePlan) -> Columns:
+        """Return the columns of each feature."""
+        return dict(zip(plan.features, plan.columns, strict=True))
+
+    def evaluate(
+        self, plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, models: ModelRunner = HERE
+    ) -> Evaluated:
+        """Send items through the stages of the configuration that is decided."""
+        return evaluate(plan, limits, items, self.item_columns(plan), models)
+
+    def curve(self, plan: PipelinePlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+        """Return the configurations of the front."""
+        return curve(plan)
 
     def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
         """Make the query of a configuration within a budget, or of an accuracy."""
@@ -85,7 +121,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         decision = plan.decide(query)
 
         def step(known: Mapping[str, Any]) -> Step:
-            return plan.step(decision.solution, known, context.learner_modules, context.run_model)
+            return plan.step(decision.solution, known, context.models.modules, context.models.run)
 
         widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
         runner = run_pipeline(step, widths, left=context.remaining_seconds, without=context.unavailable)

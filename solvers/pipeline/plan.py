@@ -16,7 +16,7 @@ from models.pipeline import (
     Classify,
     Configuration,
     PipelineDecision,
-    PipelineQuery,
+    PipelineLimits,
     PipelineStage,
     Reject,
     Step,
@@ -76,7 +76,7 @@ class PipelinePlan(PipelineContents):
         }
         complete(self, derived)
 
-    def decide(self, query: PipelineQuery) -> PipelineDecision:
+    def decide(self, query: PipelineLimits) -> PipelineDecision:
         """Choose a configuration that keeps the limits on the test rows, which report, by the validation rows.
 
         Limits are kept with a standard error to spare, minima by both parts together: the first of many that the rows
@@ -85,6 +85,8 @@ class PipelinePlan(PipelineContents):
         the cheapest, for that of those which report would be said to cost less than it does; without limits the one
         with the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
+        if query.solution is not None:
+            return self.configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.without:
             return self._decision(self._usual, USUAL)
@@ -111,7 +113,10 @@ class PipelinePlan(PipelineContents):
         return np.asarray(can_be_had)
 
     def configuration(self, solution: int) -> PipelineDecision:
-        """Give a configuration by its number."""
+        """Return a configuration by its number; raises InvalidRequest for a number that there is not."""
+        if solution >= len(self._masks):
+            fault = f"is {solution}, there are {len(self._masks)} configurations, counted from 0"
+            raise InvalidRequest.at(Fault(("solution",), fault))
         return self._decision(solution, ASKED)
 
     def frontier(self) -> tuple[Configuration, ...]:
@@ -121,6 +126,11 @@ class PipelinePlan(PipelineContents):
     def cost_error(self, solution: int) -> float | None:
         """Give the standard error of what a configuration costs; None if the artifact is older."""
         return float(self.tested_cost_errors[solution]) if len(self.tested_cost_errors) else None
+
+    @property
+    def usual(self) -> int:
+        """The configuration that answers where there are no limits."""
+        return self._usual
 
     @property
     def safe_costs(self) -> Floats:
@@ -138,15 +148,6 @@ class PipelinePlan(PipelineContents):
         """Whether a step takes well under a millisecond: models are numbers."""
         return self.model_kind != "skops"
 
-    def solution(self, asked: int | None) -> int:
-        """Find which configuration to follow; raises InvalidRequest for a number that there is not."""
-        if asked is None:
-            return self._usual
-        if asked >= len(self._masks):
-            fault = f"is {asked}, there are {len(self._masks)} configurations, counted from 0"
-            raise InvalidRequest.at(Fault(("solution",), fault))
-        return asked
-
     def step(
         self,
         solution: int,
@@ -155,7 +156,7 @@ class PipelinePlan(PipelineContents):
         run_in: Callable[..., Any] = in_this_process,
     ) -> Step:
         """Say what to do next with one item; as ``steps``."""
-        values, there = self._reader.read([known], "features")
+        values, there = self._reader.read([known], "acquired")
         return self._steps(solution, values, there, learner_modules, run_in)[0]
 
     def steps(
@@ -260,7 +261,7 @@ class PipelinePlan(PipelineContents):
             self._decided[solution, reason] = decision
         return decision
 
-    def _nearest(self, query: PipelineQuery) -> str:
+    def _nearest(self, query: PipelineLimits) -> str:
         """Say what comes nearest to limits that nothing meets."""
         fine = self._accuracies >= (query.min_accuracy or 0.0)
         fine &= self._coverages >= (query.min_coverage or 0.0)

@@ -28,7 +28,7 @@ def summarize(
         "examined": front.examined,
         "ended": front.ended,
         "configurations": len(frontier),
-        "usual": plan.solution(None),
+        "usual": plan.usual,
         "frontier": [_line(frontier[place]) for place in shown.tolist()],
         "baselines": baselines,
     }

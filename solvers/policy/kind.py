@@ -7,12 +7,14 @@ import numpy as np
 
 from models import DatasetFacts, FeatureTable, Trace, Value
 from models.feedback import Expectations
-from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Run, rows_of
-from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimates
+from solvers.policy.evaluate import curve, evaluate, item_columns
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run import run as run_policy
@@ -27,8 +29,10 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     datasets = (FeatureTable, Trace)
     options = PolicyOptions
     query = PolicyQuery
+    reply = PolicyReply
+    limits = PolicyTarget
+    evaluation = PolicyEvaluateRequest
     plan = PolicyPlan
-    asked_by_post = True
     build_order = 3
     item_fields = frozenset({"embedding", "text", "max_item_cost"})
     answers_chats = True
@@ -52,7 +56,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Return the sensors."""
         return plan.sensors
 
-    def highest_cost(self, plan: PolicyPlan, query: PolicyQuery) -> float:
+    def highest_cost(self, plan: PolicyPlan, query: PolicyTarget) -> float:
         """Return the cost of the most expensive classifier, or of all features."""
         return float(plan.costs.max() if plan.labelled.any() or plan.classless else plan.costs.sum())
 
@@ -66,6 +70,10 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Return the number of rows."""
         return rows_of(summary)
 
+    def meaningless_limits(self, plan: PolicyPlan) -> frozenset[str]:
+        """Return the deadline where the sensors' times are not known."""
+        return frozenset() if len(plan.times) else frozenset({"deadline"})
+
     def embedding_dimensions(self, plan: PolicyPlan) -> int:
         """Return the length of embeddings; 0 where the policy was built without."""
         return plan.dimensions
@@ -73,6 +81,20 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def time_unit(self, plan: PolicyPlan) -> str:
         """Return the unit of the sensors' times."""
         return plan.time_unit
+
+    def item_columns(self, plan: PolicyPlan) -> Columns:
+        """Return the columns of each sensor."""
+        return item_columns(plan)
+
+    def evaluate(
+        self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = HERE
+    ) -> Evaluated:
+        """Send items through the DAG."""
+        return evaluate(plan, limits, items, self.item_columns(plan))
+
+    def curve(self, plan: PolicyPlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+        """Return the trade-offs that were built."""
+        return curve(plan)
 
     def run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
         """Make the query of an item of which at most its embedding is known.

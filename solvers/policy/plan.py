@@ -269,10 +269,19 @@ class PolicyPlan(PolicyPoints):
 
         Raises InvalidRequest for an item that lacks a sensor or holds what the sensor cannot have told.
         """
-        cells = np.stack([self._readings.of_all(at, item) for at, item in enumerate(items)])
+        cells = self.cells_of_items(items)
         names = [str(at) if item.item is None else item.item for at, item in enumerate(items)]
         ran = self.run(cells, names, target)
         return Rollouts(items=tuple(self._told(names, ran)), mean_cost=float(ran.costs.mean()))
+
+    def cells_of_items(self, items: Sequence[RolloutItem]) -> Floats:
+        """Take complete items as callers send them: cells (n, D) for ``run``; raises what ``rollouts`` raises."""
+        return np.stack([self._readings.of_all(at, item) for at, item in enumerate(items)])
+
+    def column_counts(self) -> dict[str, int]:
+        """Return the number of values that callers send of each sensor."""
+        counts = np.bincount(self._sensors.value_owners, minlength=len(self.sensors))
+        return dict(zip(self.sensors, counts.tolist(), strict=True))
 
     def _told(self, names: Sequence[str], ran: Ran) -> Iterable[Rollout]:
         for at, name in enumerate(names):

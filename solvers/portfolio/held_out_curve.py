@@ -6,7 +6,6 @@ import numpy as np
 
 from models.arrays import Floats
 from models.errors import Infeasible
-from models.portfolio_curves import Curve, CurvePoint, ShadowPrice
 from solvers.portfolio.contents import PortfolioContents
 from solvers.portfolio.floors import TooHigh
 from solvers.statistics import standard_error
@@ -25,22 +24,6 @@ class HeldOutCurve(PortfolioContents):
     def cheapest(self) -> float:
         """The least that a query costs, its embedding included."""
         return self.embedding_cost + float(self.costs.min())
-
-    def curves(self) -> tuple[Curve, ...]:
-        """List what every method reached on the held-out items."""
-        return tuple(Curve(method=method, points=self._points(row)) for row, method in enumerate(self.methods))
-
-    def _points(self, row: int) -> tuple[CurvePoint, ...]:
-        return tuple(
-            CurvePoint(
-                budget=budget,
-                estimated_accuracy=None if np.isnan(self.curve_estimates[row, at]) else self.curve_estimates[row, at],
-                accuracy=self.curve_accuracies[row, at],
-                cost=self.curve_costs[row, at],
-                usage=dict(zip(self.classifiers, self.curve_usage[row, at].tolist(), strict=True)),
-            )
-            for at, budget in enumerate(self.curve_budgets.tolist())
-        )
 
     def _least_budget(self, method: str, wanted: float, most: float) -> float:
         """Find the least budget of a query at which a method reached an accuracy on held-out items, between the budgets
@@ -134,9 +117,3 @@ class HeldOutCurve(PortfolioContents):
         row = self.methods.index(method)
         off, errors = self.curve_cost_offsets[row], self.curve_cost_errors[row]
         return float(np.interp(budget, self.curve_budgets, off)), float(np.interp(budget, self.curve_budgets, errors))
-
-    def shadow_prices(self) -> tuple[ShadowPrice, ...]:
-        """List the prices that single queries are routed by."""
-        budgets = (self.price_budgets + self.embedding_cost).tolist()
-        pairs = zip(budgets, self.prices.tolist(), strict=True)
-        return tuple(ShadowPrice(budget=budget, price=price) for budget, price in pairs)

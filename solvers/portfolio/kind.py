@@ -8,14 +8,24 @@ import numpy as np
 from models import DatasetFacts, Trace
 from models.arrays import Bools
 from models.feedback import Expectations
-from models.portfolio import AssignmentFigures, PortfolioOptions, RouteDecision, RouteQuery
+from models.portfolio import (
+    AssignmentFigures,
+    PortfolioOptions,
+    RouteDecision,
+    RouteEvaluateRequest,
+    RouteLimits,
+    RouteQuery,
+    RouteReply,
+)
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Run, rows_of
-from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
+from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.candidates import list_candidates
 from solvers.portfolio.estimates import estimates
+from solvers.portfolio.evaluate import baselines, curve, evaluate
 from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.run import next_best
@@ -34,8 +44,10 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     datasets = (Trace,)
     options = PortfolioOptions
     query = RouteQuery
+    reply = RouteReply
+    limits = RouteLimits
+    evaluation = RouteEvaluateRequest
     plan = PortfolioPlan
-    asked_by_post = True
     build_order = 1
     item_fields = frozenset({"embedding", "text", "size", "budget_pacing"})
     answers_chats = True
@@ -65,7 +77,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Raise the budget to the cost of the cheapest classifier that is available."""
         return {**limits, "budget": max(limits["budget"], plan.cheapest_without(unavailable))}
 
-    def highest_cost(self, plan: PortfolioPlan, query: RouteQuery) -> float:
+    def highest_cost(self, plan: PortfolioPlan, query: RouteLimits) -> float:
         """Return the cost of the most expensive classifier, with the embedding."""
         return plan.dearest
 
@@ -94,6 +106,28 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     def embedding_cost(self, plan: PortfolioPlan) -> float:
         """Return what embedding an item costs."""
         return plan.embedding_cost
+
+    def decides_at_once(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
+        """Return whether estimates take well under a millisecond."""
+        return plan.answers_at_once
+
+    def item_columns(self, plan: PortfolioPlan) -> Columns:
+        """Return label, confidence, cost, and correctness of each classifier."""
+        return classifier_columns(plan.classifiers)
+
+    def evaluate(
+        self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = HERE
+    ) -> Evaluated:
+        """Route items by their embeddings."""
+        return evaluate(plan, limits, items)
+
+    def curve(self, plan: PortfolioPlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+        """Return what routing single queries reached over budgets."""
+        return curve(plan)
+
+    def baselines(self, plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """Return what other methods reached over budgets."""
+        return baselines(plan)
 
     def run_query(self, plan: PortfolioPlan, item: RunItem, limits: RunLimits) -> RouteQuery:
         """Make the query that routes an item."""

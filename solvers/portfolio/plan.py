@@ -171,6 +171,10 @@ class PortfolioPlan(HeldOutCurve):
             costs[:, self.classifiers.index(self.feature_classifier)] = 0.0
         return costs
 
+    def price_at(self, budget: float) -> float:
+        """Return the shadow price of cost at a budget of a query: the accuracy that a unit of cost must bring."""
+        return self._prices.at(budget - self.embedding_cost)
+
     def estimate_one(self, query: Sequence[float]) -> Floats:
         """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
         estimates: Floats = self._estimated(np.array([query]), "query")[0]

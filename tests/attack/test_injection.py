@@ -102,7 +102,7 @@ def test_a_name_is_of_its_letters_only_wherever_it_stands(server: Server, name: 
         ("GET", f"/v1/artifacts/cascade/{name}"),
         ("GET", f"/v1/artifacts/cascade/{name}/versions/1/export"),
         ("GET", f"/v1/cascades/{name}/decision"),
-        ("GET", f"/v1/pipelines/{name}/frontier"),
+        ("GET", f"/v1/pipelines/{name}/curve"),
         ("GET", f"/static-docs/{name}"),
     ]
     for method, path in paths:

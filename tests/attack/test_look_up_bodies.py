@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from app.http.body_limits import SMALL_BYTES
-from app.routes.policy import subject
+from app.routes.kinds import routes_of
+from solvers import KINDS
 from tests.support.servers import Server
 from tests.support.services import MEANWHILE, answered_before
 
 pytestmark = pytest.mark.smoke
 
 JSON = {"content-type": "application/json"}
-MOST = subject.look_ups[0].most_bytes
+MOST = routes_of(KINDS["policy"]).look_ups[0].most_bytes
 
 
 def wrong_all_over(length: int) -> bytes:
@@ -31,11 +32,11 @@ def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_subjects: Serve
 
 def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_subjects: Server) -> None:
     """What stands beside the items is read once: with each piece of them it would take minutes."""
-    computed = b",".join(b'"f%d"' % place for place in range(150_000))
-    body = b'{"budget":1,"size":3,"computed":[' + computed + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
-    reply, before_it = answered_before(all_subjects, "/v1/indexes/plan/predictions", body, JSON)
+    without = b",".join(b'"f%d"' % place for place in range(150_000))
+    body = b'{"budget":1,"without":[' + without + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
+    reply, before_it = answered_before(all_subjects, "/v1/indexes/plan/evaluate", body, JSON)
     assert reply.startswith(b"HTTP/1.1 422 ")
-    assert b"f0" in reply
+    assert b'"without"' in reply
     assert before_it >= MEANWHILE
 
 
@@ -55,7 +56,7 @@ def test_what_is_never_long_has_a_small_limit(all_subjects: Server, method: str,
     assert f"the limit is {SMALL_BYTES} bytes" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/steps", "pipelines/nosuch/steps"])
+@pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/decision", "pipelines/nosuch/decision"])
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"], ids=["hot", "routed"])
 def test_a_look_up_has_a_limit_of_its_own(all_subjects: Server, path: str, kind: str) -> None:
     def chunks() -> Iterator[bytes]:

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import orjson
 
-from app.routes.subject import all_subjects
+from app.routes.kinds import routes_of
 from app.serving.answers import LookUp, encode
 from app.serving.catalog import Live
 from app.store import codec
@@ -42,9 +42,7 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.kind.name}{look_up.suffix}": look_up
-    for subject in all_subjects().values()
-    for look_up in subject.look_ups
+    f"{look_up.kind.name}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
 }
 Version = tuple[str, int]
 """A solver, and a version of its artifact."""

@@ -146,7 +146,7 @@ def _answer(field: Locator) -> str:
 
 
 def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:
-    points = all_subjects.client.get("/v1/policies/plan/curve").json()["points"]
+    points = [one["decision"] for one in all_subjects.client.get("/v1/policies/plan/curve").json()["points"]]
     worth = all_subjects.client.get("/v1/artifacts/policy/plan").json()["worth"]
     usual = min(points, key=lambda one: abs(one["cost"] - worth["cost"]))
     visit.page.goto("/artifacts/policy/plan")

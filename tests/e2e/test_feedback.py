@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.routes.subject import all_subjects
 from app.store.client import Store, key
 from app.store.embedded_files import socket_path
 from solvers import KINDS
@@ -20,7 +19,6 @@ from tests.support.samples import trace_columns, trace_embeddings
 from tests.support.servers import Server, environment, running_server, wait_for
 from tests.support.subjects import SAMPLES, build_all, upload_all
 
-SUBJECTS = all_subjects()
 INPUTS = {solver: sample.inputs for solver, sample in SAMPLES.items()}
 
 
@@ -38,12 +36,8 @@ MADE_UP = "0123456789ab"
 
 def decided(server: Server, solver: str) -> dict[str, Any]:
     """Ask a subject for a decision."""
-    look_up = SUBJECTS[solver].look_ups[0]
-    question: dict[str, Any] = {"params": INPUTS[solver]} if look_up.method == "GET" else {"json": INPUTS[solver]}
-    reply: dict[str, Any] = server.client.request(
-        look_up.method, look_up.path.replace("{name}", "plan"), **question
-    ).json()
-    return reply
+    path = f"/v1/{KINDS[solver].plural}/plan/decision"
+    return dict(server.client.post(path, json=INPUTS[solver]).json())
 
 
 def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
@@ -105,22 +99,12 @@ def test_an_outcome_of_another_artifact_with_the_same_number_is_refused(subjects
 
 
 def test_batches_have_an_id_too(subjects: Server) -> None:
-    """An assignment's expects means; a prediction's, a step's and a rollout's what their choice does."""
+    """An assignment's expects means."""
     queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": "60%"}
     assigned = subjects.client.post("/v1/portfolios/plan/assignments", json=queries).json()
     assert re.match(r"portfolio/plan/1@[0-9a-f]{12}\?accuracy=", assigned["decision"])
     assert assigned["decision"].endswith(f"&cost={assigned['expected']['cost']!r}")
     assert assigned["expected"]["cost"] == pytest.approx(assigned["cost"] / 2, rel=0.05)
-    item = {"glucose": 1.0, "t1": 0.5, "t2": 0.5, "s1": 0.1}
-    predicted = subjects.client.post(
-        "/v1/indexes/plan/predictions", json={"size": 64, "budget": 5, "items": [item]}
-    ).json()
-    assert predicted["decision"] == decided(subjects, "index")["decision"]
-    step = subjects.client.post("/v1/pipelines/plan/steps", json={"features": {}}).json()
-    usual = subjects.client.get("/v1/pipelines/plan/decision").json()
-    assert step["decision"] == usual["decision"]
-    batch = subjects.client.post("/v1/pipelines/plan/steps/batch", json={"items": [{}]}).json()
-    assert batch["decision"] == usual["decision"]
 
 
 @pytest.mark.parametrize(

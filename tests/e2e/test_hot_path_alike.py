@@ -83,7 +83,7 @@ def a_step(draw: random.Random) -> Any:
         "ward": ["a", 1, None],
     }
     known = {name: draw.choice(choices) for name, choices in values.items() if draw.random() < 0.6}
-    return {"features": known} | ({"solution": draw.choice([0, 1, 999, -1, "x"])} if draw.random() < 0.3 else {})
+    return {"acquired": known} | ({"solution": draw.choice([0, 1, 999, -1, "x"])} if draw.random() < 0.3 else {})
 
 
 def an_item(draw: random.Random) -> Any:
@@ -98,7 +98,7 @@ def an_item(draw: random.Random) -> Any:
 
 @pytest.mark.parametrize(
     ("path", "make"),
-    [("policies/plan/decision", an_item), ("portfolios/plan/decision", a_route), ("pipelines/plan/steps", a_step)],
+    [("policies/plan/decision", an_item), ("portfolios/plan/decision", a_route), ("pipelines/plan/decision", a_step)],
 )
 def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, make: Any) -> None:
     draw, seen = random.Random(path), set()
@@ -117,12 +117,12 @@ def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, ma
 
 def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
     def chunks() -> Iterator[bytes]:
-        yield b'{"features": {"age": 1'
+        yield b'{"acquired": {"age": 1'
         for _ in range(20):
             yield b"0" * 100_000
         yield b"}}"
 
-    for path in ("pipelines/plan/steps", "portfolios/plan/decision", "pipelines/nosuch/steps"):
+    for path in ("pipelines/plan/decision", "portfolios/plan/decision", "pipelines/nosuch/decision"):
         reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
         assert reply.status_code == 413
         assert reply.json()["type"] == "urn:parsimony:payload-too-large"
@@ -134,7 +134,7 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
     assert by_solver.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
-    assert "embedding" in by_solver["portfolio"].pop("refusal")
+    assert "query" in by_solver["portfolio"].pop("refusal")
     assert all(one["worth"]["headline"] for one in by_solver.values())
     strict = all_subjects.client.get("/v1/decisions", params=asked | {"min_accuracy": 1.0}).json()["items"]
     refusals = {one["artifact"]["solver"]: one["refusal"] for one in strict}

@@ -11,29 +11,33 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
-from app.routes.subject import all_subjects
+from app.routes.kinds import routes_of
 from app.running.caller import Caller
 from app.running.hosts import Hosts
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog
 from app.settings import Settings
 from app.store.repositories import open_repositories
+from solvers import KINDS
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.smoke
 
-DECLARED: tuple[LookUp[Any], ...] = tuple(
-    look_up for subject in all_subjects().values() for look_up in subject.look_ups
-)
-ASKED: dict[str, tuple[str, Any]] = {
-    "/v1/cascades/{name}/decision": ("deadline=13", None),
-    "/v1/indexes/{name}/decision": ("size=64&budget=4", None),
-    "/v1/pipelines/{name}/decision": ("budget=6", None),
-    "/v1/pipelines/{name}/steps": ("", {"features": {"age": 50.0}}),
-    "/v1/policies/{name}/decision": ("", {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}}),
-    "/v1/portfolios/{name}/decision": ("", {"query": [0.9, 0.9], "budget": "50%"}),
+DECLARED: tuple[LookUp[Any], ...] = tuple(look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups)
+GET: dict[str, str] = {
+    "cascade": "deadline=13",
+    "index": "size=64&budget=4",
+    "pipeline": "budget=6",
+    "policy": "budget=6.0",
 }
-"""A plain question for each: its query string, and its body."""
+POST: dict[str, Any] = {
+    "cascade": {"deadline": 13},
+    "index": {"size": 64, "budget": 4, "computed": ["glucose"]},
+    "pipeline": {"budget": 6, "acquired": {"age": 50.0}},
+    "policy": {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}},
+    "portfolio": {"query": [0.9, 0.9], "budget": "50%"},
+}
+"""A plain question for each: its query string, or its body."""
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,12 +55,14 @@ def catalog(all_subjects: Server) -> Catalog:
 
 
 def test_every_look_up_is_asked_here() -> None:
-    assert {look_up.path for look_up in DECLARED} == ASKED.keys()
+    asked = {("GET", kind) for kind in GET} | {("POST", kind) for kind in POST}
+    assert {(look_up.method, look_up.kind.name) for look_up in DECLARED} == asked
 
 
-@pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: look_up.path)
+@pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: f"{look_up.method} {look_up.path}")
 def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp[Any]) -> None:
-    query, body = ASKED[look_up.path]
+    query = GET[look_up.kind.name] if look_up.method == "GET" else ""
+    body = None if look_up.method == "GET" else POST[look_up.kind.name]
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:

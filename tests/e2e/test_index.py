@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 
 from app.store.codec import encode
-from models.index import IndexOptions, IndexQuery, PredictionRequest
+from models.index import IndexOptions
 from solvers.base import Run
 from solvers.index import fit
 from tests.e2e.test_errors import is_problem
@@ -55,9 +55,12 @@ def build(server: Server, name: str, **params: object) -> Any:
     return server.client.get(f"/v1/artifacts/index/{name}").json()
 
 
+COLUMNS = ("glucose", "t1", "t2", "s1")
+
+
 def test_the_map_says_what_decisions_say(indexed: Server) -> None:
     asked = {"low": 20, "high": 300, "points": 4, "budgets": 3, "version": 1}
-    reply = indexed.client.get(f"{PATH}/curves", params=asked).json()
+    reply = indexed.client.get(f"{PATH}/winners", params=asked).json()
     assert (reply["sizes"][0], reply["sizes"][-1], reply["unit"]) == (20, 300, "ms")
     assert reply["artifact"] == {"solver": "index", "name": "sizes", "version": 1}
     for budget, row in zip(reply["budgets"], reply["winners"], strict=True):
@@ -66,7 +69,7 @@ def test_the_map_says_what_decisions_say(indexed: Server) -> None:
             feature_set = reply["feature_sets"][place]
             assert (feature_set["features"], feature_set["accuracy"]) == (decision["features"], decision["accuracy"])
             assert feature_set["costs"][reply["sizes"].index(size)] == decision["cost"]
-    assert [len(row) for row in indexed.client.get(f"{PATH}/curves").json()["winners"]] == [40] * 40
+    assert [len(row) for row in indexed.client.get(f"{PATH}/winners").json()["winners"]] == [40] * 40
 
 
 @pytest.mark.parametrize(
@@ -74,39 +77,36 @@ def test_the_map_says_what_decisions_say(indexed: Server) -> None:
     [("low=9&high=5", "low"), ("high=0.5", "high"), ("points=1", "points"), ("budgets=201", "budgets")],
 )
 def test_a_bad_range_names_the_parameter(indexed: Server, query: str, where: str) -> None:
-    problem = is_problem(indexed.client.get(f"{PATH}/curves?{query}"), 422, "invalid-request")
+    problem = is_problem(indexed.client.get(f"{PATH}/winners?{query}"), 422, "invalid-request")
     assert problem["errors"][0]["loc"][0] == where
 
 
-def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) -> None:
+def test_evaluations_use_the_features_that_the_budget_allows(indexed: Server) -> None:
     columns = feature_columns()
-    items = [{name: columns[name][i] for name in ("glucose", "t1", "t2", "s1")} for i in range(40)]
-    rich = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 1e6, "items": items})
+    items = [
+        {"size": 64, "truth": str(columns["outcome"][i]), "values": {name: columns[name][i] for name in COLUMNS}}
+        for i in range(40)
+    ]
+    rich = indexed.client.post(f"{PATH}/evaluate", json={"budget": 1e6, "items": items})
     assert rich.status_code == 200, rich.text
-    reply = rich.json()
-    right = sum(int(label) == truth for label, truth in zip(reply["labels"], columns["outcome"][:40], strict=True))
-    assert right >= 30
-    assert all(abs(sum(probabilities.values()) - 1) < 1e-9 for probabilities in reply["probabilities"])
-    poor = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 0, "items": items}).json()
-    assert poor["features"] == []
-    assert len(set(poor["labels"])) == 1
+    assert rich.json()["summary"]["accuracy"] >= 0.75
+    poor = indexed.client.post(f"{PATH}/evaluate", json={"budget": 0, "items": items}).json()["items"]
+    assert {(*one["path"], one["label"]) for one in poor} == {(poor[0]["label"],)}
 
 
-@pytest.mark.parametrize("asked", [{}, {"one_standard_error": True}, {"min_accuracy": 0.6}, {"method": "greedy"}])
-def test_predictions_compute_what_the_decision_of_the_same_question_says(
+@pytest.mark.parametrize(
+    "asked", [{}, {"one_standard_error": True}, {"min_accuracy": 0.6}, {"method": "greedy"}, {"budget": "40%"}]
+)
+def test_evaluations_compute_what_the_decision_of_the_same_question_says(
     indexed: Server, asked: dict[str, Any]
 ) -> None:
-    item = {name: values[0] for name, values in feature_columns().items() if name != "outcome"}
-    limits = {"size": 64, "budget": 1e6, **asked}
-    decision = indexed.client.get(f"{PATH}/decision", params=limits).json()
-    reply = indexed.client.post(f"{PATH}/predictions", json={**limits, "items": [item]})
+    limits, values = {"budget": 1e6, **asked}, {name: feature_columns()[name][0] for name in COLUMNS}
+    items = [{"size": size, "values": values} for size in (64, 20, 64)]
+    reply = indexed.client.post(f"{PATH}/evaluate", json={**limits, "items": items})
     assert reply.status_code == 200, reply.text
-    assert reply.json()["features"] == decision["features"]
-    assert reply.json()["decision"] == decision["decision"]
-
-
-def test_predictions_take_all_that_decisions_do() -> None:
-    assert set(IndexQuery.model_fields) <= set(PredictionRequest.model_fields)
+    for size, one in zip((64, 20, 64), reply.json()["items"], strict=True):
+        decision = indexed.client.get(f"{PATH}/decision", params={**limits, "size": size}).json()
+        assert (one["path"], one["cost"]) == (decision["features"], decision["cost"])
 
 
 def test_what_was_computed_already_is_not_paid_again(indexed: Server) -> None:
@@ -116,18 +116,6 @@ def test_what_was_computed_already_is_not_paid_again(indexed: Server) -> None:
     done = "&".join(f"computed={feature}" for feature in fresh["features"])
     again = indexed.client.get(f"{PATH}/decision?size=64&budget=1e6&{done}").json()
     assert (again["features"], again["cost"]) == (fresh["features"], 0.0)
-
-
-def test_predictions_go_on_from_what_was_computed(indexed: Server) -> None:
-    columns = feature_columns()
-    items = [{name: columns[name][i] for name in ("glucose", "t1", "t2", "s1")} for i in range(5)]
-    decision = indexed.client.get(f"{PATH}/decision?size=64&budget=5&spent=4.9&computed=sift").json()
-    body = {"size": 64, "budget": 5, "spent": 4.9, "computed": ["sift"], "items": items}
-    reply = indexed.client.post(f"{PATH}/predictions", json=body)
-    assert reply.status_code == 200, reply.text
-    assert reply.json()["features"] == decision["features"] == ["sift"]
-    unknown = indexed.client.post(f"{PATH}/predictions", json=body | {"computed": ["nosuch"]})
-    assert is_problem(unknown, 422, "invalid-request")["errors"][0]["loc"] == ["computed"]
 
 
 @pytest.mark.parametrize(
@@ -158,11 +146,11 @@ def test_the_hot_path_answers_as_the_route_does(indexed: Server, query: str) -> 
 
 
 def test_bad_items_are_refused(indexed: Server) -> None:
-    for items in ([], [{"glucose": 1}], [{"glucose": "x"}], "x"):
-        body = {"size": 64, "budget": 1e6, "items": items}
-        is_problem(indexed.client.post(f"{PATH}/predictions", json=body), 422, "invalid-request")
-    body = {"size": 64, "budget": 0, "items": [{"glucose": 1}] * 51}
-    is_problem(indexed.client.post(f"{PATH}/predictions", json=body), 413, "payload-too-large")
+    for values in ({"glucose": 1}, {"glucose": "x"}, {"texture": [1, 2, 3]}, "x"):
+        body: dict[str, Any] = {"budget": 1e6, "items": [{"size": 64, "values": values}]}
+        is_problem(indexed.client.post(f"{PATH}/evaluate", json=body), 422, "invalid-request")
+    body = {"budget": 0, "items": [{"size": 64, "values": {"glucose": 1}}] * 51}
+    is_problem(indexed.client.post(f"{PATH}/evaluate", json=body), 413, "payload-too-large")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +185,7 @@ def made_up(name: str, model: Any) -> bytes:
 
 
 OPTIONS = IndexOptions(learner="sklearn.naive_bayes.GaussianNB", folds=2)
-ONE_ITEM = {"size": 1, "budget": 100, "items": [{"c0": 0.5}]}
+ONE_ITEM = {"budget": 100, "items": [{"size": 1, "values": {"c0": 0.5}}]}
 
 
 def imported(server: Server, name: str, model: Any) -> httpx.Response:
@@ -206,7 +194,7 @@ def imported(server: Server, name: str, model: Any) -> httpx.Response:
     reply = server.client.post("/v1/artifacts/import", content=made_up(name, model), headers=headers)
     assert reply.status_code == 201, reply.text
     wait_for(lambda: server.client.get(f"/v1/indexes/{name}/skyline?size=1").status_code == 200, 5)
-    return server.client.post(f"/v1/indexes/{name}/predictions", json=ONE_ITEM)
+    return server.client.post(f"/v1/indexes/{name}/evaluate", json=ONE_ITEM)
 
 
 def neighbours() -> KNeighborsClassifier:
@@ -229,7 +217,7 @@ def test_a_model_that_crashes_the_process_which_tries_it_is_refused_and_the_serv
     problem = is_problem(imported(indexed, "crashing", crashing), 422, "invalid-request")
     assert "what was tried ended the process that tried it (signal 11)" in problem["detail"]
     assert indexed.process.poll() is None
-    again = indexed.client.post("/v1/indexes/sound/predictions", json=ONE_ITEM)
+    again = indexed.client.post("/v1/indexes/sound/evaluate", json=ONE_ITEM)
     assert again.json() == good.json()
     assert len(first) == len(children(indexed))
     assert len({*first} - {*children(indexed)}) == 1

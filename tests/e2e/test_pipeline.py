@@ -1,4 +1,4 @@
-"""The pipeline over HTTP: the front, decisions, steps of one and of many."""
+"""The pipeline over HTTP: the curve, decisions, and an item's next step."""
 
 import json
 from collections.abc import Iterator
@@ -39,28 +39,30 @@ def build(server: Server, name: str, **params: object) -> Any:
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     reply = server.client.get(path).json()
     assert reply["status"] == "succeeded", reply
-    wait_for(lambda: server.client.get(f"/v1/pipelines/{name}/frontier").status_code == 200, 5)
+    wait_for(lambda: server.client.get(f"/v1/pipelines/{name}/curve").status_code == 200, 5)
     return server.client.get(f"/v1/artifacts/pipeline/{name}").json()
 
 
 def test_the_front_lists_what_decisions_choose_from(staged: Server) -> None:
-    front = staged.client.get(f"{PATH}/frontier").json()
-    assert front["exact"] is True
+    front = staged.client.get(f"{PATH}/curve").json()
     assert front["unit"] == "min"
-    costs = [item["cost"] for item in front["items"]]
+    decisions = [point["decision"] for point in front["points"]]
+    costs = [item["cost"] for item in decisions]
     assert costs == sorted(costs)
-    for item in front["items"]:
-        most = item["expected"]["cost_interval"][1]  # two standard errors above, of which one is spared
+    for item, point in zip(decisions, front["points"], strict=True):
+        most = point["expected"]["cost_interval"][1]  # two standard errors above, of which one is spared
         decision = staged.client.get(f"{PATH}/decision", params={"budget": most}).json()
         assert decision["cost"] <= most
         chosen_by = [one["validation"]["conclusive_accuracy"] for one in (decision, item)]
         assert chosen_by[0] >= chosen_by[1]  # the rows that report have no part in the choice
-        assert {k: v for k, v in decision.items() if k in item} == front["items"][decision["solution"]]
+        assert {k: v for k, v in decision.items() if k in item} == decisions[decision["solution"]]
+        pinned = staged.client.get(f"{PATH}/decision", params=point["limits"]).json()
+        assert pinned["stages"] == item["stages"]
         assert decision["artifact"] == {"solver": "pipeline", "name": "ward", "version": 1}
 
 
 def test_minima_are_met_by_the_cheapest(staged: Server) -> None:
-    front = staged.client.get(f"{PATH}/frontier").json()["items"]
+    front = [point["decision"] for point in staged.client.get(f"{PATH}/curve").json()["points"]]
     wanted = {"min_coverage": 0.5, "min_accuracy": 0.6}
     decision = staged.client.get(f"{PATH}/decision", params=wanted).json()
     fine = [one for one in front if one["coverage"] >= 0.5 and one["conclusive_accuracy"] >= 0.6]
@@ -90,47 +92,57 @@ def test_an_item_is_walked_to_its_end(staged: Server, name: str) -> None:
     whole = {"age": 61, "blood": [8.2, None], "ward": "a"}
     known: dict[str, Any] = {}
     for _ in range(4):
-        step = staged.client.post(f"/v1/pipelines/{name}/steps", json={"features": known}).json()
+        reply = staged.client.post(f"/v1/pipelines/{name}/decision", json={"acquired": known}).json()
+        step = reply["step"]
         if step["action"] != "acquire":
             break
         assert step["cost"] > 0
         known |= {feature: whole[feature] for feature in step["features"]}
     assert step["action"] in ("classify", "reject")
     assert 0 <= step["confidence"] <= 1
-    assert step["artifact"]["name"] == name
+    assert reply["artifact"]["name"] == name
     assert step.get("label", "ill") in ("ill", "well")
 
 
 @pytest.mark.parametrize("name", ["ward", "bayes"])
-def test_many_items_take_the_steps_of_each(staged: Server, name: str) -> None:
-    items: list[dict[str, Any]] = [{}, {"age": 40}, {"age": 70, "blood": [9.0, 0.1], "ward": None}, {"ward": "new"}]
-    body = {"items": items, "solution": 0}
-    reply = staged.client.post(f"/v1/pipelines/{name}/steps/batch", json=body).json()
-    assert reply["solution"] == 0
-    for item, step in zip(items, reply["steps"], strict=True):
-        alone = staged.client.post(f"/v1/pipelines/{name}/steps", json={"features": item, "solution": 0}).json()
-        assert (step["action"], step["stage"]) == (alone["action"], alone["stage"])
+def test_items_are_evaluated_as_they_are_walked(staged: Server, name: str) -> None:
+    items: list[dict[str, Any]] = [
+        {"age": 40.0, "blood": [3.0, 0.5], "ward": "b"},
+        {"age": 70.0, "blood": [9.0, 0.1], "ward": None},
+        {"age": 61.0, "blood": [8.2, None], "ward": "new"},
+    ]
+    body = {"items": [{"values": item} for item in items], "solution": 0}
+    evaluated = staged.client.post(f"/v1/pipelines/{name}/evaluate", json=body).json()["items"]
+    for item, one in zip(items, evaluated, strict=True):
+        asked = {"acquired": item, "solution": 0}
+        decision = staged.client.post(f"/v1/pipelines/{name}/decision", json=asked).json()
+        step, stages = decision["step"], decision["stages"][: decision["step"]["stage"] + 1]
+        assert one["accepted"] == (step["action"] == "classify")
+        assert (one["label"], one["confidence"]) == (step.get("label"), step["confidence"])
+        assert one["cost"] == pytest.approx(sum(stage["cost"] for stage in stages))
+        assert one["path"] == [feature for stage in stages for feature in stage["features"]]
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"features": {"weight": 1}}, "features.weight: is no feature; there are age, blood, ward"),
-        ({"features": {"blood": 1}}, "has 1 values, its columns are 2"),
-        ({"features": {}, "solution": 9999}, "solution: is 9999, there are"),
-        ({"features": {"age": "old"}}, "must be a number"),
-        ({}, "features: is missing"),
+        ({"acquired": {"weight": 1}}, "acquired.weight: is no feature; there are age, blood, ward"),
+        ({"acquired": {"blood": 1}}, "has 1 values, its columns are 2"),
+        ({"acquired": {}, "solution": 9999}, "solution: is 9999, there are"),
+        ({"acquired": {"age": "old"}}, "must be a number"),
+        ({"solution": 0, "budget": 3}, "give solution or limits, not both"),
     ],
 )
 def test_bad_steps_are_refused_by_their_field(staged: Server, body: dict[str, Any], message: str) -> None:
-    reply = staged.client.post(f"{PATH}/steps", json=body)
+    reply = staged.client.post(f"{PATH}/decision", json=body)
     assert is_problem(reply, 422, "invalid-request")
     assert message in reply.json()["detail"]
 
 
 def test_a_batch_over_the_limit_is_refused_and_one_that_reaches_it_is_not(staged: Server) -> None:
-    assert staged.client.post(f"{PATH}/steps/batch", json={"items": [{}] * 50}).status_code == 200
-    reply = staged.client.post(f"{PATH}/steps/batch", json={"items": [{}] * 51})
+    item = {"values": {"age": 40.0, "blood": [3.0, 0.5], "ward": "b"}}
+    assert staged.client.post(f"{PATH}/evaluate", json={"items": [item] * 50}).status_code == 200
+    reply = staged.client.post(f"{PATH}/evaluate", json={"items": [item] * 51})
     assert is_problem(reply, 413, "payload-too-large")
     assert "there are 51 items, the limit is 50" in reply.json()["detail"]
 

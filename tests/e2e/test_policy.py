@@ -1,4 +1,4 @@
-"""The policy over HTTP: steps without state, rollouts, the curve; from a trace and from a table of features."""
+"""The policy over HTTP: steps without state, evaluation, traffic; from a trace and from a table of features."""
 
 import json
 from collections.abc import Iterator
@@ -58,21 +58,20 @@ def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[st
     "target",
     [{}, {"budget": 3.0}, {"budget": 0.0}, {"tradeoff": 0.02}, {"deadline": 6.0}, {"deadline": 9.0, "budget": 3}],
 )
-def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str, float]) -> None:
-    items = [{"item": f"row-{row}", "sensors": answers_of(row)} for row in range(25)]
-    rollouts = asking.client.post(f"{PATH}/rollouts", json={"items": items, **target}).json()
-    assert rollouts["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
-    for row, one in enumerate(rollouts["items"]):
+def test_walking_by_steps_is_what_evaluation_says(asking: Server, target: dict[str, float]) -> None:
+    items = [{"id": f"row-{row}", "values": answers_of(row)} for row in range(25)]
+    evaluated = asking.client.post(f"{PATH}/evaluate", json={"items": items, **target}).json()
+    assert evaluated["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    for row, one in enumerate(evaluated["items"]):
         label, cost, path = walk(asking, row, **target)
-        assert (one["item"], one["label"], one["path"]) == (f"row-{row}", label, path)
+        assert (one["id"], one["label"], one["path"]) == (f"row-{row}", label, path)
         assert one["cost"] == pytest.approx(cost)
-        assert one["time"] <= target.get("deadline", 1e9)
 
 
 def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Server) -> None:
     asked = {"deadline": 0.01}
-    rollouts = {"items": [{"sensors": answers_of(0)}], **asked}
-    for path, body in ((f"{PATH}/decision", asked), (f"{PATH}/rollouts", rollouts)):
+    items = {"items": [{"values": answers_of(0)}], **asked}
+    for path, body in ((f"{PATH}/decision", asked), (f"{PATH}/evaluate", items)):
         problem = is_problem(asking.client.post(path, json=body), 409, "infeasible")
         assert "the fastest sensor, fast, takes up to 1 ms; the deadline is 0.01" in problem["detail"]
     (decision,) = asking.client.get("/v1/decisions?name=cats&deadline=0.01").json()["items"]
@@ -83,7 +82,7 @@ def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Se
 @pytest.mark.parametrize("query", ["", "budget=3", "budget=0", "tradeoff=0.02", "budget=3&version=1"])
 def test_traffic_adds_up_to_what_the_curve_says(asking: Server, query: str) -> None:
     reply = asking.client.get(f"{PATH}/traffic?{query}").json()
-    curve = asking.client.get(f"{PATH}/curve").json()["points"]
+    curve = [point["decision"] for point in asking.client.get(f"{PATH}/curve").json()["points"]]
     assert reply["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
     assert (reply["unit"], reply["rows"], reply["nodes"][0]["items"]) == ("ms", 400, 400)
     assert sum(point["share"] for point in reply["points"]) == pytest.approx(1)
@@ -147,12 +146,11 @@ def test_a_sensor_that_is_acquired_twice_is_refused(asking: Server) -> None:
         assert reply.json()["detail"] == "strong: is given twice"
 
 
-def test_bad_rollouts_are_refused_by_the_item(asking: Server) -> None:
-    lacking = {"items": [{"sensors": answers_of(0)}, {"sensors": {"strong": "cat"}}]}
-    reply = asking.client.post(f"{PATH}/rollouts", json=lacking)
-    assert is_problem(reply, 422, "invalid-request")
-    assert "items.1.sensors: lack 'fast'" in reply.json()["detail"]
-    many = asking.client.post(f"{PATH}/rollouts", json={"items": [{"sensors": {}}] * 101})
+def test_bad_items_are_refused_by_their_place(asking: Server) -> None:
+    lacking = {"items": [{"values": answers_of(0)}, {"values": {"strong": "cat"}}]}
+    reply = asking.client.post(f"{PATH}/evaluate", json=lacking)
+    assert is_problem(reply, 422, "invalid-request")["errors"][0]["loc"] == ["items", 1, "values", "fast.label"]
+    many = asking.client.post(f"{PATH}/evaluate", json={"items": [{"values": {}}] * 101})
     assert is_problem(many, 413, "payload-too-large")
 
 
@@ -192,22 +190,30 @@ def judged(asking: Server) -> Server:
 
 def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
     columns = judged_rows(40, 1)
-    items = [{"item": str(row), "sensors": {"small": columns["small sure"][row], "large": None}} for row in range(40)]
-    rollouts = judged.client.post(f"{JUDGED}/rollouts", json={"items": items, "budget": 0.015}).json()
-    answers = {one["answer"] for one in rollouts["items"]}
-    assert answers == {"small", "large"}
-    for item, one in zip(items, rollouts["items"], strict=True):
+    items = [
+        {
+            "id": str(row),
+            "values": {
+                "small": {"confidence": columns["small sure"][row], "correct": int(columns["small"][row])},
+                "large": {"correct": columns["large"][row]},
+            },
+        }
+        for row in range(40)
+    ]
+    evaluated = judged.client.post(f"{JUDGED}/evaluate", json={"items": items, "budget": 0.015}).json()
+    assert {one["classifier"] for one in evaluated["items"]} == {"small", "large"}
+    for row, one in enumerate(evaluated["items"]):
+        assert one["correct"] == columns[one["classifier"]][row]
         known: dict[str, Any] = {}
         while True:
-            asked = {"item": item["item"], "budget": 0.015, "acquired": known}
+            asked = {"item": str(row), "budget": 0.015, "acquired": known}
             step = judged.client.post(f"{JUDGED}/decision", json=asked).json()
             if step["action"] == "answer":
                 break
-            known[step["sensor"]] = item["sensors"][step["sensor"]]  # type: ignore[index]
-        assert (step["answer"], list(known), one["label"]) == (one["answer"], one["path"], None)
+            known[step["sensor"]] = columns["small sure"][row] if step["sensor"] == "small" else None
+        assert (step["answer"], list(known), one["label"]) == (one["classifier"], one["path"], None)
         assert step["qualities"].keys() == known.keys()
         assert step["quality"] == max(step["qualities"].values()) == pytest.approx(1 - step["expected_loss"])
-        assert step["expected"]["accuracy"] == rollouts["expected"]["accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,7 @@ def test_what_judged_answers_cannot_have_told_is_refused(
 
 def test_judged_answers_have_a_curve_traffic_and_a_what_if(judged: Server) -> None:
     points = judged.client.get(f"{JUDGED}/curve").json()["points"]
-    assert points[0]["cost"] >= 0.001
+    assert points[0]["expected"]["cost"] >= 0.001
     traffic = judged.client.get(f"{JUDGED}/traffic?budget=0.02").json()
     assert traffic["nodes"][0]["stopped"] == 0
     assert sum(node["stopped"] for node in traffic["nodes"]) == pytest.approx(300)

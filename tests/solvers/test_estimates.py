@@ -73,17 +73,17 @@ def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, chang
 def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_held_out_rows(method: str) -> None:
     """By classifier; together at each budget of the curve; between two of them in proportion, beyond as the last."""
     plan: PortfolioPlan = fitted("portfolio").plan
-    points = next(curve.points for curve in plan.curves() if curve.method == method)
-    off = [(point.estimated_accuracy or 0) - point.accuracy for point in points]
+    row, budgets = plan.methods.index(method), plan.curve_budgets.tolist()
+    off = (plan.curve_estimates[row] - plan.curve_accuracies[row]).tolist()
     assert abs(off[0]) > 0.01
-    for point, too_high in zip(points, off, strict=True):
-        shares = np.array(list(point.usage.values())) / plan.held_out
-        assert plan.optimism(method, point.budget) @ shares == pytest.approx(too_high)
-    of_first, of_second = (plan.optimism(method, point.budget) for point in points[:2])
-    between = plan.optimism(method, (points[0].budget + points[1].budget) / 2)
+    for budget, too_high, usage in zip(budgets, off, plan.curve_usage[row], strict=True):
+        assert plan.optimism(method, budget) @ (usage / plan.held_out) == pytest.approx(too_high)
+    of_first, of_second = (plan.optimism(method, budget) for budget in budgets[:2])
+    between = plan.optimism(method, (budgets[0] + budgets[1]) / 2)
     assert between == pytest.approx((of_first + of_second) / 2)
-    assert plan.optimism(method, 1e9) == pytest.approx(plan.optimism(method, points[-1].budget))
-    assert all(float(point.accuracy * SAMPLES["portfolio"].judged_rows).is_integer() for point in points)
+    assert plan.optimism(method, 1e9) == pytest.approx(plan.optimism(method, budgets[-1]))
+    counts = plan.curve_accuracies[row] * SAMPLES["portfolio"].judged_rows
+    assert all(float(count).is_integer() for count in counts)
 
 
 def test_the_lower_a_portfolios_budgets_the_closer_lie_those_that_tell_how_optimistic_it_is() -> None:

@@ -40,7 +40,7 @@ def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline()
     made: CascadePlan = plan("cascade")
     safe = (made.point_accuracies - made.point_accuracy_errors).tolist()
     for deadline in (*np.unique(made.point_maxima).tolist(), None):
-        hull = made.hull(deadline)
+        hull = [i for _, i in made.askable_within(deadline)]
         for wanted in LEVELS:
             able = [i for i in hull if safe[i] >= wanted]
             query = CascadeQuery(deadline=deadline, min_accuracy=wanted)

@@ -42,11 +42,11 @@ export function answerWords(value, silent = false) {
 
 /**
  * hint: words; fields(step) gives [{key, label, part, text, optional, silent}] to ask for, text where it is no number,
- * silent what tells nothing;
+ * silent what tells nothing; stepOf(reply) is the part of a reply that says what to do next;
  * costOf(step) what they cost; request(known) is what the service is asked; said(step) words the end. Several fields
  * of one key make a list.
  */
-export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) => cost }) {
+export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) => cost, stepOf = (reply) => reply }) {
   const path = h("ol", { class: "path" });
   const now = h("div", { "aria-live": "polite" });
   const command = h("div");
@@ -60,7 +60,7 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
   /** Ask what comes next; what is known counts only once the service has taken it. */
   async function ask(known, spent) {
     const asked = request(known);
-    const reply = await call(asked.method, asked.path, asked);
+    const reply = stepOf(await call(asked.method, asked.path, asked));
     const moves = now.contains(document.activeElement);
     fill(command, copyable("Copy curl", curl(asked)));
     if (reply.action === "acquire") fill(now, question(reply, known, spent));

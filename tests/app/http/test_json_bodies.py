@@ -15,8 +15,8 @@ from pydantic import field_validator
 from app.http.json_bodies import PIECE, decode_json, has_each_name_once, in_pieces, repeated_name, validated
 from models.base import MOST_LISTED, Items, Value
 from models.feedback import MOST_OUTCOMES, FeedbackRequest
-from models.index import PredictionRequest
-from models.policy_curves import RolloutRequest
+from models.index import IndexEvaluateRequest
+from models.policy import PolicyEvaluateRequest
 
 FINE = {"item": "a", "sensors": {"x": ["1", 0.5]}}
 ITEMS = [FINE, {"sensors": {}}, {}, {"sensors": 1}, {"item": "", "more": 1}, None]
@@ -24,11 +24,11 @@ FINE_BESIDE: list[dict[str, Any]] = [{}, {"budget": 1.0}]
 
 
 def _whole(body: bytes) -> Any:
-    return validated(RolloutRequest, decode_json(body))
+    return validated(PolicyEvaluateRequest, decode_json(body))
 
 
 def _in_pieces(body: bytes) -> Any:
-    return in_pieces(RolloutRequest, decode_json(body), len(body))
+    return in_pieces(PolicyEvaluateRequest, decode_json(body), len(body))
 
 
 def _said(read: Any, *args: Any) -> Any:
@@ -116,7 +116,7 @@ def test_what_is_no_batch_is_refused_as_ever(body: bytes) -> None:
 def test_faults_beyond_what_is_listed_are_not_looked_for() -> None:
     wrong: list[dict[str, Any]] = [{str(column): [] for column in range(40)}] * (2 * MOST_LISTED // 40 + PIECE)
     with pytest.raises(RequestValidationError) as refused:
-        in_pieces(PredictionRequest, {"budget": 1, "items": wrong}, 1)
+        in_pieces(IndexEvaluateRequest, {"budget": 1, "items": wrong}, 1)
     (fault,) = refused.value.errors()
     assert fault["msg"] == "has more than 10000 faults, too many to list"
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
-from models.index import IndexOptions, IndexQuery, PredictionRequest
+from models.index import IndexEvaluateRequest, IndexOptions, IndexQuery
 from solvers import Run
 from solvers.index import IndexPlan, fit
 from solvers.index.run import run
@@ -121,13 +121,13 @@ def test_an_empty_text_is_a_missing_cell_as_in_a_table() -> None:
     [
         ({"colour": "red"}, "items.0.weight: is missing, the chosen features need it"),
         ({"colour": "red", "weight": "heavy"}, "items.0.weight: must be a number, one is 'heavy'"),
-        ({"colour": ["red"], "weight": 1.0}, None),
+        ({"colour": [["red"]], "weight": 1.0}, None),
     ],
 )
 def test_cells_that_cannot_stand_in_their_column_are_refused(item: dict[str, Any], message: str | None) -> None:
     if message is None:
         with pytest.raises(ValueError, match="colour"):
-            PredictionRequest.model_validate({"budget": 1.0, "items": [item]})
+            IndexEvaluateRequest.model_validate({"budget": 1.0, "items": [{"values": item}]})
         return
     with pytest.raises(InvalidRequest, match=message):
         built().predict(("colour", "weight"), [item])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models import InvalidRequest
-from models.pipeline import StepsRequest
+from models.pipeline import PipelineQuery
 from solvers.pipeline import PipelinePlan
 from solvers.pipeline.items import Reader
 from tests.solvers.pipeline.test_fit import build, table
@@ -19,8 +19,8 @@ READER = Reader.of(
 
 
 def read(item: dict[str, Any], reader: Reader = READER) -> tuple[list[Any], list[bool]]:
-    request = StepsRequest.model_validate_json(json.dumps({"features": item}))
-    values, known = reader.read([request.features], "features")
+    request = PipelineQuery.model_validate_json(json.dumps({"acquired": item}))
+    values, known = reader.read([request.acquired], "acquired")
     return [None if np.isnan(value) else value for value in values[0].tolist()], known[0].tolist()
 
 
@@ -36,8 +36,8 @@ def test_categories_are_read_as_the_table_was() -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"weight": 1}, "features.weight: is no feature; there are age, blood, ward"),
-        ({"blood": 1}, "features.blood: has 1 values, its columns are 2"),
+        ({"weight": 1}, "acquired.weight: is no feature; there are age, blood, ward"),
+        ({"blood": 1}, "acquired.blood: has 1 values, its columns are 2"),
         ({"age": [1, 2]}, "has 2 values"),
         ({"age": "old"}, "column 'age' is 'old', must be a number"),
     ],

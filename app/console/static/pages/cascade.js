@@ -144,6 +144,12 @@ function deadlinesFigure(call) {
   ];
 }
 
+/** The points of the trade-off curve, each with its cascade and its figures side by side. */
+async function frontierOf(at) {
+  const { points, unit } = await get(at);
+  return { unit, items: points.map(({ decision, expected }) => ({ ...decision, ...expected })) };
+}
+
 const isPoint = (reply) => (one) =>
   arrow(one.cascade) === arrow(reply.cascade) &&
   one.thresholds.every((threshold, at) => threshold === reply.steps[at].confidence_threshold);
@@ -209,8 +215,8 @@ page(async ({ solver, name }) => {
   const path = under("cascades", name);
   const record = await showArtifact({ solver, name });
   const { unit } = record;
-  const frontier = record.summary.frontier ? await get(path("frontier")) : null;
-  const [dots, drawDots] = frontierFigure({ path: path("frontier") }, record.worth?.alternatives ?? []);
+  const frontier = record.summary.frontier ? await frontierOf(path("curve")) : null;
+  const [dots, drawDots] = frontierFigure({ path: path("curve") }, record.worth?.alternatives ?? []);
   const costs = frontier?.items.map((one) => one.cost_interval[1]);
   const { items } = await get(path("deadlines"));
   const [steps, drawSteps] = deadlinesFigure({ path: path("deadlines") });

@@ -2,7 +2,7 @@ import { get, listed, query } from "../api.js";
 import { decisionPanel } from "../decision.js";
 import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table, worded } from "../dom.js";
 import { figure } from "../figures.js";
-import { SUBJECTS } from "../subjects.js";
+import { curvePath, readCurve } from "../subjects.js";
 import { hover, logAxis, narrow } from "../theme.js";
 
 const FAR_APART = 50;
@@ -15,11 +15,9 @@ const LOOKED_THROUGH = 1000;
 /** Ask what an artifact reaches: {name, path, points}, or {name, path, error}. */
 async function methodOf(artifact) {
   const name = `${artifact.solver} ${artifact.name}`;
-  const { path, read } = SUBJECTS[artifact.solver] ?? {};
-  if (!read) return { name, points: [], error: new Error("these pages do not know how to compare it") };
-  const asked = path(artifact);
+  const asked = curvePath(artifact);
   try {
-    const points = read(await get(asked)).map((point) => ({ artifact: name, ...point }));
+    const points = readCurve(await get(asked)).map((point) => ({ artifact: name, ...point }));
     return { name, path: asked, points: points.toSorted((a, b) => a.cost - b.cost) };
   } catch (error) {
     return { name, path: asked, points: [], error };

@@ -203,7 +203,7 @@ page(async ({ solver, name }) => {
   const path = under("indexes", name);
   const record = await showArtifact({ solver, name });
   const { unit } = record;
-  const call = { path: path("curves") };
+  const call = { path: path("winners") };
   const curves = await get(call.path).catch((error) => error);
   if (curves instanceof Error && !curves.status) throw curves;
   const drawn =

@@ -120,9 +120,9 @@ function stagesOf(one, unit, answersAll) {
 page(async ({ solver, name }) => {
   const path = under("pipelines", name);
   const record = await showArtifact({ solver, name });
-  const call = { path: path("frontier") };
-  const frontier = await get(call.path);
-  const { unit } = record;
+  const call = { path: path("curve") };
+  const { points, unit } = await get(call.path);
+  const frontier = { unit, items: points.map(({ decision, expected }) => ({ ...decision, expected })) };
   const answersAll = record.summary.at_the_end === "answer";
   const accuracies = {
     title: "Accuracy against cost",
@@ -167,8 +167,8 @@ page(async ({ solver, name }) => {
   const columnsOf = (feature) => spec.features?.find((one) => one.name === feature)?.columns ?? [feature];
   const requestOf = ({ solution }, known) => ({
     method: "POST",
-    path: path("steps"),
-    json: { solution, features: known },
+    path: path("decision"),
+    json: { solution, acquired: known },
   });
   const walkOf = (one) =>
     walk({
@@ -184,6 +184,7 @@ page(async ({ solver, name }) => {
           })),
         ),
       request: (known) => requestOf(one, known),
+      stepOf: ({ step }) => step,
       said: (step) =>
         step.action === "classify"
           ? `Class ${step.label}, sure to ${percent(step.confidence)}, after stage ${step.stage + 1}.`

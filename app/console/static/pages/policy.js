@@ -224,8 +224,8 @@ function dagFigure(call) {
 page(async ({ solver, name }) => {
   const path = under("policies", name);
   const record = await showArtifact({ solver, name });
-  const curve = await get(path("curve"));
-  const { unit } = curve;
+  const { points, unit } = await get(path("curve"));
+  const curve = { unit, points: points.map(({ decision }) => decision) };
   const [costs, drawCosts] = curveFigure({ path: path("curve") });
   const [dag, drawDag] = dagFigure({ path: path("traffic") });
   const most = Math.max(...curve.points.map((one) => one.cost_bound));

@@ -6,64 +6,75 @@ import { figure } from "../figures.js";
 import { textPanel } from "../text_route.js";
 import { colours, hover } from "../theme.js";
 
-const WORDS = {
-  batch: "whole batches",
-  route: "single queries",
-  single_best: "best single classifier",
-  random: "random estimates",
-  frugal_mct: "random forests (FrugalMCT)",
-  oracle: "if the truth were known",
-};
-const DASH = { batch: "solid", route: "dash", oracle: "dot" };
+const budgetAxis = (unit) => ({ title: { text: `budget of a query (${unit})` } });
+const bars = (points) => ({
+  type: "data",
+  symmetric: false,
+  array: points.map(({ expected: one }) => one.accuracy_interval[1] - one.accuracy),
+  arrayminus: points.map(({ expected: one }) => one.accuracy - one.accuracy_interval[0]),
+  thickness: 1,
+  width: 2,
+});
 
-function accuracyFigure(curve, call) {
+function accuracyFigure({ points, baselines, rows, unit }, call) {
   const made = figure({
-    title: "Accuracy against budget",
-    hint: `on ${number(curve.items)} held-out items, beside what needs no portfolio`,
+    title: "Accuracy against cost",
+    hint: `on ${number(rows)} holdout rows, with 95 % intervals, beside what could be done instead`,
     call,
     wide: true,
   });
-  const rows = curve.curves.flatMap((one) => one.points.map((point) => ({ method: one.method, ...point })));
+  const own = points.map(({ expected, limits }) => ({ name: "single queries", ...expected, ...limits }));
+  const others = baselines.flatMap((one) => one.points.map((point) => ({ name: one.name, ...point })));
+  const hovertemplate = hover`%{fullData.name}: %{y:.1%}<br>for %{x:.4g} ${unit} a query<extra></extra>`;
   return [
     made,
     () => ({
-      data: curve.curves.map((one) => ({
-        x: one.points.map((point) => point.budget),
-        y: one.points.map((point) => point.accuracy),
-        mode: "lines+markers",
-        name: WORDS[one.method] ?? one.method,
-        line: { dash: DASH[one.method] ?? "solid", width: one.method === "batch" ? 3.5 : 1.7 },
-        marker: { size: one.method === "batch" ? 7 : 4 },
-        hovertemplate: hover`${WORDS[one.method] ?? one.method}: %{y:.1%}<br>for %{x:.4g} ${curve.unit} a query<extra></extra>`,
-      })),
+      data: [
+        {
+          x: own.map((one) => one.cost),
+          y: own.map((one) => one.accuracy),
+          error_y: bars(points),
+          mode: "lines+markers",
+          name: "single queries",
+          line: { width: 3.5 },
+          hovertemplate,
+        },
+        ...baselines.map((one) => ({
+          x: one.points.map((point) => point.cost),
+          y: one.points.map((point) => point.accuracy),
+          mode: one.points.length > 1 ? "lines+markers" : "markers",
+          name: one.name,
+          line: { width: 1.5, dash: "dot" },
+          marker: { size: one.points.length > 1 ? 4 : 8, symbol: one.points.length > 1 ? "circle" : "x" },
+          hovertemplate,
+        })),
+      ],
       layout: {
-        xaxis: { title: { text: `budget of a query (${curve.unit})` } },
+        xaxis: { title: { text: `mean cost of a query (${unit})` } },
         yaxis: { title: { text: "accuracy" }, tickformat: "~%" },
       },
       columns: [
-        { title: "method", key: "method" },
-        { title: `budget (${curve.unit})`, key: "budget" },
+        { title: "method", key: "name" },
+        { title: `budget (${unit})`, key: "budget" },
         { title: "accuracy", key: "accuracy" },
-        { title: "estimated", key: "estimated_accuracy" },
-        { title: `really cost (${curve.unit})`, key: "cost" },
+        { title: `cost (${unit})`, key: "cost" },
       ],
-      rows,
+      rows: [...own, ...others],
     }),
   ];
 }
 
-function usageFigure(curve, call) {
+function usageFigure({ points, rows, unit }, call) {
   const made = figure({ title: "Who answers", hint: "the share of queries that each classifier gets", call });
-  const { points } = curve.curves.find((one) => one.method === "batch");
-  const names = Object.keys(points[0].usage);
+  const names = Object.keys(points[0].decision.usage);
   return [
     made,
     () => {
       const colour = colours(names.length);
       return {
         data: names.map((name, at) => ({
-          x: points.map((point) => point.budget),
-          y: points.map((point) => point.usage[name] / curve.items),
+          x: points.map(({ limits }) => limits.budget),
+          y: points.map(({ decision }) => decision.usage[name] / rows),
           name,
           stackgroup: "all",
           mode: "lines",
@@ -71,13 +82,10 @@ function usageFigure(curve, call) {
           fillcolor: colour[at],
           hovertemplate: hover`${name}: %{y:.1%} of queries<extra></extra>`,
         })),
-        layout: {
-          xaxis: { title: { text: `budget of a query (${curve.unit})` } },
-          yaxis: { title: { text: "share of queries" }, tickformat: "~%", range: [0, 1] },
-        },
+        layout: { xaxis: budgetAxis(unit), yaxis: { title: { text: "share of queries" }, tickformat: "~%", range: [0, 1] } },
         columns: [
-          { title: `budget (${curve.unit})`, key: "budget" },
-          ...names.map((name) => ({ title: name, value: (point) => point.usage[name] })),
+          { title: `budget (${unit})`, value: ({ limits }) => limits.budget },
+          ...names.map((name) => ({ title: name, value: ({ decision }) => decision.usage[name] })),
         ],
         rows: points,
       };
@@ -85,7 +93,7 @@ function usageFigure(curve, call) {
   ];
 }
 
-function priceFigure(curve, call) {
+function priceFigure({ points, unit }, call) {
   const made = figure({
     title: "Shadow price",
     hint: "the accuracy that a further unit of cost brings: single queries are routed by it",
@@ -96,22 +104,18 @@ function priceFigure(curve, call) {
     () => ({
       data: [
         {
-          x: curve.prices.map((one) => one.budget),
-          y: curve.prices.map((one) => one.price),
-          mode: "lines",
-          line: { shape: "hv" },
-          hovertemplate: hover`%{y:.4g} for a further ${curve.unit}<br>at %{x:.4g} ${curve.unit} a query<extra></extra>`,
+          x: points.map(({ limits }) => limits.budget),
+          y: points.map(({ decision }) => decision.price),
+          mode: "lines+markers",
+          hovertemplate: hover`%{y:.4g} for a further ${unit}<br>at %{x:.4g} ${unit} a query<extra></extra>`,
         },
       ],
-      layout: {
-        xaxis: { title: { text: `budget of a query (${curve.unit})` } },
-        yaxis: { title: { text: `accuracy per ${curve.unit}` }, rangemode: "tozero" },
-      },
+      layout: { xaxis: budgetAxis(unit), yaxis: { title: { text: `accuracy per ${unit}` }, rangemode: "tozero" } },
       columns: [
-        { title: `budget (${curve.unit})`, key: "budget" },
-        { title: "price", key: "price" },
+        { title: `budget (${unit})`, value: ({ limits }) => limits.budget },
+        { title: "price", value: ({ decision }) => decision.price },
       ],
-      rows: curve.prices,
+      rows: points,
     }),
   ];
 }
@@ -126,7 +130,7 @@ page(async ({ solver, name }) => {
     "figures",
     figures.map(([one]) => one.element),
     params.embedder ? textPanel({ path, unit, embedder: params.embedder }) : null,
-    assignPanel({ path, unit, classifiers: Object.keys(curve.curves[0].points[0].usage) }),
+    assignPanel({ path, unit, classifiers: Object.keys(curve.points[0].decision.usage) }),
   );
   for (const [one, what] of figures) await one.draw(what);
 });

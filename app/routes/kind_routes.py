@@ -1,0 +1,24 @@
+"""The routes of a kind of artifact, and what is to be known of them beside FastAPI."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from app.serving.answers import LookUp
+from models import Value
+
+
+@dataclass(frozen=True, slots=True)
+class KindRoutes:
+    """The routes of a kind.
+
+    Attributes:
+        router: the routes.
+        look_ups: those that are answered on the hot path.
+        bodies: the types of bodies that routes read themselves, off the event loop.
+    """
+
+    router: APIRouter
+    look_ups: tuple[LookUp[Any], ...] = ()
+    bodies: tuple[type[Value], ...] = ()

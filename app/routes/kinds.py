@@ -1,0 +1,263 @@
+"""The routes that every kind of artifact has: decision, evaluation, and trade-off curve."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from app.http.batch_bodies import NPY, binary
+from app.http.json_bodies import JSON, JsonRouter, refuse_other_types
+from app.http.problems import problem_of
+from app.routes.dependencies import (
+    Context,
+    InContext,
+    PathName,
+    Version,
+    errors,
+    plan_of,
+    read_batch,
+    refuse_many,
+    solved,
+)
+from app.routes.kind_routes import KindRoutes
+from app.routes.query_parameters import from_parameters, needs_body, parameters_of
+from app.serving.answers import LookUp, counted, decided
+from app.serving.catalog import Live
+from app.serving.curve import curve_of
+from app.serving.evaluation import evaluated, summary_of
+from app.store.evaluation_tables import WRITERS, read_array, read_parquet
+from app.store.table_types import PARQUET, PARQUET_TYPES
+from models import Value
+from models.curve import CurveReply
+from models.errors import ParsimonyError
+from models.evaluation import EvaluatedItem, EvaluationReply, HasCompleteItems
+from solvers.base import ModelRunner, Plan
+from solvers.evaluation import CompleteItems
+from solvers.kind import AnyKind
+
+NDJSON = "application/x-ndjson"
+BESIDE_TABLES = "with a body of .npy or Parquet only: "
+TruthColumn = Annotated[
+    str,
+    Query(max_length=200, description=f"{BESIDE_TABLES}the column of right labels", examples=["truth"]),
+]
+
+
+def routes_of(kind: AnyKind) -> KindRoutes:
+    """Make the routes of a kind, and add those of ``app/routes/<kind>.py``, if there is one."""
+    router = JsonRouter(prefix=f"/v1/{kind.plural}", tags=[kind.name])
+    own = _own_routes(kind.name)
+    look_ups: list[LookUp[Any]] = []
+    if not any(look_up.suffix == "/decision" for look_up in own.look_ups):
+        look_ups.append(LookUp(kind, f"/v1/{kind.plural}/", "/decision", kind.query, "POST"))
+        _add_decision(router, kind)
+        if not needs_body(kind.query):
+            look_ups.append(LookUp(kind, f"/v1/{kind.plural}/", "/decision", kind.query))
+            _add_decision_by_get(router, kind)
+    _add_evaluation(router, kind)
+    _add_curve(router, kind)
+    router.include_router(own.router, prefix="")
+    return KindRoutes(router, (*look_ups, *own.look_ups), (kind.evaluation, *own.bodies))
+
+
+def _own_routes(name: str) -> KindRoutes:
+    """Return what the module of a kind in ``app/routes`` calls ``routes``; no routes if there is no module."""
+    module = f"app.routes.{name}"
+    if find_spec(module) is None:
+        return KindRoutes(APIRouter())
+    routes: KindRoutes = import_module(module).routes
+    return routes
+
+
+def models_of(context: Context) -> ModelRunner:
+    """Return how learned models are run: in another process, for they may end it."""
+    return ModelRunner(context.settings.allowed_modules(), context.sandbox)
+
+
+def _add_decision(router: APIRouter, kind: AnyKind) -> None:
+    async def decision(name: Any, request: Any, context: Any, version: Any) -> Response:
+        """Decide what to do now with an item, by limits and by what is known of it.
+
+        Nothing is remembered between calls: send all that is known, each time. 409 if nothing keeps the limits.
+        """
+        return await _decided(kind, name, request, context, version)
+
+    _declare(decision, [_fixed("request", kind.query), _fixed("version", Version, None)])
+    router.post(
+        "/{name}/decision",
+        summary="What to do now with an item",
+        operation_id=f"decide_{kind.name}",
+        response_model=kind.reply,
+        responses=errors(404, 409, 413, 415, 503, 504),
+    )(decision)
+
+
+def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
+    async def decision(name: Any, context: Any, version: Any, **given: Any) -> Response:
+        """Decide what to do now with an item, by limits and by what is known of it. 409 if nothing keeps the limits.
+
+        What a query string cannot hold, such as acquired values, is sent by POST.
+        """
+        return await _decided(kind, name, from_parameters(kind.query, given), context, version)
+
+    _declare(decision, [*parameters_of(kind.query), _fixed("version", Version, None)])
+    router.get(
+        "/{name}/decision",
+        summary="What to do now with an item, by query parameters",
+        operation_id=f"decide_{kind.name}_by_get",
+        response_model=kind.reply,
+        responses=errors(404, 409, 503, 504),
+    )(decision)
+
+
+async def _decided(kind: AnyKind, name: str, query: Value, context: Context, version: int | None) -> Response:
+    live = await plan_of(context, kind, name, version)
+    failing = context.caller.open_circuits()
+    with counted(live, context.metrics):
+        if kind.decides_at_once(live.plan, query):
+            body = decided(live, query, failing)
+        else:
+            body = await solved(context, decided, live, query, failing, models_of(context))
+    return Response(body, media_type=JSON)
+
+
+def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
+    async def evaluate(
+        name: Any, request: Request, context: Any, version: Any, truth_column: str, **given: Any
+    ) -> Response:
+        """Send complete items through the artifact: label, probabilities, cost, path, accepted or rejected, per item.
+
+        As JSON, or as a table (Parquet, or a .npy array of numbers) with the limits as query parameters. The reply is
+        JSON with a summary; with `Accept: application/x-ndjson` a line per item, streamed; with
+        `application/vnd.apache.parquet` or `application/x-npy` a table. Where the truth is sent the accuracy is
+        reported, with its interval: so what the artifact promised can be held against rows it never saw.
+        """
+        sent = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES)
+        body = await request.body()
+        live = await plan_of(context, kind, name, version)
+        with counted(live, context.metrics):
+            limits, items = await solved(context, _read, context, live, sent, body, given, truth_column)
+            pieces = evaluated(live, limits, items, models_of(context))
+            first = await solved(context, next, pieces)
+            accepted = _accepted(request.headers.get("accept", ""))
+            if accepted == NDJSON:
+                return StreamingResponse(_lines(request, first, pieces), media_type=NDJSON)
+            found = first
+            while piece := await solved(context, next, pieces, None):
+                found += piece
+        written = await solved(context, _written, live, found, items.ignored, accepted)
+        return Response(written, media_type=accepted)
+
+    limits = parameters_of(kind.limits, BESIDE_TABLES)
+    truth = Parameter("truth_column", Parameter.KEYWORD_ONLY, default="truth", annotation=TruthColumn)
+    _declare(evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
+    router.post(
+        "/{name}/evaluate",
+        summary="Send complete items through it",
+        operation_id=f"evaluate_{kind.name}",
+        response_model=EvaluationReply,
+        responses={
+            200: {"content": {each: {"schema": binary("where Accept asks for it")} for each in (NDJSON, *WRITERS)}},
+            **errors(404, 409, 413, 415, 503, 504),
+        },
+        openapi_extra={"requestBody": _body_of(kind)},
+    )(evaluate)
+
+
+def _body_of(kind: AnyKind) -> dict[str, Any]:
+    """Describe what items may come as."""
+    return {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"$ref": f"#/components/schemas/{kind.evaluation.__name__}"}},
+            NPY: {
+                "schema": binary("a row per item: embeddings, or all columns of numbers, in the artifact's order"),
+                "example": "(the bytes that numpy.save writes)",
+            },
+            PARQUET: {
+                "schema": binary(
+                    "a row per item: columns of features, or `knn.label`, `knn.confidence`, `knn.cost`, `knn.correct` "
+                    "of a classifier knn; `id`, `embedding`, `size`, and the truth"
+                ),
+                "example": "(the bytes of a Parquet file)",
+            },
+        },
+    }
+
+
+def _read(
+    context: Context, live: Live[Plan], sent: str, body: bytes, given: dict[str, Any], truth: str
+) -> tuple[Value, CompleteItems]:
+    """Read limits and items; off the event loop."""
+    kind, columns = live.kind, live.kind.item_columns(live.plan)
+    if sent == JSON:
+        request: HasCompleteItems = read_batch(context, kind.evaluation, body)
+        return request, CompleteItems.of(request.items, columns)
+    limits = from_parameters(kind.limits, given)
+    if sent == NPY:
+        items = read_array(body, columns, kind.embedding_dimensions(live.plan))
+    else:
+        most = context.settings.max_body_bytes
+        items = read_parquet(body, columns, truth, max_bytes=most, run_in=context.table_sandbox)
+    refuse_many(context, len(items), "items")
+    return limits, items
+
+
+def _accepted(accept: str) -> str:
+    """Return in which form the reply is wanted: the first known one that is accepted, else JSON."""
+    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    return next((one for one in kinds if one in WRITERS or one in (JSON, NDJSON)), JSON)
+
+
+def _written(live: Live[Plan], items: list[EvaluatedItem], ignored: tuple[str, ...], accepted: str) -> bytes:
+    if accepted in WRITERS:
+        return WRITERS[accepted](items)
+    reply = {"items": items, "summary": summary_of(items, ignored), "unit": live.record.unit, "artifact": live.ref}
+    return orjson.dumps(reply, default=vars)
+
+
+def _lines(request: Request, first: list[EvaluatedItem], pieces: Iterator[list[EvaluatedItem]]) -> Iterator[bytes]:
+    """Yield a line per item; what is refused further on ends the lines with one that says why (``problem``)."""
+    yield _as_lines(first)
+    try:
+        for piece in pieces:
+            yield _as_lines(piece)
+    except ParsimonyError as error:
+        problem = problem_of(error, request.scope["state"]["request_id"])
+        yield b'{"problem": ' + bytes(problem.body) + b"}\n"
+
+
+def _as_lines(items: list[EvaluatedItem]) -> bytes:
+    return b"".join(orjson.dumps(item, default=vars, option=orjson.OPT_APPEND_NEWLINE) for item in items)
+
+
+def _add_curve(router: APIRouter, kind: AnyKind) -> None:
+    async def curve(name: Any, context: Any, version: Any, **given: Any) -> Response:
+        """Show accuracy against cost: the operating points with intervals, the baselines, and the default point."""
+        live = await plan_of(context, kind, name, version)
+        reply = await solved(context, curve_of, live, from_parameters(kind.curve_query, given))
+        return Response(orjson.dumps(vars(reply), default=vars), media_type=JSON)
+
+    _declare(curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
+    router.get(
+        "/{name}/curve",
+        summary="Accuracy against cost",
+        operation_id=f"curve_of_{kind.name}",
+        response_model=CurveReply,
+        responses=errors(404, 409, 503, 504),
+    )(curve)
+
+
+def _fixed(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _declare(route: Callable[..., Any], parameters: list[Parameter]) -> None:
+    """Give a route the parameters that FastAPI reads: those of its kind, and ``name`` and ``context`` as all have."""
+    every = [_fixed("name", PathName), _fixed("context", InContext), *parameters]
+    route.__signature__ = signature(route).replace(parameters=every)  # type: ignore[attr-defined]

@@ -1,0 +1,82 @@
+"""Query parameters of a model: a decision that is asked for by GET, and the limits beside a table of items."""
+
+from inspect import Parameter
+from typing import Annotated, Any, get_args, get_origin
+
+from fastapi import Query
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from app.routes.dependencies import annotations_in, budget_field, query_field
+from models import Fault, InvalidRequest, Value
+from models.limits import HasBudget
+from solvers.kind import make_query
+
+LONGEST_LIST = 1000
+"""A list that may be longer belongs into a body."""
+
+
+def parameters_of(model: type[Value], prefix: str = "") -> list[Parameter]:
+    """Return the parameters of a route by which a model's fields are given, but those that need a body.
+
+    prefix: of their descriptions.
+    """
+    return [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(model, name, prefix))
+        for name, field in model.model_fields.items()
+        if _fits_a_query_string(field)
+    ]
+
+
+def needs_body(model: type[Value]) -> bool:
+    """Return whether a field that a query string cannot hold is always needed."""
+    return any(field.is_required() and not _fits_a_query_string(field) for field in model.model_fields.values())
+
+
+def from_parameters(model: type[Value], given: dict[str, Any]) -> Any:
+    """Make a value of the parameters that are not None; raises InvalidRequest with what is wrong."""
+    return make_query(model, **{name: _one_or_many(model.model_fields[name], name, v) for name, v in given.items()})
+
+
+def _annotation(model: type[Value], name: str, prefix: str) -> Any:
+    """Return a parameter's type, with its description and bounds."""
+    field = model.model_fields[name]
+    parts = _parts(field)
+    element = next((get_args(part)[0] for part in parts if get_origin(part) is tuple), None)
+    if element is not None:
+        most = max(_lengths(parts))
+        query = Query(max_length=most, description=f"{prefix}{field.description}; may be repeated")
+        query.examples = [["name"]] if field.default == () else [[1.0]]
+        return Annotated[list[element] | None, query]  # type: ignore[valid-type]
+    if name == "budget" and issubclass(model, HasBudget):
+        return Annotated[field.annotation, budget_field(model, prefix)]
+    optional = field.annotation if field.is_required() else field.annotation | None  # type: ignore[operator]
+    return Annotated[optional, query_field(model, name, prefix)]
+
+
+def _parts(field: FieldInfo) -> list[Any]:
+    return [*annotations_in(field.annotation), *field.metadata]
+
+
+def _lengths(parts: list[Any]) -> list[int]:
+    """Return the bounds on lengths among the parts of a field's type."""
+    return [part.max_length for part in parts if getattr(part, "max_length", None)]
+
+
+def _fits_a_query_string(field: FieldInfo) -> bool:
+    """Return whether a field is a number, a text, or a short list of these."""
+    parts = _parts(field)
+    if any(get_origin(part) is dict or (isinstance(part, type) and issubclass(part, BaseModel)) for part in parts):
+        return False
+    is_list = any(get_origin(part) is tuple for part in parts)
+    return not is_list or 0 < max(_lengths(parts), default=0) <= LONGEST_LIST
+
+
+def _one_or_many(field: FieldInfo, name: str, value: Any) -> Any:
+    """Return a repeated parameter as its field has it: of a field that may also be one number, one is that."""
+    if not isinstance(value, list):
+        return value
+    if not value:
+        raise InvalidRequest.at(Fault((name,), "is missing its number"))
+    may_be_one = field.default is None
+    return value[0] if len(value) == 1 and may_be_one else tuple(value)

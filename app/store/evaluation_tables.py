@@ -1,0 +1,156 @@
+"""Complete items as tables: read from Parquet and arrays, and what became of them written as Parquet and arrays."""
+
+import io
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from app.store.codec import array_from_bytes
+from app.store.query_tables import numbers, read_bounded
+from app.store.uploads import bounded, in_reader
+from models.base import MOST_LISTED
+from models.errors import CorruptArtifact, Fault, InvalidRequest
+from models.evaluation import EvaluatedItem
+from solvers.evaluation import Columns, CompleteItems, array_columns
+
+EMBEDDING, ID, SIZE = "embedding", "id", "size"
+"""Columns that are no values, unless the artifact has columns of these names."""
+Rows = tuple[list[dict[str, Any]], Any]
+"""The cells of each row by column, and the embeddings, (n, d), or None."""
+
+
+def read_parquet(
+    data: bytes, columns: Columns, truth: str, *, max_bytes: int, run_in: Callable[..., Rows]
+) -> CompleteItems:
+    """Read items from Parquet, a row for each. truth: the column of right labels.
+
+    run_in: reads it, in a process that it may end. Raises InvalidRequest, and PayloadTooLarge for what unpacks to more.
+    """
+    with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
+        file.write(data)
+        file.flush()
+        rows, embeddings = in_reader(run_in, _rows, Path(file.name), max_bytes, where="items")
+    return _complete(rows, columns, embeddings, truth)
+
+
+def _rows(path: Path, max_bytes: int) -> Rows:
+    with bounded(max_bytes):
+        try:
+            table = read_bounded(path, max_bytes, "items")
+            embeddings = None
+            if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
+                embeddings = numbers(table, EMBEDDING, "items")
+                table = table.drop_columns([EMBEDDING])
+            for field in table.schema:
+                _refuse_other_types(field)
+            return [_without_nan(row) for row in table.to_pylist()], embeddings
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(Fault(("items",), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_other_types(field: pa.Field) -> None:
+    kind = field.type
+    is_cell = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_null(kind)
+    )
+    if not is_cell:
+        raise InvalidRequest.at(
+            Fault(("items", field.name), f"has the type {kind}, must be numbers, texts, or booleans")
+        )
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose missing numbers are None."""
+    return {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
+
+
+def read_array(data: bytes, columns: Columns, dimensions: int) -> CompleteItems:
+    """Read items from a .npy array: embeddings, where the artifact has ``dimensions`` of these, else the columns.
+
+    Raises InvalidRequest.
+    """
+    try:
+        array = array_from_bytes(data)
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault(("items",), f"{error}; write them with numpy.save")) from error
+    names = array_columns(columns)
+    width = dimensions or len(names)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or not len(array) or array.shape[1] != width:
+        shape = " x ".join(map(str, array.shape)) or "none"
+        wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names[:8])}, …)")
+        raise InvalidRequest.at(Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}"))
+    table = array.astype(np.float64)
+    if dimensions:
+        return _complete([{} for _ in table], columns, table, "")
+    return _complete([_without_nan(dict(zip(names, row, strict=True))) for row in table.tolist()], columns, None, "")
+
+
+def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any, truth: str) -> CompleteItems:
+    """Return rows as complete items; the columns that the artifact has are their values."""
+    if not rows:
+        raise InvalidRequest.at(Fault(("items",), "have no rows"))
+    known = {column for own in columns.values() for column in own}
+    faults = [
+        Fault(("items", at, name), f"must be from -1e30 to 1e30, got {cell:g}")
+        for at, row in enumerate(rows)
+        for name, cell in row.items()
+        if isinstance(cell, float) and not abs(cell) <= 1e30
+    ]
+    if faults:
+        raise InvalidRequest.at(*faults[:MOST_LISTED])
+    if embeddings is not None and not np.isfinite(embeddings).all():
+        raise InvalidRequest.at(Fault(("items", EMBEDDING), "must be finite numbers"))
+    return CompleteItems(
+        ids=tuple(str(at) if row.get(ID) is None else str(row[ID]) for at, row in enumerate(rows)),
+        values=tuple({name: cell for name, cell in row.items() if name in known} for row in rows),
+        embeddings=embeddings,
+        sizes=tuple(row.get(SIZE) for row in rows),
+        truths=tuple(None if row.get(truth) is None else str(row[truth]) for row in rows),
+        ignored=tuple(sorted(rows[0].keys() - known - {ID, SIZE, truth})),
+    )
+
+
+def as_parquet(items: Sequence[EvaluatedItem]) -> bytes:
+    """Write what became of items as Parquet: a column for each field, and for the probability of each class."""
+    columns: dict[str, Any] = {
+        name: [getattr(item, name) for item in items] for name in EvaluatedItem.model_fields if name != "probabilities"
+    }
+    columns["path"] = pa.array([list(path) for path in columns["path"]], pa.list_(pa.string()))
+    for name in items[0].probabilities or {}:
+        columns[f"probabilities.{name}"] = [(item.probabilities or {}).get(name) for item in items]
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+def as_array(items: Sequence[EvaluatedItem]) -> bytes:
+    """Write what became of items as a structured .npy array: id, label, accepted, cost, confidence, correct."""
+    texts = {name: [getattr(item, name) or "" for item in items] for name in ("id", "label")}
+    widths = {name: max(1, *map(len, own)) for name, own in texts.items()}
+    kind = [("id", f"U{widths['id']}"), ("label", f"U{widths['label']}"), ("accepted", "?")]
+    table: NDArray[Any] = np.zeros(len(items), dtype=[*kind, ("cost", "f8"), ("confidence", "f8"), ("correct", "f8")])
+    table["id"], table["label"] = texts["id"], texts["label"]
+    table["accepted"] = [item.accepted for item in items]
+    for name in ("cost", "confidence", "correct"):
+        table[name] = [np.nan if (value := getattr(item, name)) is None else value for item in items]
+    out = io.BytesIO()
+    np.save(out, table, allow_pickle=False)
+    return out.getvalue()
+
+
+WRITERS: Mapping[str, Callable[[Sequence[EvaluatedItem]], bytes]] = {
+    "application/vnd.apache.parquet": as_parquet,
+    "application/x-npy": as_array,
+}
+"""What an evaluation may be written as instead of JSON."""

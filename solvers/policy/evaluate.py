@@ -1,0 +1,86 @@
+"""Complete items through a policy, and its operating points."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.policy import PolicyTarget
+from models.policy_curves import RolloutItem
+from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.kind import OperatingPoint
+from solvers.policy.estimates import estimates
+from solvers.policy.plan import PolicyPlan
+
+
+def item_columns(plan: PolicyPlan) -> Columns:
+    """Return the columns of each sensor: a classifier's label and confidence, a feature's values."""
+    widths = plan.column_counts()
+    columns = {}
+    for name, width in widths.items():
+        if plan.classless:
+            columns[name] = tuple(f"{name}.{what}" for what in ("confidence", "label", "cost", "correct"))
+        elif plan.is_labelled(name):
+            columns[name] = tuple(f"{name}.{what}" for what in ("label", "confidence", "cost", "correct"))
+        else:
+            columns[name] = (name,) if width == 1 else tuple(f"{name}.{at}" for at in range(width))
+    return columns
+
+
+def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
+    """Send every item through the DAG, node by node.
+
+    Costs are the items' own where they were sent, else the mean costs of the sensors.
+    """
+    target = PolicyTarget(**{name: getattr(limits, name) for name in PolicyTarget.model_fields})
+    widths = plan.column_counts()
+    asked = [_complete(items, at, columns, widths, plan) for at in range(len(items))]
+    ran = plan.run(plan.cells_of_items(asked), items.ids, target)
+    paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
+    prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
+    costs = [
+        sum(prices[name] if (own := values.get(f"{name}.cost")) is None else float(own) for name in path)
+        for path, values in zip(paths, items.values, strict=True)
+    ]
+    if plan.classless:
+        chosen = tuple(plan.sensors[place] for place in ran.labels.tolist())
+        sent = tuple(values.get(f"{name}.label") for name, values in zip(chosen, items.values, strict=True))
+        return Evaluated(
+            labels=tuple(None if label is None else str(label) for label in sent),
+            costs=np.array(costs),
+            paths=paths,
+            confidences=ran.judged[np.arange(len(items)), ran.labels],
+            classifiers=chosen,
+        )
+    probabilities = ran.judged[:, : len(plan.classes)]
+    return Evaluated(
+        labels=tuple(plan.classes[code] for code in ran.labels.tolist()),
+        costs=np.array(costs),
+        paths=paths,
+        confidences=probabilities.max(axis=1),
+        classes=plan.classes,
+        probabilities=probabilities,
+    )
+
+
+def _complete(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int], plan: PolicyPlan) -> RolloutItem:
+    """Return an item by its sensors."""
+    values, sensors = items.values[at], {}
+    for name, own in columns.items():
+        needed = own[: widths[name]]
+        lacking = next((column for column in needed if column not in values), None)
+        if lacking is not None:
+            raise items.fault(at, "values", lacking, message="is missing")
+        cells = tuple(values[column] for column in needed)
+        sensors[name] = cells[0] if len(cells) == 1 else cells if cells else None
+    embedding = None if items.embeddings is None else tuple(items.embeddings[at].tolist())
+    return RolloutItem.model_construct(item=items.ids[at], embedding=embedding, sensors=sensors)
+
+
+def curve(plan: PolicyPlan) -> Sequence[OperatingPoint]:
+    """Return what the trade-offs that were built cost, and how often they are right."""
+    return [
+        OperatingPoint(
+            {"budget": float(bound)}, estimates(plan, PolicyTarget(budget=float(bound))), point.model_dump(mode="json")
+        )
+        for bound, point in zip(plan.point_bounds.tolist(), plan.curve(), strict=True)
+    ]

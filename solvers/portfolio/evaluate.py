@@ -1,0 +1,74 @@
+"""Complete items through a portfolio, and its operating points."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.feedback import Expectations
+from models.portfolio import RouteLimits, RouteQuery
+from solvers.evaluation import CompleteItems, Evaluated
+from solvers.kind import OperatingPoint
+from solvers.portfolio.plan import PortfolioPlan
+
+METHODS = {"batch": "whole batches", "single_best": "the best classifier within the budget", "random": "at random"}
+METHODS |= {"frugal_mct": "FrugalMCT", "oracle": "an oracle"}
+"""What else was measured over budgets, by the names that the artifact gives them."""
+
+
+def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> Evaluated:
+    """Route every item on its own, by its embedding.
+
+    Costs are the items' own where they were sent, else those that the decision expects.
+    """
+    if items.embeddings is None:
+        raise items.fault(0, "embedding", message="is missing: a portfolio routes by it")
+    estimates = plan.estimate(items.embeddings)
+    asked = {name: getattr(limits, name) for name in RouteLimits.model_fields}
+    labels, costs, chosen, confidences = list[str | None](), list[float](), list[str](), list[float]()
+    for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
+        vector, size = tuple(items.embeddings[at].tolist()), items.sizes[at]
+        query = RouteQuery.model_construct(**asked, query=vector, item=item, size=size, text=None, costs=None)
+        decision = plan.route(
+            estimates[at],
+            plan.budget_of(query),
+            lot=plan.lot_of(query),
+            costs=plan.own_costs(query),
+            among=plan.among(query),
+        )
+        label, cost = (values.get(f"{decision.classifier}.{what}") for what in ("label", "cost"))
+        labels.append(None if label is None else str(label))
+        costs.append(decision.cost if cost is None else plan.embedding_cost + float(cost))
+        chosen.append(decision.classifier)
+        confidences.append(decision.estimated_accuracy)
+    return Evaluated(
+        labels=tuple(labels),
+        costs=np.array(costs),
+        paths=tuple((name,) for name in chosen),
+        confidences=np.array(confidences),
+        classifiers=tuple(chosen),
+    )
+
+
+def curve(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
+    """Return what routing single queries reached on holdout rows, over budgets, with the shadow price of each."""
+    row = plan.methods.index("route")
+    points = []
+    for at, budget in enumerate(plan.curve_budgets.tolist()):
+        cost = float(plan.curve_costs[row, at])
+        expectations = Expectations.of(accuracy=float(plan.curve_accuracies[row, at]), cost=cost)
+        usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))
+        said: Mapping[str, Any] = {"usage": usage, "price": plan.price_at(budget)}
+        points.append(OperatingPoint({"budget": budget}, expectations, said))
+    return points
+
+
+def baselines(plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """Return (accuracy, cost) of the other methods on the same rows, over budgets."""
+    return {
+        METHODS.get(method, method): list(
+            zip(plan.curve_accuracies[row].tolist(), plan.curve_costs[row].tolist(), strict=True)
+        )
+        for row, method in enumerate(plan.methods)
+        if method != "route"
+    }

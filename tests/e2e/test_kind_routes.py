@@ -1,0 +1,218 @@
+"""The routes that every kind has: decision by GET and POST, evaluation in all forms, trade-off curve."""
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from solvers import KINDS
+from tests.support.samples import feature_columns, mixed_columns, trace_columns, trace_embeddings
+from tests.support.servers import Server
+from tests.support.subjects import SAMPLES
+
+ROWS = 60
+PARQUET, NPY, NDJSON = "application/vnd.apache.parquet", "application/x-npy", "application/x-ndjson"
+CLASSIFIERS = ("fast", "middle", "strong")
+
+
+def path_of(solver: str, operation: str) -> str:
+    return f"/v1/{KINDS[solver].plural}/plan/{operation}"
+
+
+def items_of(solver: str) -> list[dict[str, Any]]:
+    """Make complete items of the rows of a kind's sample dataset."""
+    if SAMPLES[solver].dataset == "trace":
+        cells = trace_columns()
+        embeddings = trace_embeddings(cells)
+        return [
+            {
+                "id": f"row-{at}",
+                "truth": cells["truth"][at],
+                "values": {name: _answer(cells, name, at) for name in CLASSIFIERS},
+                **({"embedding": embeddings[at].tolist()} if solver == "portfolio" else {}),
+            }
+            for at in range(ROWS)
+        ]
+    columns = feature_columns() if SAMPLES[solver].dataset == "features" else mixed_columns()
+    size = {"size": 64} if solver == "index" else {}
+    return [
+        {"id": f"row-{at}", "values": {name: _cell(own[at]) for name, own in columns.items()}, **size}
+        for at in range(ROWS)
+    ]
+
+
+def _answer(cells: dict[str, Any], name: str, at: int) -> dict[str, Any]:
+    answer = {"label": cells[f"{name}_says"][at]}
+    if f"{name}_confidence" in cells:
+        answer["confidence"] = float(cells[f"{name}_confidence"][at])
+    return answer
+
+
+def _cell(cell: Any) -> Any:
+    cell = cell.item() if isinstance(cell, np.generic) else cell
+    return None if cell != cell else cell
+
+
+def evaluate(server: Server, solver: str, **limits: Any) -> dict[str, Any]:
+    reply = server.client.post(path_of(solver, "evaluate"), json={"items": items_of(solver), **limits})
+    assert reply.status_code == 200, reply.text
+    return dict(reply.json())
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_a_decision_is_the_same_by_get_and_by_post(solver: str, all_subjects: Server) -> None:
+    inputs = SAMPLES[solver].inputs
+    posted = all_subjects.client.post(path_of(solver, "decision"), json=inputs)
+    assert posted.status_code == 200, posted.text
+    got = all_subjects.client.get(path_of(solver, "decision"), params=inputs)
+    if solver == "portfolio":
+        assert got.status_code == 405
+    else:
+        assert got.json() == posted.json()
+        assert all_subjects.client.get(path_of(solver, "decision"), params={"nosuch": 1}).status_code == 422
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_every_item_is_evaluated(solver: str, all_subjects: Server) -> None:
+    reply = evaluate(all_subjects, solver)
+    items, summary = reply["items"], reply["summary"]
+    assert [item["id"] for item in items] == [f"row-{at}" for at in range(ROWS)]
+    assert summary["items"] == ROWS
+    assert summary["cost"] == pytest.approx(np.mean([item["cost"] for item in items]))
+    assert summary["coverage"] == pytest.approx(np.mean([item["accepted"] for item in items]))
+    for item in items:
+        assert item["accepted"] == (item["label"] is not None)
+        if item["probabilities"] is not None:
+            assert sum(item["probabilities"].values()) == pytest.approx(1)
+            assert item["label"] == max(item["probabilities"], key=item["probabilities"].get)
+    correct = [item["correct"] for item in items if item["correct"] is not None]
+    if correct:
+        assert summary["accuracy"] == pytest.approx(np.mean(correct))
+        low, high = summary["accuracy_interval"]
+        assert 0 <= low <= summary["accuracy"] <= high <= 1
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_an_evaluation_can_be_streamed_and_tabled(solver: str, all_subjects: Server) -> None:
+    wanted = evaluate(all_subjects, solver)["items"]
+    url, body = path_of(solver, "evaluate"), {"items": items_of(solver)}
+    lines = all_subjects.client.post(url, json=body, headers={"accept": NDJSON})
+    assert lines.headers["content-type"].startswith(NDJSON)
+    assert [json.loads(line) for line in lines.text.splitlines()] == wanted
+    table = all_subjects.client.post(url, json=body, headers={"accept": PARQUET})
+    rows = pa.parquet.read_table(io.BytesIO(table.content)).to_pylist()
+    assert [row["cost"] for row in rows] == [item["cost"] for item in wanted]
+    assert [row["path"] for row in rows] == [item["path"] for item in wanted]
+    array = np.load(io.BytesIO(all_subjects.client.post(url, json=body, headers={"accept": NPY}).content))
+    assert array["label"].tolist() == [item["label"] or "" for item in wanted]
+    assert array["accepted"].tolist() == [item["accepted"] for item in wanted]
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_a_table_is_evaluated_as_its_items_are(solver: str, all_subjects: Server) -> None:
+    items = items_of(solver)
+    columns: dict[str, list[Any]] = {"id": [item["id"] for item in items], "stray": [1] * len(items)}
+    if "truth" in items[0]:
+        columns["answer"] = [item["truth"] for item in items]
+    for field in ("embedding", "size"):
+        if field in items[0]:
+            columns[field] = [item[field] for item in items]
+    for name, value in items[0]["values"].items():
+        if isinstance(value, dict):
+            columns |= {f"{name}.{part}": [item["values"][name][part] for item in items] for part in value}
+        else:
+            columns[name] = [item["values"][name] for item in items]
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out)
+    wanted = evaluate(all_subjects, solver)
+    reply = all_subjects.client.post(
+        path_of(solver, "evaluate"),
+        params={"truth_column": "answer"},
+        content=out.getvalue(),
+        headers={"content-type": PARQUET},
+    )
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["items"] == wanted["items"]
+    assert "stray" in reply.json()["summary"]["ignored"]
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_the_curve_has_intervals_baselines_and_the_default(solver: str, all_subjects: Server) -> None:
+    reply = all_subjects.client.get(path_of(solver, "curve"))
+    assert reply.status_code == 200, reply.text
+    curve = reply.json()
+    assert curve["rows"] == SAMPLES[solver].judged_rows
+    assert curve["points"]
+    assert curve["baselines"]
+    costs = [point["expected"]["cost"] for point in curve["points"]]
+    assert costs == sorted(costs)
+    for point in curve["points"]:
+        low, high = point["expected"]["accuracy_interval"]
+        assert low <= point["expected"]["accuracy"] <= high
+    for baseline in curve["baselines"]:
+        for point in baseline["points"]:
+            low, high = point["accuracy_interval"]
+            assert low <= point["accuracy"] <= high
+    asked = {**curve["points"][0]["limits"], **{k: v for k, v in SAMPLES[solver].inputs.items() if k == "query"}}
+    assert all_subjects.client.post(path_of(solver, "decision"), json=asked).status_code == 200
+    record = all_subjects.client.get(f"/v1/artifacts/{solver}/plan").json()
+    assert curve["default"] == record["worth"]["query"]
+
+
+@pytest.mark.parametrize("solver", KINDS)
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({"items": []}, ["items"]),
+        ({"items": [{"values": {}}]}, None),
+        ({"items": [{"values": {}, "surprise": 1}]}, ["items", 0, "surprise"]),
+        ({"budget": -1, "items": [{"values": {}}]}, None),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(
+    solver: str, body: dict[str, Any], loc: list[Any] | None, all_subjects: Server
+) -> None:
+    reply = all_subjects.client.post(path_of(solver, "evaluate"), json=body)
+    assert reply.status_code == 422, reply.text
+    places = [error["loc"] for error in reply.json()["errors"]]
+    assert loc is None or loc in places
+
+
+def test_arrays_are_evaluated_by_column(all_subjects: Server) -> None:
+    confidences = np.array(
+        [[item["values"][name].get("confidence", 0.5) for name in CLASSIFIERS] for item in items_of("cascade")]
+    )
+    out = io.BytesIO()
+    np.save(out, confidences)
+    reply = all_subjects.client.post(
+        path_of("cascade", "evaluate"), content=out.getvalue(), headers={"content-type": NPY}
+    )
+    assert reply.status_code == 200, reply.text
+    wanted = evaluate(all_subjects, "cascade")["items"]
+    assert [item["path"] for item in reply.json()["items"]] == [item["path"] for item in wanted]
+    out = io.BytesIO()
+    np.save(out, trace_embeddings(trace_columns())[:ROWS])
+    routed = all_subjects.client.post(
+        path_of("portfolio", "evaluate"), content=out.getvalue(), headers={"content-type": NPY}
+    )
+    wanted = evaluate(all_subjects, "portfolio")["items"]
+    assert [item["path"] for item in routed.json()["items"]] == [item["path"] for item in wanted]
+    np.save(out := io.BytesIO(), np.zeros((3, 1)))
+    refused = all_subjects.client.post(
+        path_of("portfolio", "evaluate"), content=out.getvalue(), headers={"content-type": NPY}
+    )
+    assert refused.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("policies/plan/deadlines", "traffic"), ("cascades/plan/traffic", "deadlines")]
+)
+def test_a_route_of_another_kind_says_which_routes_this_one_has(wrong: str, right: str, all_subjects: Server) -> None:
+    reply = all_subjects.client.get(f"/v1/{wrong}")
+    assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:not-found")
+    for operation in (right, "curve", "decision", "evaluate", "runs"):
+        assert operation in reply.json()["detail"]
