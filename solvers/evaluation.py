@@ -8,10 +8,20 @@ import numpy as np
 
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
+from models.columns import text_of
 from models.evaluation import CompleteItem
 
 Columns = Mapping[str, tuple[str, ...]]
 """By name of a feature or classifier its columns; a classifier's are its label, confidence, cost, and correct."""
+
+
+def label_of(cell: Any) -> str | None:
+    """Return a label as datasets have it: numbers are texts.
+
+    >>> label_of(5), label_of(5.0), label_of("cat"), label_of(None)
+    ('5', '5', 'cat', None)
+    """
+    return None if cell is None else text_of(cell)
 
 
 def classifier_columns(names: Sequence[str]) -> Columns:

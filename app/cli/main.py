@@ -26,6 +26,8 @@ COMMANDS = {
     "advise": ("advice:advise", "Say which method to take for a dataset."),
     "artifacts": ("artifacts:artifacts", "List the artifacts; show, roll back or delete one."),
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
+    "evaluate": ("evaluation:evaluate", "Send complete items through an artifact."),
+    "curve": ("evaluation:curve", "Show what an artifact reaches at which cost."),
     "run": ("endpoints:run", "Run an item: the classifiers are called."),
     "endpoint": ("endpoints:endpoint", "Endpoints: where classifiers are, for runs."),
     "batch": ("batches:batch", "Batches: files of items, run behind the service."),

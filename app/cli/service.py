@@ -10,8 +10,9 @@ import httpx
 import orjson
 from pydantic import BaseModel
 
-from app.cli.key_values import read_query
+from app.cli.key_values import read_pairs, read_query
 from app.http.address_file import read_address
+from app.http.json_bodies import JSON
 from app.settings import Settings
 from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET
 from models import ArtifactRecord, Build, BuildRequest
@@ -175,6 +176,30 @@ class Service:
         path = _at(KINDS[solver].plural, name, "decision")
         return dict(self._ask("POST", path, params=which, json=asked).json())
 
+    def evaluate(
+        self,
+        collection: str,
+        name: str,
+        body: bytes,
+        media_type: str,
+        wanted: str,
+        limits: list[str],
+        truth: str,
+        version: int | None,
+    ) -> bytes:
+        """Send complete items through an artifact; returns the reply in the form that is wanted."""
+        beside = {} if media_type == JSON else {"truth_column": truth}
+        params = _version(version) | read_pairs(limits) | beside
+        headers = {"Content-Type": media_type, "Accept": wanted}
+        return self._ask(
+            "POST", _at(collection, name, "evaluate"), params=params, content=body, headers=headers
+        ).content
+
+    def curve(self, collection: str, name: str, limits: list[str], version: int | None) -> dict[str, Any]:
+        """Return the trade-off curve of an artifact."""
+        params = _version(version) | read_pairs(limits)
+        return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
+
     def assign(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
@@ -262,7 +287,7 @@ def _at(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
-def _version(version: int | None) -> dict[str, int]:
+def _version(version: int | None) -> dict[str, Any]:
     return {} if version is None else {"version": version}
 
 

@@ -32,7 +32,7 @@ from app.serving.curve import curve_of
 from app.serving.evaluation import evaluated, summary_of
 from app.store.evaluation_tables import WRITERS, read_array, read_parquet
 from app.store.table_types import PARQUET, PARQUET_TYPES
-from models import Value
+from models import Fault, InvalidRequest, Value
 from models.curve import CurveReply
 from models.errors import ParsimonyError
 from models.evaluation import EvaluatedItem, EvaluationReply, HasCompleteItems
@@ -196,6 +196,11 @@ def _read(
     """Read limits and items; off the event loop."""
     kind, columns = live.kind, live.kind.item_columns(live.plan)
     if sent == JSON:
+        beside = next((name for name, value in given.items() if value is not None), None)
+        if beside is not None:
+            raise InvalidRequest.at(
+                Fault((beside,), f"belongs into the JSON; as query parameter it goes with {PARQUET}")
+            )
         request: HasCompleteItems = read_batch(context, kind.evaluation, body)
         return request, CompleteItems.of(request.items, columns)
     limits = from_parameters(kind.limits, given)

@@ -17,7 +17,7 @@ from app.store.uploads import bounded, in_reader
 from models.base import MOST_LISTED
 from models.errors import CorruptArtifact, Fault, InvalidRequest
 from models.evaluation import EvaluatedItem
-from solvers.evaluation import Columns, CompleteItems, array_columns
+from solvers.evaluation import Columns, CompleteItems, array_columns, label_of
 
 EMBEDDING, ID, SIZE = "embedding", "id", "size"
 """Columns that are no values, unless the artifact has columns of these names."""
@@ -116,7 +116,7 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
         values=tuple({name: cell for name, cell in row.items() if name in known} for row in rows),
         embeddings=embeddings,
         sizes=tuple(row.get(SIZE) for row in rows),
-        truths=tuple(None if row.get(truth) is None else str(row[truth]) for row in rows),
+        truths=tuple(label_of(row.get(truth)) for row in rows),
         ignored=tuple(sorted(rows[0].keys() - known - {ID, SIZE, truth})),
     )
 

@@ -9,7 +9,7 @@ from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, Casca
 from models.feedback import Expectations
 from solvers.cascade.estimates import estimates
 from solvers.cascade.plan import CascadePlan, no_less
-from solvers.evaluation import CompleteItems, Evaluated
+from solvers.evaluation import CompleteItems, Evaluated, label_of
 from solvers.kind import OperatingPoint
 
 
@@ -19,18 +19,18 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     Costs are the items' own where they were sent, else the mean execution times. O(k) for k calls of an item.
     """
     asked = CascadeQuery(**{name: getattr(limits, name) for name in CascadeLimits.model_fields})
-    labels, costs, paths, confidences = list[Any](), list[float](), list[tuple[str, ...]](), list[float]()
+    labels, costs, paths, confidences = list[str | None](), list[float](), list[tuple[str, ...]](), list[float]()
     for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
         steps = plan.decide(asked.model_copy(update={"item": item})).steps
         called = _called(steps, values, items, at)
         last = called[-1].classifier
-        labels.append(values.get(f"{last}.label"))
+        labels.append(label_of(values.get(f"{last}.label")))
         confidence = values.get(f"{last}.confidence")
         confidences.append(np.nan if confidence is None else float(confidence))
         paths.append(tuple(step.classifier for step in called))
         costs.append(sum(_cost(step, values, items, at) for step in called))
     return Evaluated(
-        labels=tuple(None if label is None else str(label) for label in labels),
+        labels=tuple(labels),
         costs=np.array(costs),
         paths=tuple(paths),
         confidences=np.array(confidences),

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers.evaluation import Columns, CompleteItems, Evaluated
+from solvers.evaluation import Columns, CompleteItems, Evaluated, label_of
 from solvers.kind import OperatingPoint
 from solvers.policy.estimates import estimates
 from solvers.policy.plan import PolicyPlan
@@ -43,9 +43,9 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     ]
     if plan.classless:
         chosen = tuple(plan.sensors[place] for place in ran.labels.tolist())
-        sent = tuple(values.get(f"{name}.label") for name, values in zip(chosen, items.values, strict=True))
+        sent = tuple(label_of(values.get(f"{name}.label")) for name, values in zip(chosen, items.values, strict=True))
         return Evaluated(
-            labels=tuple(None if label is None else str(label) for label in sent),
+            labels=sent,
             costs=np.array(costs),
             paths=paths,
             confidences=ran.judged[np.arange(len(items)), ran.labels],
@@ -70,7 +70,8 @@ def _complete(items: CompleteItems, at: int, columns: Columns, widths: dict[str,
         lacking = next((column for column in needed if column not in values), None)
         if lacking is not None:
             raise items.fault(at, "values", lacking, message="is missing")
-        cells = tuple(values[column] for column in needed)
+        labels = f"{name}.label" if f"{name}.correct" in own else ""
+        cells = tuple(label_of(values[column]) if column == labels else values[column] for column in needed)
         sensors[name] = cells[0] if len(cells) == 1 else cells if cells else None
     embedding = None if items.embeddings is None else tuple(items.embeddings[at].tolist())
     return RolloutItem.model_construct(item=items.ids[at], embedding=embedding, sensors=sensors)

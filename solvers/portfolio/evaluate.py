@@ -7,7 +7,7 @@ import numpy as np
 
 from models.feedback import Expectations
 from models.portfolio import RouteLimits, RouteQuery
-from solvers.evaluation import CompleteItems, Evaluated
+from solvers.evaluation import CompleteItems, Evaluated, label_of
 from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -37,7 +37,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
             among=plan.among(query),
         )
         label, cost = (values.get(f"{decision.classifier}.{what}") for what in ("label", "cost"))
-        labels.append(None if label is None else str(label))
+        labels.append(label_of(label))
         costs.append(decision.cost if cost is None else plan.embedding_cost + float(cost))
         chosen.append(decision.classifier)
         confidences.append(decision.estimated_accuracy)

@@ -6,7 +6,12 @@ from zlib import crc32
 import schemathesis
 from hypothesis import strategies as st
 
-BINARY = ("application/x-npy", "application/vnd.parsimony.artifact", "application/octet-stream")
+BINARY = (
+    "application/x-npy",
+    "application/vnd.apache.parquet",
+    "application/vnd.parsimony.artifact",
+    "application/octet-stream",
+)
 NPY = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + b"\n"
 
 for media_type in BINARY:

@@ -1,0 +1,103 @@
+"""``parsimony evaluate`` and ``curve``: complete items through an artifact, and what it reaches at which cost."""
+
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from app import terminal
+from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.service import open_service
+from app.http.batch_bodies import NPY
+from app.store.table_types import PARQUET
+from models import Fault, InvalidRequest
+
+FORMS = {".parquet": PARQUET, ".npy": NPY, ".json": "application/json", ".jsonl": "application/x-ndjson"}
+"""What results are written as, by a file's suffix."""
+Limits = Annotated[list[str] | None, typer.Argument(help="The limits, as key=value, for example budget=5.")]
+
+
+def evaluate(
+    solver: SolverArgument,
+    name: NameArgument,
+    items: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="A row per item: .csv, .parquet, or .npy; or .json.")
+    ],
+    limits: Limits = None,
+    truth: Annotated[str, typer.Option(help="The column of right labels.")] = "truth",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="What became of each: .parquet, .npy, .json, or .jsonl.")
+    ] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send complete items through an artifact, and compare with what it promised."""
+    kind = solver_called(solver)
+    media_type, body = _read(items)
+    wanted = "application/json" if output is None else _form_of(output)
+    with open_service() as service:
+        reply = service.evaluate(kind.plural, name, body, media_type, wanted, limits or [], truth, version)
+        if output is not None:
+            output.write_bytes(reply)
+            terminal.console().print(f"wrote {output}: {solver} {name}, the items of {items}")
+            return
+        found = orjson.loads(reply)
+    if as_json:
+        terminal.print_json(found)
+    else:
+        terminal.print_facts(
+            f"{solver} {name}, {found['summary']['items']} items, in {found['unit']}", found["summary"]
+        )
+
+
+def curve(
+    solver: SolverArgument,
+    name: NameArgument,
+    limits: Limits = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show accuracy against cost: the operating points with 95 % intervals, and the baselines."""
+    kind = solver_called(solver)
+    with open_service() as service:
+        found = service.curve(kind.plural, name, limits or [], version)
+    if as_json:
+        terminal.print_json(found)
+        return
+    columns = ["limits", "accuracy", "from", "to", f"cost, {found['unit']}"]
+    rows = [_row(terminal.shown(point["limits"]), point["expected"]) for point in found["points"]]
+    terminal.print_table(f"{solver} {name}, on {found['rows']} rows", columns, rows)
+    others = [_row(one["name"], point) for one in found["baselines"] for point in one["points"]]
+    terminal.print_table("baselines", ["baseline", *columns[1:]], others)
+
+
+def _row(what: str, figures: dict[str, Any]) -> tuple[Any, ...]:
+    low, high = figures.get("accuracy_interval") or (None, None)
+    return what, figures.get("accuracy"), low, high, figures.get("cost", figures.get("time"))
+
+
+def _read(path: Path) -> tuple[str, bytes]:
+    """Read items; CSV becomes Parquet here."""
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        import pyarrow as pa  # takes long to import
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        try:
+            table = pa.csv.read_csv(path)
+        except pa.ArrowException as error:
+            raise InvalidRequest.at(Fault(("items",), f"is no CSV that can be read: {error}")) from error
+        pa.parquet.write_table(table, out := io.BytesIO())
+        return PARQUET, out.getvalue()
+    if suffix not in FORMS or suffix == ".jsonl":
+        raise InvalidRequest.at(Fault(("items",), f"is {path.name!r}, must end in .csv, .parquet, .npy, or .json"))
+    return FORMS[suffix], path.read_bytes()
+
+
+def _form_of(path: Path) -> str:
+    if path.suffix.lower() not in FORMS:
+        raise InvalidRequest.at(Fault(("output",), f"is {path.name!r}, must end in {', '.join(FORMS)}"))
+    return FORMS[path.suffix.lower()]
