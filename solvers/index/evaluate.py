@@ -56,9 +56,11 @@ def curve(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
     """Return the skyline at a size: the feature sets that no other one both undercuts and reaches in accuracy."""
     points, size = [], plan.usual_size if query.size is None else query.size
     sized: dict[str, Any] = {} if size is None else {"size": size}
-    for item in plan.skyline(size):
-        asked = IndexQuery(budget=item.cost, **sized)
-        accuracy, rows = plan.expected(asked, plan.decide(asked))
-        expectations = Expectations.of(accuracy=accuracy, cost=item.cost, rows=rows or None)
-        points.append(OperatingPoint({"budget": item.cost, **sized}, expectations, {"features": item.features}))
+    budgets = [item.cost for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
+    for budget in budgets:
+        asked = IndexQuery(budget=budget, **sized)
+        decision = plan.decide(asked)
+        accuracy, rows = plan.expected(asked, decision)
+        expectations = Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
+        points.append(OperatingPoint({"budget": budget, **sized}, expectations, {"features": decision.features}))
     return points

@@ -92,6 +92,27 @@ def test_a_batch_is_assigned_by_the_server(run: Any, all_subjects: Server, tmp_p
     assert len(said["assignments"]) == 3
 
 
+def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_subjects: Server, tmp_path: Path) -> None:
+    """A CSV file of the log's own columns, renamed; the reply is that of the API for the same items."""
+    cells = trace_columns(50, seed=3)
+    columns = {"truth": cells["truth"]}
+    for name in ("fast", "middle", "strong"):
+        columns[f"{name}.label"] = cells[f"{name}_says"]
+        if name != "strong":
+            columns[f"{name}.confidence"] = cells[f"{name}_confidence"]
+    (tmp_path / "fresh.csv").write_bytes(to_csv(columns))
+    found = _parsed(run(all_subjects.url, "evaluate", "cascade", "plan", "fresh.csv", "budget=6", "--json"))
+    right = [item["label"] == truth for item, truth in zip(found["items"], cells["truth"], strict=True)]
+    assert found["summary"]["accuracy"] == pytest.approx(np.mean(right))
+    assert run(all_subjects.url, "evaluate", "policy", "plan", "fresh.csv", "-o", "out.parquet")[0] == 0
+    assert (tmp_path / "out.parquet").read_bytes()[:4] == b"PAR1"
+    (tmp_path / "bad.txt").write_text("x")
+    for wrong in (["bad.txt"], ["fresh.csv", "nosuch=1"], ["fresh.csv", "-o", "out.xls"]):
+        assert run(all_subjects.url, "evaluate", "cascade", "plan", *wrong)[0] == 1
+    points = _parsed(run(all_subjects.url, "curve", "cascade", "plan", "--json"))["points"]
+    assert points == all_subjects.client.get("/v1/cascades/plan/curve").json()["points"]
+
+
 def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, all_subjects: Server) -> None:
     status, out, err = run(all_subjects.url, "decide", "cascade", "nosuch")
     assert (status, out) == (1, "")

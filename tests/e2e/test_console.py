@@ -138,7 +138,7 @@ def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
         assert steps[0]["deadline_from"] <= reply["deadline"] < steps[1]["deadline_from"]
         page.get_by_role("slider", name="Deadline").press("End")
         page.get_by_label("Deadline (ms)", exact=True).fill("")
-        most = server.client.get("/v1/cascades/first/curve").json()["points"][-1]
+        most = server.client.get("/v1/cascades/first/curve").json()["points"][-1]["decision"]
         page.get_by_role("slider", name="Most that an item may cost").press("End")
         wait_for(lambda: answer.locator("strong").all_inner_texts() == most["cascade"], 10)
         assert (visit.outside, visit.complaints) == ([], [])
