@@ -32,7 +32,7 @@ from solvers.base import Plan
 from solvers.kind import make_query
 from solvers.running import Heard
 
-_LIMITS = ("budget", "max_item_cost", "deadline", "min_accuracy")
+_LIMITS = ("budget", "max_item_cost", "deadline", "min_accuracy", "tradeoff")
 _PASSED = frozenset(
     {
         "frequency_penalty",

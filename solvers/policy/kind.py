@@ -34,7 +34,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     evaluation = PolicyEvaluateRequest
     plan = PolicyPlan
     build_order = 3
-    item_fields = frozenset({"embedding", "text", "max_item_cost"})
+    item_fields = frozenset({"embedding", "text", "max_item_cost", "tradeoff"})
     answers_chats = True
     trials = ({}, {"embeddings": True})
 
@@ -107,6 +107,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
             max_item_cost=limits.max_item_cost,
             deadline=limits.deadline if len(plan.times) else None,
             min_accuracy=limits.min_accuracy,
+            tradeoff=limits.tradeoff,
             item=item.id,
             embedding=item.embedding,
         )
