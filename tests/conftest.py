@@ -99,7 +99,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's own settings out of every test."""
     for name in [name for name in os.environ if name.startswith("PARSIMONY_")]:
         monkeypatch.delenv(name)
 
@@ -113,14 +112,12 @@ def _built_once(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """Run one embedded server for the tests that share it."""
     with EmbeddedRedis(tmp_path_factory.mktemp("store")) as server:
         yield server
 
 
 @pytest.fixture
 def store(redis: EmbeddedRedis) -> Iterator[Store]:
-    """Give an empty store."""
     store = Store(redis.url)
     store.client.flushdb()
     yield store
@@ -129,7 +126,6 @@ def store(redis: EmbeddedRedis) -> Iterator[Store]:
 
 @pytest.fixture
 def repos(redis: EmbeddedRedis, store: Store, tmp_path: Path) -> Iterator[Repositories]:
-    """Give the parts over an empty store."""
     with open_repositories(Settings(redis_url=redis.url, data_dir=tmp_path), client_name="test") as repos:
         yield repos
 

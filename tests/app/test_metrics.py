@@ -17,7 +17,6 @@ ARTIFACTS = 500
 
 
 def lines(metrics: Metrics) -> list[str]:
-    """Give the samples."""
     return [line for line in metrics.render().decode().splitlines() if not line.startswith("#")]
 
 

@@ -9,7 +9,6 @@ from models import ArtifactRecord
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
-    """Give what was printed."""
     return capsys.readouterr().out
 
 

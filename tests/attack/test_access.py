@@ -58,7 +58,6 @@ def test_no_object_of_ours_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with keys that logs all there is."""
     keys = f"{SECRETS[0]}:decide,{SECRETS[1]}:build"
     with running_server(tmp_path_factory.mktemp("guarded"), api_keys=keys, log_level="debug") as server:
         yield server
@@ -197,7 +196,6 @@ def test_callers_that_never_come_again_are_forgotten() -> None:
 
 
 def asked(app: Access, address: str, **headers: bytes) -> int:
-    """Ask from an address, and give the status."""
     return answer(app, {**scope_of("GET", "/v1/datasets", **headers), "client": (address, 1)})[0]
 
 

@@ -70,14 +70,12 @@ def test_a_deep_spec_is_refused(all_subjects: Server, depth: int) -> None:
 
 
 def parquet(columns: dict[str, Any], **how: Any) -> bytes:
-    """Write columns as Parquet."""
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out, **how)
     return out.getvalue()
 
 
 def trace_parquet(rows: int, said: Any, **how: Any) -> bytes:
-    """Write a trace whose answers are these."""
     numbers = pa.array(np.full(rows, 0.5))
     names = ["truth", "fast_says", "middle_says", "strong_says"]
     confidences = ["fast_confidence", "middle_confidence", "strong_ms"]
@@ -140,7 +138,6 @@ ONE_CLASSIFIER = {
 
 
 def packed_rows() -> tuple[bytes, str]:
-    """Write many equal rows as Parquet, a few kilobytes."""
     codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["a"])
     out = io.BytesIO()
     pa.parquet.write_table(pa.table({"y": codes, "a": codes, "m": np.ones(ROWS)}), out, compression="zstd")
@@ -148,7 +145,6 @@ def packed_rows() -> tuple[bytes, str]:
 
 
 def plain_rows() -> tuple[bytes, str]:
-    """Write many equal rows as CSV."""
     return b"y,a,m\n" + b"a,a,1.5\n" * (ROWS * 3 // 4), "text/csv"
 
 
@@ -163,7 +159,6 @@ def test_a_table_is_checked_outside_the_process_that_answers(server: Server, mad
 
 
 def _peak(process: psutil.Process) -> int:
-    """Give the most memory that a process ever had, in bytes."""
     with open(f"/proc/{process.pid}/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 
@@ -219,13 +214,11 @@ QUERY_BOMBS: dict[str, Callable[[], pa.Table]] = {
 
 
 def post_items(client: httpx.Client, table: bytes) -> httpx.Response:
-    """Send a table as a file of items."""
     spec = (None, json.dumps({"solver": "cascade", "name": "plan"}))
     return client.post("/v1/batches", files={"spec": spec, "file": ("items", table, PARQUET)})
 
 
 def post_queries(client: httpx.Client, table: bytes) -> httpx.Response:
-    """Send a table as queries."""
     return client.post("/v1/portfolios/plan/assignments?budget=50%25", content=table, headers={"content-type": PARQUET})
 
 

@@ -15,14 +15,12 @@ PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-hea
 
 @pytest.fixture(scope="module")
 def crossed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with keys that pages of one origin may ask."""
     folder = tmp_path_factory.mktemp("crossed")
     with running_server(folder, api_keys="k:build", cors_origins=f"{OURS}, http://localhost:3000") as server:
         yield server
 
 
 def crossing(headers: Any) -> dict[str, str]:
-    """Pick the headers that say what other origins may do."""
     return {name: value for name, value in headers.items() if name.startswith("access-control-")}
 
 

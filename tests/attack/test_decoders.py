@@ -92,7 +92,6 @@ def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | N
 
 @pytest.fixture(scope="module")
 def reading() -> Iterator[Sandbox]:
-    """Give a process that may die, as uploads have one."""
     made = Sandbox(20.0, imports=("app.store.uploads",))
     yield made
     made.close()
@@ -134,12 +133,10 @@ def _item_table() -> bytes:
 
 
 def queries_of(table: bytes, run_in: Any) -> dict[str, Any]:
-    """Read queries from Parquet."""
     return read_query_table(table, max_bytes=MAX_BYTES, run_in=run_in)
 
 
 def items_of(table: bytes, run_in: Any) -> list[bytes]:
-    """Read items from Parquet."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "items.parquet"
         path.write_bytes(table)
@@ -236,14 +233,12 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    """Give a process that may die, as the service has one."""
     made = Sandbox(20.0, imports=("skops.io",))
     yield made
     made.close()
 
 
 def predicted(data: bytes) -> int:
-    """Read a model and ask it, as the service does."""
     codes, _ = predict_archived(data, VALUES[:5].astype(np.float64), 3)
     return len(codes)
 

@@ -27,7 +27,6 @@ MANY = 2**13
 
 
 def reply(body: bytes = ANSWER, head: bytes = HEAD) -> bytes:
-    """Give a whole reply."""
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
@@ -127,7 +126,6 @@ def test_no_text_of_a_reply_is_in_the_error() -> None:
 
 
 def events(*texts: str) -> bytes:
-    """Write a streamed answer."""
     chunks = (json.dumps({"choices": [{"delta": {"content": text}}]}) for text in texts)
     body = "".join(f"data: {chunk}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     return (
@@ -154,7 +152,6 @@ def test_what_only_begins_like_the_key_is_passed_on_whole() -> None:
 
 
 def escaped(key: str) -> str:
-    """Write a text as JSON, every letter escaped."""
     return '"' + "".join(f"\\u{ord(letter):04x}" for letter in key) + '"'
 
 

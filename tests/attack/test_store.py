@@ -14,7 +14,6 @@ from tests.support.servers import Server, wait_for
 
 
 def connected(server: Server) -> redis.Redis:
-    """Connect to a server's store."""
     return redis.Redis.from_url(f"unix://{socket_path(server.data_dir.resolve() / 'redis')}")
 
 

@@ -43,7 +43,6 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def tls_before(port: int, context: ssl.SSLContext) -> Iterator[int]:
-    """Speak TLS on another port, and pass on what is said."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         thread = threading.Thread(target=_accept, args=(door, port, context), daemon=True)
         thread.start()
@@ -80,7 +79,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Path]:
-    """Make an authority, and the file with its certificate."""
     made = trustme.CA()
     path = tmp_path_factory.mktemp("authority") / "ca.pem"
     made.cert_pem.write_to_path(path)
@@ -97,7 +95,6 @@ def secured(plain: int, authority: tuple[trustme.CA, Path]) -> Iterator[int]:
 
 
 def refusal(url: str) -> str:
-    """Ask a store that is to refuse, and give the reason."""
     store = Store(url)
     with pytest.raises(StoreUnavailable) as caught:
         store.ping()

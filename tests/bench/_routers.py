@@ -19,7 +19,6 @@ def constant(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floa
 
 
 def forests(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Train one random forest for all models."""
     from sklearn.ensemble import RandomForestRegressor
 
     forest = RandomForestRegressor(200, min_samples_leaf=5, max_features="sqrt", random_state=seed, n_jobs=-1)
@@ -49,7 +48,6 @@ def logistic(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floa
 
 
 def boosting(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Boost trees for each model."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     trees = HistGradientBoostingRegressor(max_iter=150, learning_rate=0.05, max_leaf_nodes=15, random_state=seed)
@@ -57,7 +55,6 @@ def boosting(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floa
 
 
 def neighbours(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Average over the 40 nearest rows."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=min(40, len(vectors))).fit(vectors)

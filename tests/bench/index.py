@@ -70,7 +70,6 @@ class Family:
         return cls(costs, masks[order], curves[order], 0.5 + 0.45 * ranks[order] / count)
 
     def index(self) -> Index:
-        """Build the index."""
         return build_index(self.curves, self.accuracies)
 
     def plan(self, index: Index) -> IndexPlan:
@@ -86,12 +85,10 @@ class Family:
 
 
 def around(values: Sequence[float]) -> str:
-    """Write median and standard deviation."""
     return f"{statistics.median(values):,.3g} ±{statistics.pstdev(values):,.2g}"
 
 
 def measure_builds() -> Iterator[Table]:
-    """Time the sweep."""
     Family.draw(99, 500, SPREAD).index()  # compiled once in a process
     for kind, label in KINDS.items():
         made = table(
@@ -145,7 +142,6 @@ def ask(seed: int, plan: IndexPlan, count: int, sizes: tuple[float, float] = SIZ
 
 
 def by(method: Method, queries: Sequence[IndexQuery]) -> list[IndexQuery]:
-    """Put the same questions to another method."""
     return [IndexQuery(size=query.size, budget=query.budget, method=method) for query in queries]
 
 
@@ -186,7 +182,6 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table | str]:
 
 
 def _replying(plan: IndexPlan, queries: Sequence[IndexQuery]) -> list[Way]:
-    """The look-ups with their replies: index, and Naive-Lookup."""
     return [(plan.decide, [(query,) for query in asked]) for asked in (queries, by("naive", queries))]
 
 
@@ -204,7 +199,6 @@ def _agree(plan: IndexPlan, queries: Sequence[IndexQuery]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
     argparse.ArgumentParser(prog="parsimony bench index", description=__doc__).parse_args(arguments)
     console = Console()
     for part in (*measure_builds(), *measure_look_ups()):

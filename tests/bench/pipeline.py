@@ -142,7 +142,6 @@ def cost_ordered(prepared: Prepared, seed: int) -> Int8s:
 
 
 def single_stage(prepared: Prepared, seed: int) -> Int8s:
-    """Compute all features at once, and answer everything."""
     return np.zeros((1, len(prepared.case.costs)), dtype=np.int8)
 
 
@@ -155,7 +154,6 @@ METHODS: dict[str, Callable[[Prepared, int], Int8s]] = {
 
 
 def measure_split(case: Case, seed: int) -> dict[str, Achieved]:
-    """Run all methods on one split."""
     prepared = Prepared.cut(case, seed)
     prepared.evaluator(1).answers.lattice(np.arange(len(case.costs)), case.threshold)  # all classifiers are trained
     achieved = {}
@@ -170,7 +168,6 @@ def measure_split(case: Case, seed: int) -> dict[str, Achieved]:
 
 
 def report(name: str, splits: int) -> Iterator[Table | str]:
-    """Print a table of a data set, and what the paper finds on it."""
     runs = [measure_split(CASES[name], seed) for seed in range(splits)]
     made = table(
         f"{name}, p = {CASES[name].threshold}: {splits} splits, means ±95 % margin; share: of the single stage's cost",
@@ -192,7 +189,6 @@ def _with_margin(values: Floats) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare on some data sets."""
     parser = argparse.ArgumentParser(prog="parsimony bench pipeline", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--splits", type=int, default=6, help="the paper has 50")

@@ -48,7 +48,6 @@ class Through:
 
 
 def main() -> None:
-    """Run the rounds and print the table."""
     parser = argparse.ArgumentParser(prog="parsimony bench run", description=__doc__)
     parser.add_argument("--litellm", action="store_true", help="measure LiteLLM's proxy, too; installs it from PyPI")
     with_litellm = parser.parse_args().litellm
@@ -91,7 +90,6 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 async def _round(through: Through, key: str | None) -> Round:
-    """Send chats, some at a time, on kept-alive connections."""
     url, waits = f"http://127.0.0.1:{through.port}/v1/chat/completions", list[float]()
     chat = {"model": through.model, "messages": MESSAGES}
     async with aiohttp.ClientSession(headers=_headers(key)) as session:

@@ -145,7 +145,6 @@ def half_sent(path: str, kind: str, body: bytes, method: str = "POST") -> socket
 
 
 def takes_no_more(house: House) -> bool:
-    """Tell whether a new connection gets no answer."""
     try:
         httpx.get(f"{house.client.base_url}/health/live", timeout=patient(2), trust_env=False)
     except httpx.TransportError:

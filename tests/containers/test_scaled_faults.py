@@ -29,7 +29,6 @@ class Past:
         self.client = client
 
     def is_ready(self) -> bool:
-        """Tell whether it answers look-ups."""
         try:
             return self.client.get("/health/ready").status_code == 200 == self.client.get(LOOK_UP).status_code
         except httpx.TransportError:
@@ -38,7 +37,6 @@ class Past:
 
 @contextmanager
 def past(house: House, container: str) -> Iterator[Past]:
-    """Ask a container itself."""
     url = f"http://{house.address(container)}:{PORT}"
     with httpx.Client(base_url=url, timeout=patient(10), trust_env=False) as client:
         yield Past(client)

@@ -77,7 +77,6 @@ def small_disk(house: House) -> Iterator[None]:
 
 
 def _has_loaded() -> bool:
-    """Tell whether the store on the small disk answers."""
     with suppress(AssertionError):  # it is not there yet
         return "PONG" in docker("exec", SMALL, "valkey-cli", "ping")
     return False
@@ -85,7 +84,6 @@ def _has_loaded() -> bool:
 
 @contextmanager
 def full() -> Iterator[None]:
-    """Leave no room on the disk until the block ends."""
     assert "No space left on device" in docker("exec", KEEPER, "sh", "-c", FILL)
     try:
         yield
@@ -121,7 +119,6 @@ def ended(house: House, build: str) -> dict[str, Any]:
 
 
 def versions_of(house: House, name: str) -> int:
-    """Tell how many versions of a cascade there are."""
     reply = answered(house, f"/v1/artifacts/cascade/{name}/versions")
     assert reply.status_code in (200, 404), reply.text
     return len(reply.json()["items"]) if reply.status_code == 200 else 0

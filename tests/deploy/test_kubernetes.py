@@ -45,7 +45,6 @@ def _of_kind(*kinds: str) -> Iterator[dict[str, Any]]:
 
 
 def _labels() -> set[str]:
-    """Give the name by which each pod can be selected."""
     templates = (document["spec"]["template"] for document in _of_kind("Deployment", "StatefulSet"))
     return {pod["metadata"]["labels"][LABEL] for pod in (*templates, *_of_kind("Pod"))}
 

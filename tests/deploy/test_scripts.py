@@ -100,7 +100,6 @@ def test_the_health_check_fails_in_one_line_where_nobody_listens() -> None:
 
 
 def _pretend(folder: Path, program: str, script: str) -> None:
-    """Put a program into a folder that is looked through first."""
     (folder / program).write_text(f"#!/bin/sh\n{script}\n")
     (folder / program).chmod(0o755)
 

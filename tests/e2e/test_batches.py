@@ -37,7 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Ite
 
 @pytest.fixture(autouse=True)
 def _no_faults(models: ModelServer, server: Server) -> None:
-    """Switch faults off, and count anew."""
     models.switch()
 
 
@@ -53,13 +52,11 @@ def images(count: int, *, with_text: bool = False) -> str:
 def post(
     server: Server, spec: Any, lines: str | bytes, kind: str = "application/jsonl", **headers: str
 ) -> httpx.Response:
-    """Send a file."""
     files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "file": ("items", lines, kind)}
     return server.client.post("/v1/batches", files=files, headers=headers)
 
 
 def queued(server: Server, lines: str, solver: str, name: str = "digits", **spec: Any) -> str:
-    """Queue a batch and give its path."""
     reply = post(server, {"solver": solver, "name": name, **spec}, lines)
     assert reply.status_code == 202, reply.text
     assert reply.json()["status"] in ("queued", "running")
@@ -67,20 +64,17 @@ def queued(server: Server, lines: str, solver: str, name: str = "digits", **spec
 
 
 def show(server: Server, path: str) -> dict[str, Any]:
-    """Tell of a batch."""
     batch: dict[str, Any] = server.client.get(path).json()
     return batch
 
 
 def ended(server: Server, path: str, seconds: float = 60) -> dict[str, Any]:
-    """Wait for a batch's end."""
     last = lambda: f"{show(server, path)}\n{server.log.read_text()[-3000:]}"  # noqa: E731
     wait_for(lambda: show(server, path)["status"] not in ("queued", "running"), seconds, last)
     return show(server, path)
 
 
 def output(server: Server, path: str) -> list[dict[str, Any]]:
-    """Fetch the answers."""
     reply = server.client.get(f"{path}/output")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/jsonl")
     return [json.loads(line) for line in reply.text.splitlines()]
@@ -134,7 +128,6 @@ def test_a_file_in_parquet_is_run_as_its_lines_are_and_told_in_parquet(server: S
 
 
 def parquet(rows: list[dict[str, Any]] | pa.Table) -> bytes:
-    """Write rows as Parquet."""
     file = io.BytesIO()
     pa.parquet.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows), file)
     return file.getvalue()

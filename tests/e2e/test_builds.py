@@ -25,7 +25,6 @@ ROWS = 20_000
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a dataset whose joint build takes seconds."""
     with running_server(tmp_path_factory.mktemp("busy")) as server:
         reply = server.client.put("/v1/datasets/large", files=large_upload())
         assert reply.status_code == 201, reply.text
@@ -51,7 +50,6 @@ def large_upload(rows: int = ROWS) -> dict[str, Any]:
 
 
 def start_build(server: Asked, name: str, dataset: str = "large") -> str:
-    """Start the long build and give its path once it runs."""
     reply = server.client.post("/v1/builds", json={"solver": "cascade", "name": name, "dataset": dataset})
     path = str(reply.headers["location"])
     wait_for(lambda: server.client.get(path).json()["status"] == "running", 20)
@@ -59,7 +57,6 @@ def start_build(server: Asked, name: str, dataset: str = "large") -> str:
 
 
 def the_worker(server: Server) -> psutil.Process:
-    """Find the worker beside the server."""
     return next(child for child in psutil.Process(server.process.pid).children() if child.name() == "build-worker")
 
 

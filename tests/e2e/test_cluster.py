@@ -48,7 +48,6 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def local(redis: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Build with each solver in local processes."""
     return {solver: _built(solver, redis, tmp_path_factory.mktemp("local"), None) for solver in BUILDS}
 
 
@@ -78,7 +77,6 @@ def _table(solver: str) -> FeatureTable:
 
 
 def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
-    """Wait until a worker has work to do, and kill it with -9."""
     deadline = time.monotonic() + patient(30)
     while not killed and time.monotonic() < deadline:
         at_work = [address for address, state in list(cluster.scheduler.workers.items()) if state.processing]

@@ -56,7 +56,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    """Open a tab that has been told the key."""
     with visits.visit(browser, server.url, KEY) as tab:
         yield tab
 
@@ -68,7 +67,6 @@ def settle(page: Page) -> None:
 
 
 def start_build(server: Server, solver: str, params: dict[str, Any], dataset: str = "trace") -> str:
-    """Start a build and give its id."""
     body = {"solver": solver, "name": "later", "dataset": dataset, "params": params}
     build_id: str = server.client.post("/v1/builds", json=body).json()["id"]
     return build_id

@@ -35,12 +35,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def publish(server: Server, name: str, seed: int = 0) -> None:
-    """Import an artifact."""
     assert server.client.post("/v1/artifacts/import", content=stored.artifact(name, seed), headers=OCTETS).is_success
 
 
 def rows(page: Page, host: str) -> int:
-    """Count the rows of a list."""
     return page.locator(f"#{host} tbody tr").count()
 
 

@@ -60,7 +60,6 @@ OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = t
 
 @pytest.fixture
 def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
-    """Open a tab that has been told the key."""
     with visits.visit(browser, all_subjects.url, KEY) as tab:
         yield tab
 
@@ -126,7 +125,6 @@ def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
 
 
 def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
-    """Walk an item through, and give what is said of each step."""
     page.goto(f"/artifacts/{solver}/{name}")
     still(page)
     walk = page.get_by_role("region", name="Walk one item through")

@@ -35,7 +35,6 @@ MADE_UP = "0123456789ab"
 
 
 def decided(server: Server, solver: str) -> dict[str, Any]:
-    """Ask a subject for a decision."""
     path = f"/v1/{KINDS[solver].plural}/plan/decision"
     return dict(server.client.post(path, json=INPUTS[solver]).json())
 
@@ -51,13 +50,11 @@ def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
 
 
 def report(server: Server, solver: str) -> dict[str, Any]:
-    """Read what was told of the active version."""
     feedback: dict[str, Any] = server.client.get(f"/v1/feedback/{solver}/plan").json()
     return feedback
 
 
 def ref(solver: str, version: int = 1) -> dict[str, Any]:
-    """Name a version."""
     return {"solver": solver, "name": "plan", "version": version}
 
 
@@ -255,7 +252,6 @@ def test_outcomes_change_no_answer(subjects: Server) -> None:
 
 
 def rows(places: range) -> list[dict[str, Any]]:
-    """Write rows of the sample trace as a caller would send them."""
     columns = trace_columns()
     vectors = trace_embeddings(columns)
     return [
@@ -269,7 +265,6 @@ def rows(places: range) -> list[dict[str, Any]]:
 
 
 def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line beside the server, on its store."""
     command = [sys.executable, "-m", "app", *arguments]
     return subprocess.run(
         command, env=environment(server.data_dir), capture_output=True, text=True, timeout=patient(120)

@@ -22,7 +22,6 @@ ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.",
 
 
 def number(draw: random.Random, most: float) -> str:
-    """Write a number, or what is none."""
     return draw.choice(ODD) if draw.random() < 0.25 else f"{draw.uniform(0, most):.6g}"
 
 
@@ -37,7 +36,6 @@ def queries(draw: random.Random, names: dict[str, float], choices: dict[str, lis
 
 
 def alike(first: httpx.Response, second: httpx.Response, asked: object) -> int:
-    """Check that two replies are one, and give its status."""
     assert first.status_code == second.status_code, asked
     assert first.content == second.content, asked
     assert [first.headers.get(name) for name in HEADERS] == [second.headers.get(name) for name in HEADERS], asked

@@ -41,7 +41,6 @@ POST: dict[str, Any] = {
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    """Be asked by mistake."""
     raise AssertionError(f"{scope['path']} was left to the route")
 
 

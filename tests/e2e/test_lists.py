@@ -31,13 +31,11 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def publish(server: Server, name: str, seed: int = 0) -> None:
-    """Import an artifact."""
     reply = server.client.post("/v1/artifacts/import", content=stored.artifact(name, seed), headers=OCTETS)
     assert reply.status_code == 201, reply.text
 
 
 def get(server: Server, path: str, **query: Any) -> Any:
-    """Ask for JSON."""
     reply = server.client.get(path, params=query)
     assert reply.status_code == 200, reply.text
     return reply.json()

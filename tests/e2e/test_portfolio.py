@@ -27,7 +27,6 @@ QUERIES = trace_embeddings(trace_columns(200, seed=1))
 
 @pytest.fixture(scope="module")
 def portfolio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a portfolio called ``trace`` in it."""
     with running_server(tmp_path_factory.mktemp("portfolio"), max_batch=10_000) as server:
         assert server.client.put("/v1/datasets/trace", files=embedded_upload()).status_code == 201
         assert server.client.put("/v1/datasets/plain", files=table_upload(to_csv(trace_columns()))).status_code == 201
@@ -195,7 +194,6 @@ TOKENS = np.random.default_rng(4).integers(1, 9, (200, 3)).astype(float)
 
 
 def in_json(portfolio: Server) -> dict[str, Any]:
-    """Ask for everything at once in JSON."""
     asked = {**LIMITS, "costs": COSTS.tolist(), "groups": {"labels": LABELS, **LIMITS["groups"]}}
     asked["resources"] = {"tokens": {"total": 900, "uses": TOKENS.tolist()}}
     reply = assign(portfolio, **asked)
@@ -313,7 +311,6 @@ def test_a_single_query_is_routed_by_the_price_of_its_budget(portfolio: Server) 
 
 
 def stream_of(portfolio: Server, queries: int, pacing: dict[str, Any]) -> list[dict[str, Any]]:
-    """Route a stream's queries by 8 callers at once."""
     with ThreadPoolExecutor(8) as callers:
         replies = list(callers.map(lambda row: route(portfolio, row, 2.5, budget_pacing=pacing), range(queries)))
     assert {reply.status_code for reply in replies} == {200}

@@ -18,12 +18,10 @@ OCTETS = {"content-type": "application/octet-stream"}
 
 
 def version(server: Server, name: str = "trace") -> Any:
-    """Ask which version answers."""
     return server.client.get(f"/v1/cascades/{name}/decision").json()["artifact"]["version"]
 
 
 def rebuild(server: Server, **params: object) -> Any:
-    """Build the sample cascade again and wait for it."""
     body = {"solver": "cascade", "name": "trace", "dataset": "trace", "params": {"target_precision": 0.9, **params}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 30)
@@ -32,7 +30,6 @@ def rebuild(server: Server, **params: object) -> Any:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server of two processes."""
     with running_server(tmp_path_factory.mktemp("pair"), "--workers", "2") as server:
         yield server
 

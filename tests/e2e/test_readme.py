@@ -56,7 +56,6 @@ def demo(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def tour(folder: Path, demo: Any) -> Iterator[Server]:
-    """Serve what the demo built, and its classifiers."""
     with running_server(folder / "data", "--demo") as server:
         wait_for(lambda: server.client.get("/v1/endpoints").json()["total"] >= 8, 120, "no classifier is registered")
         yield server

@@ -61,7 +61,6 @@ def fill(server: Server, models: ModelServer) -> None:
 
 
 def register(server: Server, models: ModelServer) -> None:
-    """Register where the classifiers are."""
     for name, endpoint in endpoints(models).items():
         assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code in (200, 201)
 
@@ -87,14 +86,12 @@ def nameless(server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def knowing(server: Server) -> Iterator[str]:
-    """Import a policy that knows embeddings, and give its name."""
     with imported_knowing(server) as name:
         yield name
 
 
 @contextmanager
 def imported_knowing(server: Server) -> Iterator[str]:
-    """Have a policy that knows embeddings, by its name."""
     data = next(artifacts({"policy": BUILDS["policy"] | {"embedder": "embedder"}}, "knowing"))
     with imported(server, data, "policies", "knowing") as name:
         yield name
@@ -102,7 +99,6 @@ def imported_knowing(server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def judged(server: Server) -> Iterator[str]:
-    """Import a policy of judged answers, and give its name."""
     with imported_judged(server) as name:
         yield name
 
@@ -130,7 +126,6 @@ def imported_judged(server: Server) -> Iterator[str]:
 
 
 def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") -> Iterator[bytes]:
-    """Fit the artifacts, as a worker would."""
     spec, columns, vectors = trace_table()
     arrays = {name: np.array(values) for name, values in columns.items()}
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
@@ -154,7 +149,6 @@ def endpoints(models: ModelServer) -> dict[str, Any]:
 
 
 def answering(server: Server) -> set[str]:
-    """List the subjects that have an artifact."""
     return {item["solver"] for item in server.client.get("/v1/artifacts").json()["items"]}
 
 
@@ -168,19 +162,16 @@ def _no_faults(models: ModelServer, server: Server) -> None:
 
 
 def image(place: int) -> list[float]:
-    """Give an image that nobody has seen."""
     pixels: list[float] = trained().images[FRESH + place].tolist()
     return pixels
 
 
 def run(server: Server, solver: str, **body: Any) -> httpx.Response:
-    """Run an item."""
     plural = {"policy": "policies", "index": "indexes"}.get(solver, f"{solver}s")
     return server.client.post(f"/v1/{plural}/digits/runs", json=body)
 
 
 def accuracy_of(replies: list[dict[str, Any]]) -> float:
-    """Give the share of images that were read rightly."""
     truth = trained().truth
     right: float = np.mean([reply["label"] == truth[FRESH + i] for i, reply in enumerate(replies)]).item()
     return right
@@ -282,7 +273,6 @@ def test_a_portfolio_embeds_routes_and_falls_back(server: Server, models: ModelS
 
 
 def vector(place: int) -> list[float]:
-    """Give an image's embedding."""
     numbers: list[float] = embedding(np.array([image(place)]))[0].tolist()
     return numbers
 
@@ -298,7 +288,6 @@ def test_a_list_is_assigned_as_a_whole_within_its_budget(server: Server) -> None
 
 
 def post(server: Server, what: str, **body: Any) -> httpx.Response:
-    """Ask the portfolio for a decision."""
     return server.client.post(f"/v1/portfolios/digits/{what}", json=body)
 
 
@@ -335,7 +324,6 @@ def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Se
 
 
 def as_parquet(**columns: Any) -> bytes:
-    """Write columns as Parquet."""
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out)
     return out.getvalue()
@@ -697,18 +685,15 @@ def test_no_key_is_ever_told(server: Server) -> None:
 
 
 def client_of(server: Server) -> openai.OpenAI:
-    """Give OpenAI's client with a changed base URL."""
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=patient(20.0))
 
 
 def messages(place: int) -> Any:
-    """Write an image as a chat."""
     return [{"role": "user", "content": json.dumps(image(place))}]
 
 
 @pytest.fixture
 def chats(server: Server, models: ModelServer) -> None:
-    """Let all classifiers be behind the chat API."""
     for name in COSTS:
         server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
 
@@ -1105,7 +1090,6 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
 
 
 def decided_without(server: Server) -> Iterator[dict[str, Any]]:
-    """Ask for decisions that call nothing."""
     vector = trace_table()[2][0].tolist()
     yield server.client.get("/v1/cascades/digits/decision").json()
     yield server.client.get("/v1/cascades/digits/decision?budget=1000").json()

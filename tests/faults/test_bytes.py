@@ -37,7 +37,6 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def store(subjects: Server) -> Iterator["redis.Redis"]:
-    """Reach into the server's store."""
     with redis.Redis(unix_socket_path=str(socket_path((subjects.data_dir / "redis").resolve()))) as store:
         yield store
 
@@ -101,7 +100,6 @@ def publish_by_hand(store: "redis.Redis", solver: str, data: bytes) -> None:
 
 
 def roll_back(store: "redis.Redis", solver: str) -> None:
-    """Make version 1 the active one again."""
     record = json.loads(store.get(f"parsimony:version:{solver}:plan:1"))  # type: ignore[arg-type]
     store.delete(f"parsimony:version:{solver}:plan:2")
     store.hset("parsimony:active", f"{solver}/plan", f"1 {record['sha256']}")
@@ -109,12 +107,10 @@ def roll_back(store: "redis.Redis", solver: str) -> None:
 
 
 def reasons(server: Server) -> dict[str, str]:
-    """Give what readiness says of each subject."""
     return {text.partition(" ")[0]: text for text in server.client.get("/health/ready").json()["problems"]}
 
 
 def answers(server: Server) -> Any:
-    """Ask every subject."""
     asked: dict[str, Any] = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
     return server.client.get("/v1/decisions", params=asked).json()
 

@@ -35,7 +35,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """Leave no room on a disk until the block ends."""
     filler = disk / "filler"
     try:
         with suppress(OSError), filler.open("wb", buffering=0) as out:

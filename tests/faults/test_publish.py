@@ -101,12 +101,10 @@ def publish_on(url: str, first: int, begin: Connection) -> None:
 
 
 def active(store: Store) -> int:
-    """Tell which version is active."""
     return Artifacts(store).pointers()["cascade", "plan"][0]
 
 
 def published_since(store: Store, before: int) -> bool:
-    """Tell whether a version after this one is active."""
     return active(store) > before
 
 

@@ -36,7 +36,6 @@ def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, 
 
 
 def refuses(port: int) -> bool:
-    """Tell whether nobody listens."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=patient(5)).close()
     except ConnectionRefusedError:

@@ -62,7 +62,6 @@ def connections(server: Server, store: StoreProcess) -> int:
 
 
 def answered(asked: list[socket.socket]) -> int:
-    """Count the requests to which some answer has come."""
     return len(select.select(asked, [], [], 0)[0])
 
 

@@ -33,7 +33,6 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Run a service with one cascade, ``trace``, in it."""
     folder, proxy = tmp_path_factory.mktemp("service"), Proxy(doomed.port)
     with (
         running_server(folder / "server", redis_url=proxy.url, endpoint_hosts="127.0.0.1") as server,
@@ -178,7 +177,6 @@ def test_a_slow_store_slows_no_look_up_and_breaks_nothing(service: Service) -> N
 
 
 def run_through(server: Server) -> list[str]:
-    """Run an item, and name what answered."""
     reply = server.client.post("/v1/cascades/trace/runs", json={"item": "x"})
     assert reply.status_code == 200, reply.text
     return [step["label"] for step in reply.json()["steps"] if step["accepted"]]
@@ -249,7 +247,6 @@ def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_on
 
 
 def is_listening(server: Server) -> bool:
-    """Tell whether the server answers at all."""
     try:
         return server.client.get("/health/live").status_code == 200
     except httpx.TransportError:

@@ -17,7 +17,6 @@ from tests.support.stores import running_store
 
 
 def ready_to_build(server: Server) -> None:
-    """Store what takes long to build from, and what does not."""
     assert server.client.put("/v1/datasets/large", files=large_upload()).status_code == 201
     assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
 
@@ -42,7 +41,6 @@ class Hung:
 
 @pytest.fixture(scope="module", autouse=True)
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop the process of a build, and not its worker."""
     with running_server(tmp_path_factory.mktemp("still")) as server:
         ready_to_build(server)
         path = start_build(server, "still")
@@ -88,7 +86,6 @@ SHORT_S = round(patient(3))
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server that gives a build a short time."""
     with running_server(tmp_path_factory.mktemp("short"), build_timeout_s=SHORT_S) as server:
         ready_to_build(server)
         yield server

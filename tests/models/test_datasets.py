@@ -44,7 +44,6 @@ Columns = dict[str, NDArray[Any]]
 
 
 def features() -> Columns:
-    """Make the columns of a good table of features."""
     return {
         "y": np.array(["no", "yes", "no", "yes"], dtype=object),
         "width": np.array([1, 2, 3, 4]),
@@ -56,7 +55,6 @@ def features() -> Columns:
 
 
 def trace() -> Columns:
-    """Make the columns of a good trace."""
     return {
         "y": np.array(["cat", "dog", "cat", "dog"], dtype=object),
         "p1": np.array(["cat", "cat", "owl", "dog"], dtype=object),
@@ -74,7 +72,6 @@ def faults(spec: FeaturesSpec | TraceSpec, columns: Columns, embeddings: NDArray
 
 
 def text(*cells: object) -> NDArray[Any]:
-    """Make a column of text, as it is read."""
     return np.array(cells, dtype=object)
 
 
@@ -253,7 +250,6 @@ def test_the_label_cannot_be_a_feature() -> None:
 
 
 def change_features(**changes: object) -> dict[str, Any]:
-    """Give the spec of features as JSON, with changes."""
     return {**FEATURES.model_dump(), **changes}
 
 
@@ -299,7 +295,6 @@ def test_a_spec_that_contradicts_itself_is_refused(kind: type[FeaturesSpec], spe
 
 
 def labelled(column: NDArray[Any], **more: NDArray[Any]) -> FeatureTable:
-    """Make a table of one feature with this label."""
     spec = FeaturesSpec.model_validate(
         {"kind": "features", "label": "y", "unit": "ms", "features": [{"name": "x", "columns": ["x"], "cost": 1}]}
     )

@@ -11,7 +11,6 @@ from models.portfolio import AssignmentRequest
 
 
 def tree(kind: type[ParsimonyError]) -> list[type[ParsimonyError]]:
-    """List a class of the module and all that derive from it."""
     return [
         kind,
         *(below for child in kind.__subclasses__() if child.__module__ == errors.__name__ for below in tree(child)),
@@ -26,7 +25,6 @@ def test_the_detail_is_the_first_fault_and_counts_the_others() -> None:
 
 
 def refusal(spec: object) -> InvalidRequest:
-    """Let pydantic refuse a spec of features."""
     with pytest.raises(ValidationError) as caught:
         FeaturesSpec.model_validate(spec)
     return InvalidRequest.of(caught.value, "spec")

@@ -23,7 +23,6 @@ class Instance:
     constraints: tuple[Constraint, ...]
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> "Instance":
-        """Ask for other constraints."""
         return replace(self, constraints=tuple(constraints))
 
 
@@ -114,7 +113,6 @@ def _drawn(
     group: int | None,
     j: int | None,
 ) -> Constraint:
-    """Draw a bound somewhere in what can be used."""
     counts = np.ones_like(uses[0]) if use is None else uses[use]
     of_them = counts[(groups == group) | (group is None)]
     low, high = (0.0, of_them[:, j].sum()) if j is not None else (of_them.min(axis=1).sum(), of_them.max(axis=1).sum())

@@ -50,7 +50,6 @@ class Models:
         return JSONResponse({**counted, "keys": sorted(self.keys)})
 
     async def json(self, request: Request) -> Response:
-        """Answer as any service might."""
         name = request.path_params["name"]
         body = (
             {"pixels": json.loads(request.query_params["pixels"])} if request.method == "GET" else await request.json()
@@ -61,7 +60,6 @@ class Models:
         return await self._given(request, name, {"answer": {"label": best, "sure": shares[best]}, "all": shares})
 
     async def infer(self, request: Request) -> Response:
-        """Answer in the Open Inference Protocol."""
         name, body = request.path_params["name"], await request.json()
         shares = trained().answer(name, body["inputs"][0]["data"])
         tensor = {"name": "probabilities", "datatype": "FP64", "shape": [1, 10], "data": list(shares.values())}
@@ -115,7 +113,6 @@ class Models:
         return await self._given(request, "embedder", reply)
 
     async def feature(self, request: Request) -> Response:
-        """Give the values of a feature, which the item holds."""
         name, body = request.path_params["name"], await request.json()
         return await self._given(request, name, {"values": body["item"][name]})
 
@@ -132,7 +129,6 @@ class Models:
         yield "data: [DONE]\n\n"
 
     async def _given(self, request: Request, name: str, reply: dict[str, Any]) -> Response:
-        """Give a reply, or what the switch makes of it."""
         self.calls[name] += 1
         left = self.left
         match self.faults.get(name):
@@ -185,7 +181,6 @@ class Models:
 
 
 def application() -> Starlette:
-    """Join the handlers."""
     models = Models()
     trained()
     routes = [

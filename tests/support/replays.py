@@ -91,17 +91,14 @@ class World:
 
     @cached_property
     def feature_items(self) -> list[dict[str, Any]]:
-        """Give the features of rows as callers send them."""
         return self.items(self.features)
 
     def items(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
-        """Give rows as callers send them."""
         names = [name for name in columns if name != "label"]
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
 
 
 def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[Any]:
-    """Fit a plan in this process, as if it had been published."""
     options = KINDS[solver].options.model_validate(params)
     fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
@@ -140,7 +137,6 @@ QUERIES: dict[str, tuple[Value, ...]] = {
 
 
 def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:
-    """Walk fresh rows through a cascade."""
     decision = live.plan.decide(query)
     n = len(fresh.correct)
     right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
@@ -164,7 +160,6 @@ def _labels(plan: IndexPlan, features: tuple[str, ...], fresh: World) -> Any:
 
 
 def replay_index(live: Live[Any], fresh: World, query: IndexQuery) -> list[Replayed]:
-    """Predict fresh items; what features cost is known exactly."""
     decision = live.plan.decide(query)
     labels = _labels(live.plan, decision.features, fresh)
     return _held(live, query, decision, accuracy=labels == fresh.features["label"])

@@ -94,7 +94,6 @@ def feature_columns(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def to_csv(columns: dict[str, list[Any]]) -> bytes:
-    """Write columns as CSV."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(columns)
@@ -108,7 +107,6 @@ def trace_upload(rows: int = 400) -> dict[str, Any]:
 
 
 def embedded_upload(rows: int = 400) -> dict[str, Any]:
-    """Give the parts of an upload with embeddings."""
     columns, out = trace_columns(rows), io.BytesIO()
     np.save(out, trace_embeddings(columns))
     return {**table_upload(to_csv(columns)), "embeddings": ("embeddings.npy", out.getvalue())}

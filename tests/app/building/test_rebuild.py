@@ -51,7 +51,6 @@ def record(repos: Repositories) -> ArtifactRecord:
 
 
 def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    """Build in this process."""
     return build_locally(repos, request, checked_request(request)[1], silent)
 
 
@@ -68,7 +67,6 @@ def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: flo
 
 
 def prepare(repos: Repositories, record: ArtifactRecord, **options: Any) -> PreparedRebuild:
-    """Choose rows."""
     return prepare_rebuild(repos, record, RebuildRequest.model_validate_json(json.dumps(options)))
 
 

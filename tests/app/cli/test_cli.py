@@ -53,14 +53,12 @@ def done(result: tuple[int, str, str]) -> str:
 
 
 def parsed(result: tuple[int, str, str]) -> Any:
-    """Give the JSON that a command printed that had to succeed."""
     status, out, err = result
     assert status == 0, err
     return json.loads(out)
 
 
 def refused(result: tuple[int, str, str], status: int = 1) -> str:
-    """Give the one line of a refusal."""
     exit_status, out, err = result
     assert (exit_status, out) == (status, "")
     lines = err.splitlines()
@@ -71,7 +69,6 @@ def refused(result: tuple[int, str, str], status: int = 1) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """Write the sample trace and its spec."""
     table, spec = tmp_path / "trace.csv", tmp_path / "spec.json"
     table.write_bytes(to_csv(trace_columns(60)))
     spec.write_text(json.dumps(TRACE_SPEC))

@@ -26,17 +26,14 @@ EXTRACTORS = pytest.mark.parametrize("extractor", extractors(), ids=lambda extra
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    """Give the demo's images."""
     return load_split(np.random.default_rng(SEED))
 
 
 def table(extractor: Extractor, images: Floats, side: int) -> Floats:
-    """Compute a feature of every image at one size."""
     return np.array([extractor.compute(resized(image, side)) for image in images])
 
 
 def smaller(split: Split, count: int) -> Split:
-    """Take the first images of each part."""
     parts = ((images[:count], labels[:count]) for images, labels in (split.train, split.trace, split.final))
     return Split(*parts)
 
@@ -109,7 +106,6 @@ def test_making_the_next_item_is_not_timed() -> None:
 
 
 def index_part(repos: Repositories, split: Split, progress: Progress) -> index.IndexOutcome:
-    """Do the index's part of the demo on these images."""
     stage = Stage(split)
     index.store(repos, stage, progress)
     (request,) = index.REQUESTS
@@ -178,17 +174,14 @@ class Fake:
         self.REQUESTS = () if there else (stored.request(name),)
 
     def store(self, repos: Repositories, stage: Stage, progress: Progress) -> None:
-        """Store the sample trace."""
         stored.put_trace(repos)
 
     def run(self, repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> "Fake":
-        """Count."""
         assert [record.name for record in records] == [request.name for request in self.REQUESTS]
         self.ran += 1
         return self
 
     def facts(self) -> dict[str, Any]:
-        """Say that it ran."""
         return {self.name: self.ran}
 
     def print(self) -> None:

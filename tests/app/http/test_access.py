@@ -18,13 +18,11 @@ READER, BUILDER = b"Bearer reader", b"Bearer builder"
 
 
 def scope_of(method: str, path: str, **headers: bytes) -> Scope:
-    """Make the scope of a request."""
     listed = [(name.replace("_", "-").encode(), value) for name, value in headers.items()]
     return {"type": "http", "method": method, "path": path, "headers": listed, "state": {"request_id": "r"}}
 
 
 async def accept(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the whole body and answer with its length."""
     read, more = 0, True
     while more:
         message = await receive()
@@ -34,7 +32,6 @@ async def accept(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
-    """Call an application; give the status and the body."""
     waiting, sent = list(chunks or (b"",)), []
 
     async def receive() -> Message:
@@ -49,7 +46,6 @@ def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
 
 
 def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> Access:
-    """Make an application behind these keys."""
     monkeypatch.setenv("PARSIMONY_API_KEYS", keys)
     return Access(accept, Settings().api_keys)
 

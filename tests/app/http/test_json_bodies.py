@@ -32,7 +32,6 @@ def _in_pieces(body: bytes) -> Any:
 
 
 def _said(read: Any, *args: Any) -> Any:
-    """Give what is read, or the faults in any order."""
     try:
         return read(*args)
     except RequestValidationError as error:
@@ -73,7 +72,6 @@ def _within(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def _has_a_name_twice(text: str) -> bool:
-    """Look at every pair of names."""
     twice = list[bool]()
 
     def note(pairs: Pairs) -> None:

@@ -36,7 +36,6 @@ NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 
 
 def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
-    """Find a class and all below it, in our own modules."""
     ours = [child for child in kind.__subclasses__() if child.__module__.split(".")[0] in ("models", "solvers", "app")]
     kinds = {kind}
     for child in ours:

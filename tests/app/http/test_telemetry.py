@@ -20,13 +20,11 @@ Message = MutableMapping[str, Any]
 
 
 def request(path: str = "/v1/datasets", method: str = "GET", **headers: bytes) -> Scope:
-    """Make the scope of a request."""
     listed = [(name.replace("_", "-").encode(), value) for name, value in headers.items()]
     return {"type": "http", "method": method, "path": path, "headers": listed, "query_string": b"", "state": {}}
 
 
 def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> list[Message]:
-    """Call an application and give what it sent."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -43,25 +41,21 @@ def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> list[Message]:
 
 
 async def fine(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 204."""
     scope["state"]["route"] = "/v1/datasets"
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
 async def broken(scope: Scope, receive: Receive, send: Send) -> None:
-    """Fail before anything is sent."""
     raise ZeroDivisionError("secret detail")
 
 
 async def half(scope: Scope, receive: Receive, send: Send) -> None:
-    """Fail in the middle of a reply."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     raise ZeroDivisionError("too late")
 
 
 def id_of(sent: list[Message]) -> str:
-    """Give the id in a reply's headers."""
     ids = [value for name, value in sent[0]["headers"] if name == b"x-request-id"]
     assert len(ids) == 1
     return str(ids[0].decode())
@@ -138,7 +132,6 @@ def test_a_name_in_a_path_makes_no_new_series() -> None:
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
-    """Make a record of the log."""
     entry = logging.LogRecord("parsimony.x", logging.INFO, __file__, 1, message, args, None)
     entry.__dict__.update(extra)
     return entry

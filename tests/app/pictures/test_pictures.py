@@ -35,14 +35,12 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 def dataset_for(solver: str) -> Dataset:
-    """Make what a subject's sample artifact learns from."""
     name = SAMPLES[solver].dataset
     return stored.features(60) if name == "features" else dataset(name)
 
 
 @cache
 def sample(solver: str) -> Live[Any]:
-    """Fit a subject's sample artifact."""
     return built(solver, dataset_for(solver), **PARAMS[solver])
 
 

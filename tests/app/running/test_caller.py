@@ -25,14 +25,12 @@ SECRET = {"secret": "PARSIMONY_SECRET_TEST", "secret_header": "X-Key"}
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[ModelServer]:
-    """Run the model server."""
     with running_models() as server:
         yield server
 
 
 @pytest.fixture
 def image() -> list[float]:
-    """Give an image that no classifier has learned from."""
     pixels: list[float] = trained().images[LEARN + 800].tolist()
     return pixels
 
@@ -47,7 +45,6 @@ def called(
     environ: Any = None,
     hosts: tuple[str, ...] = ("127.0.0.1",),
 ) -> list[Heard]:
-    """Call an endpoint some times, one after the other."""
 
     async def work() -> list[Heard]:
         caller = Caller(Hosts(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})

@@ -24,12 +24,10 @@ CHAT = {"protocol": "openai-chat", "url": f"{URL}/v1/", "model": "m"}
 
 
 def read(endpoint: dict[str, Any], reply: Any) -> Any:
-    """Read a reply as of an endpoint."""
     return protocols.read(ENDPOINT.validate_python(endpoint), reply)
 
 
 def request(endpoint: dict[str, Any], item: Any) -> Any:
-    """Make a request as to an endpoint."""
     return protocols.request(ENDPOINT.validate_python(endpoint), item)
 
 
@@ -126,7 +124,6 @@ def test_chat_sends_texts_messages_or_a_whole_request() -> None:
 
 
 def chat_reply(content: Any, **more: Any) -> dict[str, Any]:
-    """Make a chat completion."""
     choice = {"message": {"content": content}, **more}
     return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 2}}
 

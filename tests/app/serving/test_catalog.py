@@ -25,7 +25,6 @@ from tests.support.servers import wait_for
 
 @pytest.fixture
 def catalog(repos: Repositories) -> Catalog:
-    """Give a catalog that has seen version 1 of ``plan``."""
     stored.publish(repos)
     catalog = Catalog(repos.artifacts)
     catalog.refresh()
@@ -33,7 +32,6 @@ def catalog(repos: Repositories) -> Catalog:
 
 
 def version(catalog: Catalog, name: str = "plan") -> int:
-    """Give the version that answers."""
     return catalog.get("cascade", name).ref.version
 
 
@@ -46,7 +44,6 @@ def test_nothing_is_loaded_before_the_first_look(repos: Repositories) -> None:
 
 
 def cascade_of(decision: Value) -> tuple[str, ...]:
-    """Return the classifiers of a decision."""
     assert isinstance(decision, CascadeRunDecision)
     return decision.cascade
 
@@ -177,7 +174,6 @@ def test_a_store_that_is_away_leaves_the_plans_and_says_so(tmp_path: Path) -> No
 
 @contextmanager
 def running(catalog: Catalog, repos: Repositories, counts: dict[str, int]) -> Iterator[CatalogThread]:
-    """Run the catalog's thread, counting what it calls."""
 
     def count(name: str) -> None:
         counts[name] = counts.get(name, 0) + 1
@@ -222,7 +218,6 @@ def test_the_thread_finds_what_was_never_announced(repos: Repositories) -> None:
 
 
 def answers(repos: Repositories) -> bool:
-    """Whether the store is there."""
     try:
         repos.store.ping()
     except StoreUnavailable:
@@ -293,7 +288,6 @@ def test_a_bad_artifact_that_is_deleted_is_no_problem_any_more(repos: Repositori
 
 @pytest.fixture
 def full_looks(repos: Repositories, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count the looks at all pointers, from now on."""
     looks, usual = list[int](), Pointers.all
     monkeypatch.setattr(Pointers, "all", lambda self: (looks.append(1), usual(self))[1])  # type: ignore[func-returns-value]
     return looks

@@ -22,7 +22,6 @@ from tests.support.replays import NAMES, World, built
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """Draw one world for all artifacts."""
     return World.of(4, 300)
 
 
@@ -98,7 +97,6 @@ def test_items_that_are_assigned_together_may_cost_what_a_single_one_may(world: 
 
 
 def asked_of(limits: RunLimits) -> Asked:
-    """Return the request of a run within limits."""
     return Asked(RunItem(item="a"), limits, 1.0, inf, frozenset())
 
 
@@ -130,7 +128,6 @@ def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: st
 
 
 def decision_of(live: Any, query: Any, open_circuits: frozenset[str] = frozenset()) -> str:
-    """Return the part of an answer that names classifiers to call."""
     reply = orjson.loads(decided(live, query, open_circuits))
     return str(reply.get("classifier") or [step["classifier"] for step in reply["steps"]])
 

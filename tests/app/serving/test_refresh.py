@@ -23,14 +23,12 @@ class Round:
         self.chores.run()
 
     def drift(self, name: str) -> float | None:
-        """Give the gauge of accuracy."""
         labels = {"solver": "cascade", "name": name, "quantity": "accuracy"}
         return self.metrics.registry.get_sample_value("parsimony_drift", labels)
 
 
 @pytest.fixture
 def again(repos: Repositories) -> Round:
-    """Give a round with artifacts ``a`` and ``b``, done once."""
     for name in ("a", "b"):
         stored.publish(repos, name)
     again = Round(repos)

@@ -20,7 +20,6 @@ from tests.support import stored
 
 
 def blobs(repos: Repositories) -> set[str]:
-    """Give the SHA-256 of all bytes in the store."""
     return {name.rpartition(":")[2] for name in stored.keys(repos, key("blob", "*"))}
 
 

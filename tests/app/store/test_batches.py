@@ -18,12 +18,10 @@ from models.run import RunItem, RunLimits, Spent
 
 @pytest.fixture
 def batches(repos: Repositories) -> Batches:
-    """Give the batches of an empty store."""
     return repos.batches
 
 
 def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
-    """Queue a batch."""
     facts: dict[str, Any] = {
         "id": new_id(),
         "artifact": ArtifactRef(solver="cascade", name="digits", version=1),
@@ -39,7 +37,6 @@ def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
 def keep(
     batches: Batches, batch: Batch, place: int, line: str = "{}", *, attempt: int = 1, answer: bool = True
 ) -> None:
-    """Store an answer that cost 2 and took half a second."""
     spent = Spent(cost=2.0, seconds=0.5, unit="ms")
     batches.keep_answer(batch.id, attempt, place, line, is_answer=answer, spent=spent)
 

@@ -19,7 +19,6 @@ from tests.support import stored
 
 @pytest.fixture
 def builds(repos: Repositories) -> Builds:
-    """Give the builds of a store that holds a trace."""
     stored.put_trace(repos)
     return repos.builds
 
@@ -38,7 +37,6 @@ def publish(repos: Repositories, build_id: str, *, between: Callable[[], Any] = 
 
 
 def ended(builds: Builds, status: BuildStatus) -> Build:
-    """Make a build and end it."""
     return builds.end(builds.enqueue(stored.request()).id, status, None)
 
 
@@ -254,7 +252,6 @@ class Watch:
         self._watchdog = Watchdog(builds, Batches(builds._store, queue_limit=9), lambda: self._now)
 
     def look(self, *, for_s: float = 0.0, every_s: float = GAP_S - 1) -> None:
-        """Look until so much time has passed, once at least."""
         passed = 0.0
         while True:
             self._watchdog.look()

@@ -58,7 +58,6 @@ EVERY_CALL: dict[str, Callable[[Repositories], Any]] = {
 
 
 def keep(store: Store, data: bytes, reference: str) -> str:
-    """Keep bytes under a reference."""
     digest = sha256(data).hexdigest()
 
     def change(pipe: Pipeline) -> None:
@@ -70,7 +69,6 @@ def keep(store: Store, data: bytes, reference: str) -> str:
 
 
 def drop(store: Store, digest: str, reference: str) -> None:
-    """Drop a reference."""
 
     def change(pipe: Pipeline) -> None:
         pipe.multi()
@@ -180,7 +178,6 @@ def test_a_store_that_goes_and_comes_back_resumes_on_the_same_connection(tmp_pat
 
 @contextmanager
 def full(store: Store) -> Iterator[None]:
-    """Let the store take no more."""
     store.client.config_set("maxmemory", 1)
     try:
         yield
@@ -189,7 +186,6 @@ def full(store: Store) -> Iterator[None]:
 
 
 def everything(repos: Repositories) -> dict[str, object]:
-    """Give the contents of the store, key by key."""
     return {name: repos.store.client.dump(name) for name in stored.keys(repos)}
 
 

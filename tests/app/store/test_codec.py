@@ -55,7 +55,6 @@ class Sample:
 
     @property
     def sum(self) -> float:
-        """The derived field."""
         return self._sum
 
 
@@ -78,7 +77,6 @@ class Summed:
 
 
 def sample(**changes: Any) -> Sample:
-    """Make a sample."""
     values: dict[str, Any] = {
         "numbers": np.array([[0.5, 1.0], [2.0, np.nan]]),
         "codes": np.array([3, 1, 2], dtype=np.int32),
@@ -91,14 +89,12 @@ def sample(**changes: Any) -> Sample:
 
 
 def same(one: Sample, other: Sample) -> bool:
-    """Whether two samples hold the same, bit by bit."""
     arrays = (one.numbers, other.numbers), (one.codes, other.codes)
     equal = all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in arrays)
     return equal and all(getattr(one, n) == getattr(other, n) for n in ("names", "pairs", "limit", "options"))
 
 
 def opened(data: bytes) -> Entries:
-    """Take bytes apart."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -129,18 +125,15 @@ def forged(**changes: bytes | None) -> bytes:
 
 
 def canonical(value: object) -> bytes:
-    """Write JSON as ``encode`` does."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def npy(header: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
-    """Write an .npy with a header of our own."""
     text = header.encode("latin-1")
     return b"\x93NUMPY" + version + struct.pack("<H", len(text)) + text + data
 
 
 def refused(data: bytes) -> str:
-    """Give the reason for which bytes are refused."""
     with pytest.raises(CorruptArtifact) as caught:
         codec.decode(data, Sample)
     return str(caught.value)
@@ -298,7 +291,6 @@ def test_a_manifest_that_is_no_object_with_format_and_kind_is_refused(manifest: 
 
 
 def fields(**changes: object) -> bytes:
-    """Give the plain fields of a sample as JSON, with changes."""
     return canonical({**json.loads(opened(GOOD)["fields.json"]), **changes})
 
 

@@ -15,7 +15,6 @@ NEWER = REF.model_copy(update={"version": 2})
 
 @pytest.fixture
 def reports(repos: Repositories) -> ConfidenceReports:
-    """Give the reports of an empty store."""
     return repos.confidence_reports
 
 

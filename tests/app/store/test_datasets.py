@@ -14,7 +14,6 @@ from tests.support import stored
 
 
 def blobs(repos: Repositories) -> int:
-    """Count the bytes in the store."""
     return len(stored.keys(repos, key("blob", "*")))
 
 

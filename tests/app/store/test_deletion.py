@@ -21,7 +21,6 @@ ID = ("cascade", "plan")
 
 
 def tell(repos: Repositories, version: int, name: str = "plan") -> None:
-    """Tell an outcome of a version, with a row."""
     ref, count = ArtifactRef(solver="cascade", name=name, version=version), Count(100)
     count.add(Outcome(artifact=ref, correct=True, row={"truth": "cat"}), Estimates(accuracy=0.9))
     repos.feedback.add({ref: count}, 0.0)
@@ -197,7 +196,6 @@ def test_a_store_that_cannot_tell_what_moved_says_so(repos: Repositories) -> Non
 
 
 def pointing_moves(repos: Repositories) -> None:
-    """Note a move."""
     repos.store.client.xadd(MOVES, {"artifact": "cascade/plan"}, maxlen=1000)
 
 

@@ -51,7 +51,6 @@ def processes(folder: Path, word: str = "") -> list[psutil.Process]:
 
 
 def one(folder: Path, word: str) -> psutil.Process:
-    """Find the one process of a kind."""
     wait_for(lambda: len(processes(folder, word)) == 1, 10)
     return processes(folder, word)[0]
 
@@ -78,19 +77,16 @@ def user(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def leave(process: subprocess.Popen[str]) -> None:
-    """Tell a user to leave."""
     process.communicate("leave\n", timeout=patient(10))
     assert process.returncode == 0
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kill a user."""
     process.kill()
     process.communicate(timeout=patient(10))
 
 
 def written(server: EmbeddedRedis, name: str = "name") -> object:
-    """Read a key."""
     store = Store(server.url)
     try:
         return store.client.get(name)
@@ -99,14 +95,12 @@ def written(server: EmbeddedRedis, name: str = "name") -> object:
 
 
 def write(server: EmbeddedRedis, name: str = "name") -> None:
-    """Write a key."""
     store = Store(server.url)
     store.client.set(name, "written")
     store.close()
 
 
 def answers(server: EmbeddedRedis, name: str = "name") -> bool:
-    """Whether the server answers with the key."""
     try:
         return written(server, name) == b"written"
     except redis.ConnectionError:
@@ -289,7 +283,6 @@ def test_a_keeper_that_is_told_to_end_saves_and_ends(tmp_path: Path) -> None:
 
 
 def naming(folder: Path) -> list[psutil.Process]:
-    """Find the processes whose command names the folder."""
     listed = psutil.process_iter(["cmdline", "status"])
     alive = [process for process in listed if process.info["status"] != psutil.STATUS_ZOMBIE]
     return [process for process in alive if any(str(folder) in word for word in process.info["cmdline"] or [])]

@@ -24,12 +24,10 @@ EXPECTED = Estimates(accuracy=0.9, time=2.0)
 
 @pytest.fixture
 def record(repos: Repositories) -> ArtifactRecord:
-    """Publish a cascade."""
     return publish(repos, "plan")
 
 
 def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
-    """Count outcomes of one version."""
     count = Count(1000)
     for outcome in outcomes:
         count.add(outcome, EXPECTED)
@@ -37,7 +35,6 @@ def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
 
 
 def ref_of(record: ArtifactRecord) -> ArtifactRef:
-    """Name a record's version."""
     return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
 
 
@@ -200,13 +197,11 @@ def test_the_newest_rows_are_kept(repos: Repositories, record: ArtifactRecord) -
 
 
 def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
-    """Tell a row of so many kilobytes."""
     cells = {f"{place:05}" + "x" * 95: "y" * 200 for place in range(kilobytes * 1000 // 306)}
     return Outcome(decision=ID, row={"a": mark, **cells})
 
 
 def bytes_of_rows(repos: Repositories) -> int:
-    """Count the bytes of all rows in the store."""
     names = repos.store.client.scan_iter(key("feedback-rows*"))
     return sum(len(row) for name in names for row in repos.store.client.lrange(name, 0, -1))
 

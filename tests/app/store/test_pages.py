@@ -28,7 +28,6 @@ LISTS: dict[str, Callable[..., Page[Any]]] = {
 
 
 def fill(repos: Repositories, count: int = 7) -> None:
-    """Keep so many of each."""
     for number in range(count):
         stored.publish(repos, f"a-{number}")
         stored.publish(repos, "a-1", seed=number)
@@ -37,7 +36,6 @@ def fill(repos: Repositories, count: int = 7) -> None:
 
 
 def shown(item: Any) -> object:
-    """Tell items apart."""
     return (item.name, item.version) if hasattr(item, "version") else getattr(item, "id", item.name)
 
 

@@ -38,7 +38,6 @@ GOOD = b"y,x\na,1\nb,2.5\n"
 
 
 def read(data: bytes, media_type: str = "text/csv", *, max_bytes: int = 2**24, spec: Any = SPEC) -> FeatureTable:
-    """Read a table from a file of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table"
         path.write_bytes(data)
@@ -48,7 +47,6 @@ def read(data: bytes, media_type: str = "text/csv", *, max_bytes: int = 2**24, s
 
 
 def refusal(data: bytes, media_type: str = "text/csv") -> str:
-    """Give the reason for which a table is refused."""
     with pytest.raises(InvalidRequest) as caught:
         read(data, media_type)
     assert caught.value.faults
@@ -56,14 +54,12 @@ def refusal(data: bytes, media_type: str = "text/csv") -> str:
 
 
 def parquet(table: Any = None, **columns: Any) -> bytes:
-    """Write columns as Parquet."""
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns) if table is None else table, out)
     return out.getvalue()
 
 
 def contents(table: FeatureTable) -> tuple[list[str], list[float]]:
-    """Give the label and the value of each row."""
     return [table.classes[code] for code in table.labels], table.values[:, 0].tolist()
 
 
@@ -353,7 +349,6 @@ def test_a_mutated_gzip_is_a_table_or_refused(start: int, new: bytes, old: int) 
 
 
 def trace_with(embeddings: bytes | None, tmp_path: Path) -> Trace:
-    """Read the sample trace with these embeddings."""
     path = tmp_path / "trace.csv"
     path.write_bytes(to_csv(trace_columns(20)))
     table = read_dataset(parse_spec(json.dumps(TRACE_SPEC)), path, "text/csv", embeddings, max_bytes=2**20)

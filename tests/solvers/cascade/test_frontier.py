@@ -35,7 +35,6 @@ def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Row
 
 
 def all_cascades(n: int, level: float) -> list[Cascade]:
-    """List every order of every subset."""
     orders = [order for size in range(1, n + 1) for order in permutations(range(n), size)]
     return [Cascade(order, (level,) * (len(order) - 1)) for order in orders]
 

@@ -15,14 +15,12 @@ from tests.support.samples import TRACE_SPEC, trace_columns
 
 @pytest.fixture(scope="module")
 def plan() -> CascadePlan:
-    """Fit the sample trace."""
     columns = {name: np.array(values) for name, values in trace_columns().items()}
     trace: Any = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
     return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
 
 
 def changed(plan: CascadePlan, fields: dict[str, Any]) -> CascadePlan:
-    """Make the plan again with other fields."""
     return replace(plan, **fields)
 
 

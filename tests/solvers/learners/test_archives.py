@@ -134,7 +134,6 @@ def test_every_classifier_of_scikit_learn_can_be_kept(path: str, classes: int) -
 
 
 def inside(name: str, **params: object) -> dict[str, Any]:
-    """Describe a learner that is another one's parameter."""
     return {"learner": f"sklearn.{name}", "learner_params": params}
 
 
@@ -182,7 +181,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def for_two_only(path: str, params: dict[str, Any]) -> bool:
-    """Tell what scikit-learn has for two classes only."""
     return "Threshold" in path or "exponential" in params.values() or "liblinear" in params.values()
 
 
@@ -264,7 +262,6 @@ def test_a_model_that_reads_files_is_refused(tmp_path: Path) -> None:
 
 
 def broken_tree() -> Any:
-    """Make a fitted tree whose first node points far outside."""
     model = trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0]
     state = model.tree_.__getstate__()
     state["nodes"]["left_child"][0] = state["nodes"]["right_child"][0] = 10**9
@@ -274,7 +271,6 @@ def broken_tree() -> Any:
 
 
 def fitted(name: str, params: dict[str, Any], **state: Any) -> Any:
-    """Train a model, and give it other state."""
     model = trained(f"sklearn.{name}", params, 3, standardize=False)[0]
     for key, value in state.items():
         setattr(model, key, value)
