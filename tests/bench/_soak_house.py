@@ -215,17 +215,6 @@ def worker_killed(house: House, draw: random.Random) -> Iterator[None]:
     yield
 
 
-FAULTS: dict[str, Fault] = {
-    fault.__name__.replace("_", " "): fault
-    for fault in (
-        store_killed,
-        store_hangs,
-        store_full,
-        store_emptied,
-        bytes_corrupted,
-        connections_cut,
-        server_process_killed,
-        server_killed,
-        worker_killed,
-    )
-}
+_STORE = (store_killed, store_hangs, store_full, store_emptied, bytes_corrupted, connections_cut)
+_PROCESSES = (server_process_killed, server_killed, worker_killed)
+FAULTS: dict[str, Fault] = {fault.__name__.replace("_", " "): fault for fault in (*_STORE, *_PROCESSES)}
