@@ -42,16 +42,10 @@ def test_a_likelihood_is_the_softmax_at_the_temperature(temperature: float) -> N
     assert likelihoods[:, 0] == pytest.approx([cat[0] / cat.sum(), dog[1] / dog.sum()], rel=1e-6)
     assert likelihoods[:, 1].tolist() == [0.0, 1.0]  # no scores: right or wrong
     assert likelihoods[:, 2] == pytest.approx([0.5, 1.0])
-
-
-def test_a_low_temperature_makes_the_largest_score_certain() -> None:
     assert trace().likelihoods(1e-3)[:, 0] == pytest.approx([1.0, 0.0])
-
-
-def test_without_scores_nothing_is_kept() -> None:
     spec = SPEC | {"classifiers": [SPEC["classifiers"][1]]}
     assert trace(spec).margins.shape == (2, 1, 0)
-    assert trace(spec).likelihoods(1.0).tolist() == [[0.0], [1.0]]
+    assert trace(spec).likelihoods(temperature).tolist() == [[0.0], [1.0]]
 
 
 def test_scores_are_needed_for_every_class_and_must_be_numbers() -> None:
