@@ -28,6 +28,7 @@ def drawn(seed: int, rows: int, columns: int, classes: int = 2, noise: float = 1
 
 
 def by_sklearn(table: Floats, labels: Int64s, C: float) -> Floats:
+    """Train one model to the end: (k, d + 1)."""
     model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(table, labels)
     return np.column_stack((model.coef_, model.intercept_))
 
@@ -43,6 +44,7 @@ def slopes(model: Floats, table: Floats, labels: Int64s, classes: int, C: float)
 
 
 def agree(ours: Floats, theirs: Floats) -> None:
+    """Compare coefficients to 1e-6 of the largest, or of 1."""
     assert ours.shape == theirs.shape
     assert np.abs(ours - theirs).max() <= CLOSE * max(1.0, np.abs(theirs).max())
 
