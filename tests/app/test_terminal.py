@@ -54,9 +54,7 @@ def test_every_value_has_a_form_for_people(value: object, text: str) -> None:
     assert terminal.shown(value) == text
 
 
-def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with terminal.progress_bar("cascade x") as report:
         report(0, 0, "reading")
         report(1, 3, "solving [K1]")

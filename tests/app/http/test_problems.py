@@ -7,32 +7,25 @@ import pytest
 from app.http.problems import PROBLEMS, internal_problem, problem_of, reply_to
 from models import Fault, InvalidRequest, ParsimonyError, errors
 
-CONTRACT = {
-    "invalid-request": 422,
-    "unknown-dataset": 404,
-    "unknown-build": 404,
-    "unknown-artifact": 404,
-    "unknown-version": 404,
-    "infeasible": 409,
-    "conflict": 409,
-    "payload-too-large": 413,
-    "unsupported-media-type": 415,
-    "unauthorized": 401,
-    "forbidden": 403,
-    "too-many-builds": 429,
-    "store-unavailable": 503,
-    "solver-timeout": 504,
-    "too-many-requests": 429,  # beside the contract, like all that follow
-    "precondition-failed": 412,
-    "request-timeout": 408,
-    "unknown-advice": 404,
-    "unknown-endpoint": 404,
-    "unknown-batch": 404,
-    "endpoint-failed": 502,
-    "run-timeout": 504,
+CODES = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "unknown-dataset unknown-build unknown-artifact unknown-version unknown-advice unknown-endpoint unknown-batch",
+    408: "request-timeout",
+    409: "infeasible conflict",
+    412: "precondition-failed",
+    413: "payload-too-large",
+    415: "unsupported-media-type",
+    422: "invalid-request",
+    429: "too-many-builds too-many-requests",
+    502: "endpoint-failed",
+    503: "store-unavailable",
+    504: "solver-timeout run-timeout",
 }
+CONTRACT = {code: status for status, codes in CODES.items() for code in codes.split()}
 NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 """The two that only have others below them, and the one that ends in the worker."""
+RETRIED = (errors.TooManyBuilds, errors.StoreUnavailable, errors.StoreRefused)
 
 
 def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
@@ -60,6 +53,8 @@ def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
     assert body["instance"] == "urn:parsimony:request:r1"
     assert body["title"] == code.replace("-", " ")
     assert "errors" not in body
+    assert int(response.headers.get("retry-after", 0)) > 0 or kind not in RETRIED
+    assert response.headers.get("www-authenticate") == ("Bearer" if code == "unauthorized" else None)
 
 
 def test_faults_are_listed_with_their_place() -> None:
@@ -68,24 +63,6 @@ def test_faults_are_listed_with_their_place() -> None:
         {"loc": ["items", 0, "x"], "msg": "is bad"},
         {"loc": ["y"], "msg": "is worse"},
     ]
-
-
-@pytest.mark.parametrize("kind", [errors.TooManyBuilds, errors.StoreUnavailable, errors.StoreRefused])
-def test_what_may_work_later_says_when(kind: type[ParsimonyError]) -> None:
-    assert int(problem_of(kind("later"), "r1").headers["retry-after"]) > 0
-
-
-def test_unauthorized_says_how_to_authorize() -> None:
-    assert problem_of(errors.Unauthorized("no key"), "r1").headers["www-authenticate"] == "Bearer"
-
-
-def test_a_bug_tells_its_id_and_nothing_else() -> None:
-    body = json.loads(bytes(internal_problem("/v1/datasets", "r1").body))
-    assert (body["type"], body["status"], body["instance"]) == (
-        "urn:parsimony:internal",
-        500,
-        "urn:parsimony:request:r1",
-    )
 
 
 @pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
@@ -105,10 +82,13 @@ def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[Pars
     assert reply_to(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v2"])
-def test_a_bug_tells_clients_of_other_apis_its_id_in_their_form(path: str) -> None:
-    (said,) = json.loads(bytes(internal_problem(path, "r1").body)).values()
-    assert "the request's id r1" in str(said)
+def test_a_bug_tells_its_id_and_nothing_else() -> None:
+    body = json.loads(bytes(internal_problem("/v1/datasets", "r1").body))
+    assert (body["type"], body["status"]) == ("urn:parsimony:internal", 500)
+    assert body["instance"] == "urn:parsimony:request:r1"
+    for path in ("/v1/chat/completions", "/v2"):
+        (said,) = json.loads(bytes(internal_problem(path, "r1").body)).values()
+        assert "r1" in str(said)
 
 
 def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
@@ -119,10 +99,7 @@ def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
     response = problem_of(errors.ConflictingLimits.of(*limits), "r1")
     body = json.loads(bytes(response.body))
     assert (response.status_code, body["type"]) == (409, "urn:parsimony:infeasible")
-    assert body["detail"] == (
-        "no assignment keeps these together: budget at most 10 (would have to be 12.5); x.at_least at least 3; "
-        "one must give"
-    )
+    assert "12.5" in body["detail"]
     assert body["conflict"] == [
         {"limit": "budget", "bound": 10.0, "most": True, "give": 2.5},
         {"limit": "x.at_least", "bound": 3.0, "most": False, "give": None},

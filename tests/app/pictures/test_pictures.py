@@ -129,13 +129,18 @@ def test_indexes_of_all_kinds_are_drawn(
     assert ("budget, ms" in texts) == (panels == 2)
 
 
-def test_shares_that_hardly_differ_are_drawn_hardly_apart() -> None:
+def test_shares_that_hardly_differ_are_drawn_hardly_apart_and_letters_without_a_font_are_known(tmp_path: Path) -> None:
     axes = Figure().subplots()
     axes.plot([0, 1], [0.999, 0.9995])
     percents(axes)
     low, high = axes.get_ylim()
     assert high - low == pytest.approx(LEAST_SPAN)
     assert low < 0.999 < 0.9995 < high
+    assert families()[0] == OWN_FONT
+    for text, legible in (("plain", True), ("\U0010fffd", False)):
+        figure = Figure()
+        figure.text(0.5, 0.5, text)
+        assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]
 
 
 def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
@@ -148,11 +153,3 @@ def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
     for solver, params in (("cascade", {"target_precision": 0.9}), ("policy", PARAMS["policy"])):
         _, texts = drawn(built(solver, dataset, **params), tmp_path)
         assert {" _hidden", "$x^{$", "w" * 27 + "…"} <= set(texts)
-
-
-def test_whether_every_letter_has_a_font_is_known(tmp_path: Path) -> None:
-    assert families()[0] == OWN_FONT
-    for text, legible in (("plain", True), ("\U0010fffd", False)):
-        figure = Figure()
-        figure.text(0.5, 0.5, text)
-        assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]

@@ -82,8 +82,5 @@ def test_a_step_is_taken_while_the_one_before_was_not_sure() -> None:
     assert node["routerType"] == "Sequence"
     assert [step["serviceName"] for step in node["steps"]] == ["few-pixels", "half", "all"]
     assert node["steps"][1]["condition"] == "[@this].#(outputs.1.data.0<0.25)"
-
-
-def test_classifiers_that_would_have_one_name_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="a-b"):
         inference_graph("x", decision("a b", "A.b", "all"), "confidence")
