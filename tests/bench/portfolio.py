@@ -112,14 +112,9 @@ def report_ratios(title: str, rows: Mapping[str, Callable[[int], Compared]], see
     for name, compare in rows.items():
         found = [compare(seed) for seed in range(seeds)]
         ratios = [one.ratio for one in found]
-        made.add_row(
-            name,
-            shown(statistics.median(one.highs_seconds for one in found)),
-            shown(statistics.median(one.seconds for one in found)),
-            f"{statistics.median(ratios):,.0f}",
-            f"{min(ratios):,.0f}",
-            f"{max(one.behind for one in found):.1e}",
-        )
+        seconds = [[one.highs_seconds for one in found], [one.seconds for one in found]]
+        figures = (*(shown(statistics.median(each)) for each in seconds), f"{statistics.median(ratios):,.0f}")
+        made.add_row(name, *figures, f"{min(ratios):,.0f}", f"{max(one.behind for one in found):.1e}")
         every += found
     yield made
     mean = math.exp(statistics.fmean(math.log(one.ratio) for one in every))

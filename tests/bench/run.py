@@ -123,13 +123,13 @@ def _print(rounds: dict[str, list[Round]]) -> None:
         spent = [cpu for cpu, _ in done]
         ratios = [mine / other for mine, other in zip(spent, bare, strict=True)]
         waits = np.concatenate([waits for _, waits in done])
+        cpu = (
+            f"{statistics.median(spent):.0f}",
+            f"{statistics.median(ratios):.2f}",
+            f"{min(ratios):.2f}-{max(ratios):.2f}",
+        )
         table.add_row(
-            name,
-            f"{statistics.median(spent):.0f}" if spent[0] else "",
-            f"{statistics.median(ratios):.2f}" if spent[0] else "",
-            f"{min(ratios):.2f}-{max(ratios):.2f}" if spent[0] else "",
-            f"{np.percentile(waits, 50):.2f}",
-            f"{np.percentile(waits, 99):.2f}",
+            name, *(cpu if spent[0] else ("", "", "")), *(f"{np.percentile(waits, at):.2f}" for at in (50, 99))
         )
     console = Console()
     Console(width=None if console.is_terminal else 80).print(table)

@@ -13,26 +13,14 @@ from pydantic import ValidationError
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec, dataset_from_columns
 
-FEATURES = FeaturesSpec.model_validate(
-    {
-        "kind": "features",
-        "label": "y",
-        "unit": "ms",
-        "size": ["width", "height"],
-        "features": [{"name": "f", "columns": ["a", "b"], "cost": 1.0}, {"name": "g", "columns": ["c"], "cost": 2.0}],
-    }
-)
-TRACE = TraceSpec.model_validate(
-    {
-        "kind": "trace",
-        "label": "y",
-        "unit": "ms",
-        "classifiers": [
-            {"name": "K1", "cost": {"column": "ms"}, "prediction": "p1", "confidence": "c1", "group": "g"},
-            {"name": "K2", "cost": 5.0, "prediction": "p2"},
-        ],
-    }
-)
+TWO = [{"name": "f", "columns": ["a", "b"], "cost": 1.0}, {"name": "g", "columns": ["c"], "cost": 2.0}]
+SIZED = {"kind": "features", "label": "y", "unit": "ms", "size": ["width", "height"], "features": TWO}
+FEATURES = FeaturesSpec.model_validate(SIZED)
+CLASSIFIERS = [
+    {"name": "K1", "cost": {"column": "ms"}, "prediction": "p1", "confidence": "c1", "group": "g"},
+    {"name": "K2", "cost": 5.0, "prediction": "p2"},
+]
+TRACE = TraceSpec.model_validate({"kind": "trace", "label": "y", "unit": "ms", "classifiers": CLASSIFIERS})
 Columns = dict[str, NDArray[Any]]
 
 
@@ -209,7 +197,6 @@ def change_features(**changes: object) -> dict[str, Any]:
 
 
 def change_classifier(**changes: object) -> dict[str, Any]:
-    """Give the spec of a trace as JSON, with changes to its second classifier."""
     spec = TRACE.model_dump()
     first, second = spec["classifiers"]
     return {**spec, "classifiers": [first, {**second, **changes}]}

@@ -17,17 +17,8 @@ SPEC: dict[str, Any] = {
         {"name": "two", "cost": 3.0, "prediction": "c", "scores": {"dog": "c_dog", "cat": "c_cat"}},
     ],
 }
-COLUMNS: dict[str, Any] = {
-    "truth": ["cat", "dog"],
-    "a": ["cat", "cat"],
-    "b": ["dog", "dog"],
-    "c": ["cat", "dog"],
-    "a_cat": [2.0, 1.0],
-    "a_dog": [1.0, 0.5],
-    "a_owl": [0.0, -3.0],
-    "c_cat": [0.0, 0.0],
-    "c_dog": [0.0, 900.0],
-}
+COLUMNS: dict[str, Any] = {"truth": ["cat", "dog"], "a": ["cat", "cat"], "b": ["dog", "dog"], "c": ["cat", "dog"]}
+COLUMNS |= {"a_cat": [2.0, 1.0], "a_dog": [1.0, 0.5], "a_owl": [0.0, -3.0], "c_cat": [0.0, 0.0], "c_dog": [0.0, 900.0]}
 
 
 def trace(spec: dict[str, Any] = SPEC, **columns: Any) -> Trace:

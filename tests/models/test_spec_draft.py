@@ -57,20 +57,10 @@ def test_other_columns_are_features_text_is_categorical_and_gaps_are_missing() -
 def test_traces_of_language_models_that_were_judged_need_no_label() -> None:
     head = ["prompt", "small correct", "small logprob", "small usd", "large_judge", "large_tokens"]
     spec, guesses = draft_of(head, [])
-    assert spec == {
-        "kind": "trace",
-        "unit": "USD",
-        "classifiers": [
-            {
-                "name": "small",
-                "correct": "small correct",
-                "confidence": "small logprob",
-                "confidence_scale": "logprob",
-                "cost": {"column": "small usd"},
-            },
-            {"name": "large", "quality": "large_judge", "cost": 1},
-        ],
-    }
+    small = {"confidence": "small logprob", "confidence_scale": "logprob", "cost": {"column": "small usd"}}
+    large = {"name": "large", "quality": "large_judge", "cost": 1}
+    classifiers = [{"name": "small", "correct": "small correct", **small}, large]
+    assert spec == {"kind": "trace", "unit": "USD", "classifiers": classifiers}
     assert len(guesses) == 2
     assert "tokens in 'large_tokens' times their price" in guesses[1]
 

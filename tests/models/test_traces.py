@@ -145,16 +145,13 @@ def test_confidences_beyond_their_scale_are_refused_with_what_to_set(scale: str 
     assert refused.value.faults[0].loc == ("table", "small_sure")
 
 
+TERMS = [{"coefficient": 0.001, "powers": [1, 0]}, {"coefficient": 0.002, "powers": [0, 1]}]
 TOKENS: dict[str, Any] = {
     "kind": "trace",
     "unit": "USD",
     "size": ["tokens_in", "tokens_out"],
     "classifiers": [
-        {
-            "name": "small",
-            "correct": "small_ok",
-            "cost": {"terms": [{"coefficient": 0.001, "powers": [1, 0]}, {"coefficient": 0.002, "powers": [0, 1]}]},
-        },
+        {"name": "small", "correct": "small_ok", "cost": {"terms": TERMS}},
         {"name": "large", "correct": "large_ok", "cost": 5.0},
     ],
 }

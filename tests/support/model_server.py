@@ -71,22 +71,13 @@ class Models:
         name = body["model"]
         shares = trained().answer(name, json.loads(body["messages"][-1]["content"]))
         best = max(shares, key=lambda label: shares[label])
-        choice: dict[str, Any] = {
-            "index": 0,
-            "message": {"role": "assistant", "content": best},
-            "finish_reason": "stop",
-        }
+        message = {"role": "assistant", "content": best}
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
         if body.get("logprobs"):
             choice["logprobs"] = {"content": [{"token": best, "logprob": math.log(max(shares[best], 1e-9))}]}
         usage = {"prompt_tokens": 64, "completion_tokens": 1, "total_tokens": 65}
-        reply = {
-            "id": "c",
-            "object": "chat.completion",
-            "created": 1,
-            "model": name,
-            "choices": [choice],
-            "usage": usage,
-        }
+        head = {"id": "c", "object": "chat.completion", "created": 1, "model": name}
+        reply = {**head, "choices": [choice], "usage": usage}
         if body.get("stream") and self.faults.get(name) in (None, "break"):
             text = f"the digit is {best}" if body.get("user") == "spell" else best
             return StreamingResponse(self._pieces(name, text, reply), media_type="text/event-stream")

@@ -75,19 +75,14 @@ class World:
             ]
             spec = {"kind": "features", "label": "label", "unit": "ms", "features": features}
             return dataset_from_columns(FeaturesSpec.model_validate(spec), self.features)
-        classifiers = [
-            {
-                "name": name,
-                "cost": {"column": f"{name}_ms"} if measured else cost,
-                "prediction": f"{name}_says",
-                "confidence": f"{name}_sure",
-            }
+        classifiers: list[dict[str, Any]] = [
+            {"name": name, "cost": cost, "prediction": f"{name}_says", "confidence": f"{name}_sure"}
             for name, cost in zip(NAMES, COSTS, strict=True)
         ]
-        trace_spec = TraceSpec.model_validate(
-            {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
-        )
-        return dataset_from_columns(trace_spec, self.trace, self.embeddings)
+        for one in classifiers if measured else ():
+            one["cost"] = {"column": f"{one['name']}_ms"}
+        told = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+        return dataset_from_columns(TraceSpec.model_validate(told), self.trace, self.embeddings)
 
     @cached_property
     def feature_items(self) -> list[dict[str, Any]]:
@@ -102,18 +97,9 @@ def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[A
     options = KINDS[solver].options.model_validate(params)
     fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
-    record = ArtifactRecord(
-        **dict(ref),
-        dataset="d",
-        params={},
-        seed=seed,
-        unit=dataset.spec.unit,
-        summary=fitted.summary,
-        worth=fitted.worth,
-        created_at=now(),
-        sha256="0",
-        bytes=0,
-    )
+    facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
+    told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "worth": fitted.worth}
+    record = ArtifactRecord(**dict(ref), **facts, **told)
     return Live.from_record(record, fitted.plan)
 
 

@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MIDDLE = {"name": "middle", "cost": 3.0, "prediction": "middle_says", "confidence": "middle_confidence"}
 TRACE_SPEC: dict[str, Any] = {
     "kind": "trace",
     "label": "truth",
     "unit": "ms",
     "classifiers": [
         {"name": "fast", "cost": 1.0, "prediction": "fast_says", "confidence": "fast_confidence", "group": "small"},
-        {
-            "name": "middle",
-            "cost": 3.0,
-            "prediction": "middle_says",
-            "confidence": "middle_confidence",
-            "group": "small",
-        },
+        {**MIDDLE, "group": "small"},
         {"name": "strong", "cost": {"column": "strong_ms"}, "prediction": "strong_says"},
     ],
 }

@@ -67,16 +67,8 @@ PLAN = CascadePlan(
 
 
 def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
-    manifest = {
-        "solver": "cascade",
-        "name": name,
-        "dataset": "trace",
-        "dataset_sha256": hashlib.sha256(b"").hexdigest(),
-        "params": {},
-        "seed": seed,
-        "unit": "ms",
-        "summary": {"found": 1},
-    }
+    about = {"solver": "cascade", "name": name, "dataset": "trace", "dataset_sha256": hashlib.sha256(b"").hexdigest()}
+    manifest = about | {"params": {}, "seed": seed, "unit": "ms", "summary": {"found": 1}}
     return codec.encode(replace(PLAN), {**manifest, **changes})
 
 

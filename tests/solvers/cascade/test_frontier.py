@@ -93,15 +93,14 @@ def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_withou
     rows = random_rows(seed, 60, 4)
     every = sorted(candidates(rows, prices_of(rows, 9)), key=lambda one: (one.members, one.thresholds))
     kept = worth_keeping(rows, every)
-    longest = [rows.longest(one.members) for one in every]
-    for limit in (min(longest), max(longest)):
+
+    def longest_of(one: Cascade) -> float:
+        return float(rows.longest(one.members))
+
+    for limit in (min(map(longest_of, every)), max(map(longest_of, every))):
         for price in np.geomspace(1e-4, 1.0, 12).tolist():
             of_all, of_kept = (
-                min(
-                    np.dot(rows.means(one), (price, 1.0)) + charge(one, 60)
-                    for one in some
-                    if rows.longest(one.members) <= limit
-                )
+                min(np.dot(rows.means(one), (price, 1.0)) + charge(one, 60) for one in some if longest_of(one) <= limit)
                 for some in (every, kept)
             )
             assert of_kept == pytest.approx(of_all, abs=1e-12)

@@ -200,7 +200,6 @@ def needed(classes: int, kind: type[np.integer[Any]]) -> set[str]:
 
 
 def nodes(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
-    """Collect the nodes of an archive as the JSON reader meets them."""
     inner: list[dict[str, Any]] = []
     json.loads(archive.read("schema.json"), object_hook=lambda each: inner.append(each) if "__loader__" in each else 0)
     return inner
