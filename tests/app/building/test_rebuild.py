@@ -31,20 +31,16 @@ def changed(world: World, share: float = 0.3) -> World:
     rng = np.random.default_rng(len(world.correct))
     broken = rng.random(world.correct.shape) < share
     labels = np.unique(world.trace["label"])
-    says = {
-        f"{name}_says": np.where(
-            broken[:, k] & world.correct[:, k],
-            labels[(np.searchsorted(labels, world.trace["label"]) + 2) % len(labels)],
-            world.trace[f"{name}_says"],
-        )
-        for k, name in enumerate(NAMES)
-    }
+    places = np.searchsorted(labels, world.trace["label"])
+    wrong, says = labels[(places + 2) % len(labels)], {}
+    for k, name in enumerate(NAMES):
+        given = world.trace[f"{name}_says"]
+        says[f"{name}_says"] = np.where(broken[:, k] & world.correct[:, k], wrong, given)
     return replace(world, trace=world.trace | says, correct=world.correct & ~broken)
 
 
 @pytest.fixture
 def record(repos: Repositories) -> ArtifactRecord:
-    """Publish a cascade that was built from 600 rows of the old world."""
     world = World.of(1, 600)
     repos.datasets.put("trace", world.dataset("cascade"), created_at=time_of_day(STORED_AT))
     return build(repos, BuildRequest(solver="cascade", name="plan", dataset="trace"))
@@ -55,7 +51,6 @@ def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
 
 
 def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: float) -> None:
-    """Send rows of a world with the outcome of an answer by the last classifier."""
     count, columns = Count(1000), [*world.trace]
     for place, cells in enumerate(zip(*(world.trace[name].tolist() for name in columns), strict=True)):
         embedding = tuple(world.embeddings[place].tolist())

@@ -81,9 +81,14 @@ def test_a_queued_build_runs_to_its_end(repos: Repositories, tmp_path: Path) -> 
     assert repos.artifacts.data(record) == stored.built(repos, asked)
 
 
-def test_a_build_whose_table_is_gone_fails_and_says_so(repos: Repositories, tmp_path: Path) -> None:
+def test_a_build_whose_table_is_gone_fails_and_a_cancelled_one_does_nothing(
+    repos: Repositories, tmp_path: Path
+) -> None:
     info = stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
+    build, cancelled = (repos.builds.enqueue(stored.request()) for _ in range(2))
+    repos.builds.cancel(cancelled.id)
+    assert run(repos, cancelled.id, tmp_path).returncode == 0
+    assert repos.builds.get(cancelled.id).status == "cancelled"
     repos.store.client.delete(f"parsimony:blob:{info.sha256}")
     with pytest.raises(StoreRefused):
         repos.datasets.load(info)
@@ -91,15 +96,6 @@ def test_a_build_whose_table_is_gone_fails_and_says_so(repos: Repositories, tmp_
     failed = repos.builds.get(build.id)
     assert failed.status == "failed"
     assert "'trace' is gone" in (failed.error or "")
-    assert repos.artifacts.pointers() == {}
-
-
-def test_a_build_that_was_cancelled_before_it_started_does_nothing(repos: Repositories, tmp_path: Path) -> None:
-    stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
-    repos.builds.cancel(build.id)
-    assert run(repos, build.id, tmp_path).returncode == 0
-    assert repos.builds.get(build.id).status == "cancelled"
     assert repos.artifacts.pointers() == {}
 
 
@@ -126,22 +122,15 @@ def test_a_build_that_breaks_says_why(failure: str, error: str, repos: Repositor
 
 
 def test_a_build_ends_with_the_process_that_started_it(repos: Repositories, tmp_path: Path) -> None:
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import os, signal, sys, time\n"
-            "from app.processes.parent_death import die_with_parent\n"
-            "child = os.fork()\n"
-            "if not child:\n"
-            "    die_with_parent(signal.SIGKILL, os.getppid())\n"
-            "    print(os.getpid(), flush=True)\n"
-            "    time.sleep(60)\n"
-            "time.sleep(60)\n",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    code = """
+import os, signal, time
+from app.processes.parent_death import die_with_parent
+if not os.fork():
+    die_with_parent(signal.SIGKILL, os.getppid())
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()

@@ -45,7 +45,6 @@ def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def done(result: tuple[int, str, str]) -> str:
-    """Give what a command printed that had to succeed; it fits 80 columns."""
     status, out, err = result
     assert status == 0, err
     assert max(map(len, out.splitlines()), default=0) <= 80
@@ -234,7 +233,6 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_pa
 
 
 def refused_last(result: tuple[int, str, str]) -> str:
-    """Give the last line of a failure that had shown progress before."""
     status, out, err = result
     assert (status, out) == (1, "")
     assert "Traceback" not in err

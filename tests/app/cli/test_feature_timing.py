@@ -13,18 +13,10 @@ from tests.app.cli.test_cli import Run, parsed, run
 __all__ = ["run"]
 FEATURES = """
 import time
-
-def item(*size):
-    return size
-
-def constant(item):
-    time.sleep(0.001)
-
-def failing(item):
-    return 1 / 0
-
-def linear(item):
-    time.sleep(0.0002 * item[0])
+def item(*size): return size
+def constant(item): time.sleep(0.001)
+def failing(item): return 1 / 0
+def linear(item): time.sleep(0.0002 * item[0])
 """
 
 

@@ -36,14 +36,10 @@ def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
     return kinds
 
 
-def test_the_codes_and_statuses_are_those_of_the_contract() -> None:
-    statuses = {code: status for kind, (status, code) in PROBLEMS.items() if kind is not ParsimonyError}
-    assert statuses == CONTRACT
-    assert PROBLEMS[ParsimonyError] == (500, "internal")
-
-
 @pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
 def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
+    statuses = {code: status for each, (status, code) in PROBLEMS.items() if each is not ParsimonyError}
+    assert (statuses, PROBLEMS[ParsimonyError]) == (CONTRACT, (500, "internal"))
     response = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
     body = json.loads(bytes(response.body))
     code = body["type"].removeprefix("urn:parsimony:")
@@ -59,24 +55,20 @@ def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
 
 def test_faults_are_listed_with_their_place() -> None:
     response = problem_of(InvalidRequest.at(Fault(("items", 0, "x"), "is bad"), Fault(("y",), "is worse")), "r1")
-    assert json.loads(bytes(response.body))["errors"] == [
-        {"loc": ["items", 0, "x"], "msg": "is bad"},
-        {"loc": ["y"], "msg": "is worse"},
-    ]
+    faults = [(fault["loc"], fault["msg"]) for fault in json.loads(bytes(response.body))["errors"]]
+    assert faults == [(["items", 0, "x"], "is bad"), (["y"], "is worse")]
 
 
 @pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
 def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[ParsimonyError]) -> None:
     ours = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
     code = json.loads(bytes(ours.body))["type"].removeprefix("urn:parsimony:")
-    forms: dict[str, object] = {
-        "/v1/chat/completions": {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code},
-        "/v1/models": {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code},
-        "/v2/models/digits/infer": "costs 3.0, budget is 2.0",
-    }
-    for path, form in forms.items():
+    form = {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code}
+    forms: dict[str, object] = {"/v2/models/digits/infer": form["message"]}
+    forms |= dict.fromkeys(("/v1/chat/completions", "/v1/models"), form)
+    for path, wanted in forms.items():
         reply = reply_to(kind("costs 3.0, budget is 2.0"), path, "r1")
-        assert (reply.status_code, json.loads(bytes(reply.body))) == (ours.status_code, {"error": form})
+        assert (reply.status_code, json.loads(bytes(reply.body))) == (ours.status_code, {"error": wanted})
         for header in ("retry-after", "www-authenticate"):
             assert reply.headers.get(header) == ours.headers.get(header)
     assert reply_to(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"

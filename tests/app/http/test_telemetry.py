@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,25 +97,17 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
     assert 'parsimony_request_seconds_count{route="/v1/datasets"} 2.0' in text
     assert "_created" not in text
     assert "parsimony_requests_total{" not in Metrics().render().decode(), "applications count apart"
-
-
-def test_what_is_no_http_passes_untouched() -> None:
+    route = SimpleNamespace(path="/v1/datasets/{name}")  # a name in a path makes no new series
+    assert route_of({"state": {}, "route": route}) == "/v1/datasets/{name}"
+    assert route_of({"state": {"route": "/hot"}, "route": route}) == "/hot"
+    assert route_of({"state": {}}) == "unmatched"
     seen: list[Scope] = []
 
     async def lifespan(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope)
 
-    assert call(Telemetry(lifespan, Metrics()), {"type": "lifespan"}) == []
+    assert call(Telemetry(lifespan, metrics), {"type": "lifespan"}) == []  # what is no HTTP passes untouched
     assert seen == [{"type": "lifespan"}]
-
-
-def test_a_name_in_a_path_makes_no_new_series() -> None:
-    class Route:
-        path = "/v1/datasets/{name}"
-
-    assert route_of({"state": {}, "route": Route()}) == "/v1/datasets/{name}"
-    assert route_of({"state": {"route": "/hot"}, "route": Route()}) == "/hot"
-    assert route_of({"state": {}}) == "unmatched"
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:

@@ -96,7 +96,6 @@ def test_a_policy_without_counted_traffic_is_not_drawn(tmp_path: Path) -> None:
 
 
 def index_of(costs: list[Any], size: str | list[str] | None = None, **params: Any) -> Live[Any]:
-    """Index features of one column each, with these costs; the first tells most."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 60)
     columns: dict[str, Any] = {f"f{i}": label + 0.5 * (i + 1) * rng.normal(size=60) for i in range(len(costs))}

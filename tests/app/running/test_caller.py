@@ -71,6 +71,10 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
         assert (heard.label, heard.error, heard.attempts) == (best, None, 1)
         assert heard.confidence == pytest.approx(shares[best])
     assert called(endpoints, "chat", image)[0].cost == 64 * 0.5 + 2.0 + 1.0
+    judge = models.json_endpoint("half", body={"pixels": "{{item/item}}"})  # where the model tells no confidence
+    judged = models.chat_endpoint("all", logprobs=False, judge="judge")
+    (heard,) = called({"chat": judged, "judge": judge}, "chat", image)
+    assert heard.confidence == pytest.approx(max(trained().answer("half", image).values()))
 
 
 FAULTS = [
@@ -160,10 +164,7 @@ def test_the_key_is_sent_if_it_is_one_only_to_named_hosts_and_never_told(
     assert heard.error is None
     assert KEY in models.counted()["keys"]
     assert KEY not in repr(heard)
-
-
-def test_a_reply_that_repeats_the_key_is_no_answer(models: ModelServer, image: list[float]) -> None:
-    models.switch(all="echo")
+    models.switch(all="echo")  # a reply that repeats the key is no answer
     for pointers in ({}, {"label": "/answer/sure", "confidence": "/answer/label"}):
         (heard,) = called({"all": models.json_endpoint("all", **SECRET, **pointers)}, "all", image)
         assert (heard.label, heard.error) == (None, "the reply repeats the key that was sent")
@@ -224,15 +225,6 @@ def test_no_item_raises(models: ModelServer, item: Any) -> None:
     for endpoint in (models.json_endpoint("all"), models.chat_endpoint("all"), models.inference_endpoint("all")):
         (heard,) = called({"all": endpoint}, "all", item)
         assert heard.error is not None
-
-
-def test_a_judge_gives_the_confidence_where_the_model_tells_none(models: ModelServer, image: list[float]) -> None:
-    models.switch()
-    endpoint = models.json_endpoint("half", body={"pixels": "{{item/item}}"})
-    chat = models.chat_endpoint("all", logprobs=False, judge="judge")
-    (heard,) = called({"chat": chat, "judge": endpoint}, "chat", image)
-    shares = trained().answer("half", image)
-    assert heard.confidence == pytest.approx(max(shares.values()))
 
 
 def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelServer, image: list[float]) -> None:

@@ -11,8 +11,6 @@ from tests.support import stored
 
 
 class Round:
-    """A catalog and its chores, one round after another."""
-
     def __init__(self, repos: Repositories) -> None:
         self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
         self.chores = Chores(repos, self.catalog, self.metrics)

@@ -245,6 +245,5 @@ def test_the_watch_leaves_a_build_that_beats_or_waits_or_was_just_taken(builds: 
 
 
 def take_from_queue(builds: Builds, build_id: str) -> None:
-    """Take a build out of the queue, as a worker does before it starts it."""
     builds._queue.stop(build_id)
     assert not builds.is_waiting(build_id)

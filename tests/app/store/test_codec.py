@@ -33,15 +33,11 @@ Alias = TypeAliasType("Alias", np.ndarray[tuple[Any, ...], np.dtype[Number]], ty
 
 @dataclass(frozen=True)
 class WithAlias:
-    """A plan with an array whose type goes by another name."""
-
     numbers: Alias[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """A plan with a field of every sort."""
-
     numbers: NDArray[np.float64]
     codes: NDArray[np.int32]
     names: tuple[str, ...]
@@ -60,8 +56,6 @@ class Sample:
 
 @dataclass(frozen=True)
 class Other:
-    """A plan of another kind."""
-
     limit: float | None
 
 
@@ -355,8 +349,6 @@ def test_a_compressed_entry_is_refused_before_it_is_unpacked() -> None:
 
 
 class Trap:
-    """Something that runs code when it is unpickled."""
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (pytest.fail, ("unpickled",))
 

@@ -57,7 +57,6 @@ def one(folder: Path, word: str) -> psutil.Process:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder; when the test is over, no process may be left that uses it."""
     yield tmp_path
     wait_for(lambda: not processes(tmp_path), 10, lambda: f"left over: {processes(tmp_path)}")
 

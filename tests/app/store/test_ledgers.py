@@ -54,24 +54,14 @@ def of_several(rng: random.Random, tenant: str) -> Terms:
     """Draw what a query of a tenant takes: a cheap classifier, a dear one, and one that takes much of a resource."""
     size = rng.choice([0.5, 1.0, 2.0])
     costs = size * np.array([1.0, 4.0, 10.0])
-    return Terms(
-        (
-            Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True),
-            Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True),
-            Account(
-                ("resources", "tokens"),
-                Stream.of_resource(TOTALS["tokens"], 200, 5.0),
-                size * np.array([5.0, 40.0, 10.0]),
-                is_cost=False,
-            ),
-            Account(
-                ("resources", "carbon"),
-                Stream.of_resource(TOTALS["carbon"], 200, 2.0),
-                np.array([2.0, 3.0, 20.0]),
-                is_cost=False,
-            ),
-        )
+    tokens, carbon = size * np.array([5.0, 40.0, 10.0]), np.array([2.0, 3.0, 20.0])
+    of_tokens, of_carbon = (
+        Stream.of_resource(TOTALS[name], 200, least) for name, least in (("tokens", 5.0), ("carbon", 2.0))
     )
+    own = Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True)
+    total = Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True)
+    used = Account(("resources", "tokens"), of_tokens, tokens, is_cost=False)
+    return Terms((total, own, used, Account(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
 
 
 def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None:
