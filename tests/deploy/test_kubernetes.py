@@ -107,11 +107,8 @@ def test_each_container_is_hardened(name: str) -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    rights = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == rights
     assert {"hostNetwork", "hostPID", "hostIPC", "initContainers"}.isdisjoint(pod)
     assert not any("hostPath" in volume for volume in pod["volumes"])
     assert container["resources"]["limits"].keys() == {"memory"}
@@ -202,7 +199,6 @@ def test_whatever_is_selected_is_there() -> None:
 
 
 def _selected(part: Any) -> Iterator[str]:
-    """Find the names that the selectors of a network policy speak of."""
     if isinstance(part, dict):
         if LABEL in part.get("matchLabels", {}):
             yield part["matchLabels"][LABEL]
