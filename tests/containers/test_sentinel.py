@@ -63,7 +63,6 @@ def datasets(house: House) -> set[str]:
 
 
 def all_followed(house: House, of: str) -> bool:
-    """Tell whether both others have taken over all that a store holds."""
     said = replication(house, of)
     offsets = [part for name in ("slave0", "slave1") for part in said.get(name, "").split(",")]
     return offsets.count(f"offset={said.get('master_repl_offset')}") == 2

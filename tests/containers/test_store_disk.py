@@ -29,34 +29,12 @@ def small_disk(house: House) -> Iterator[None]:
     store: dict[str, Any] = services()["redis"]
     used_mb = int(docker("exec", house.container("redis"), "du", "-sm", "/data").split()[0])
     options = f"o=size={used_mb + SPARE_MB}m,uid=999,gid=999"
-    volume = docker(
-        "volume",
-        "create",
-        "--name",
-        f"{PROJECT}_small",
-        "--opt",
-        "type=tmpfs",
-        "--opt",
-        "device=tmpfs",
-        "--opt",
-        options,
-    )
+    create = f"volume create --name {PROJECT}_small --opt type=tmpfs --opt device=tmpfs --opt"
+    volume = docker(*create.split(), options)
     docker("stop", "--time", "60", house.container("redis"))
     mounts = ["--volume", f"{house.project}_store:/data", "--volume", f"{volume}:/small"]
-    docker(
-        "run",
-        "--detach",
-        "--init",
-        "--name",
-        KEEPER,
-        "--user",
-        store["user"],
-        *mounts,
-        store["image"],
-        "sh",
-        "-c",
-        COPY,
-    )
+    own = ["--name", KEEPER, "--user", store["user"], *mounts]
+    docker("run", "--detach", "--init", *own, store["image"], "sh", "-c", COPY)
     try:
         wait_for(lambda: docker("exec", KEEPER, "sh", "-c", "ls /small").split().count("copied"), 20)
         network = ["--network", f"{house.project}_store", "--network-alias", "redis"]
@@ -92,7 +70,6 @@ def full() -> Iterator[None]:
 
 
 def restarts() -> int:
-    """Tell how often the store on the small disk was started again."""
     return int(docker("inspect", "--format", "{{.RestartCount}}", SMALL))
 
 
@@ -109,7 +86,6 @@ def answered(house: House, path: str) -> httpx.Response:
 
 
 def ended(house: House, build: str) -> dict[str, Any]:
-    """Give a build once it has ended, well or not: then it says why."""
     wait_for(lambda: answered(house, build).json()["status"] not in ("queued", "running"), 60)
     reply = answered(house, build)
     assert reply.status_code == 200, reply.text

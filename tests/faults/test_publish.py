@@ -56,7 +56,6 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
 
 
 def sizes(fresh: StoreProcess, proxy: Proxy) -> tuple[int, int]:
-    """Tell how many bytes a publication sends, and how many it is answered."""
     store = Store(proxy.url)
     Artifacts(store).publish(artifact(), created_at=now())
     sent, answered = proxy.sent, proxy.answered

@@ -22,7 +22,6 @@ def ready_to_build(server: Server) -> None:
 
 
 def error_of(server: Server, path: str, seconds: float) -> str:
-    """Wait for the end of a build, which must be a failure, and give the reason."""
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), seconds)
     ended = server.client.get(path).json()
     assert ended["status"] == "failed"
@@ -51,7 +50,6 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
 
 @pytest.fixture(scope="module", autouse=True)
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop a worker; what comes of it takes long, and the last test looks."""
     with running_server(tmp_path_factory.mktemp("hung")) as server:
         ready_to_build(server)
         path = start_build(server, "hung")
@@ -64,7 +62,6 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
 
 @pytest.fixture(scope="module", autouse=True)
 def hung_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop a worker of ``parsimony worker``, on a store that is not embedded."""
     folder = tmp_path_factory.mktemp("outside")
     with (
         running_store(folder / "store") as store,
