@@ -66,7 +66,6 @@ def changed(text: str, change: str) -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
-    """Serve from the copy, with one ``single`` called ``plan`` built in it."""
     folder = tmp_path_factory.mktemp("copy")
     copied(folder / "repository")
     with running_server(folder / "data", root=folder / "repository", endpoint_hosts="127.0.0.1") as server:
