@@ -84,7 +84,7 @@ def test_equal_bytes_are_kept_once_and_go_with_their_last_reference(store: Store
     drop(store, digest, "other")
     assert store.blob(digest) == b"same"
     store.client.set(key("blob", digest), b"sane")
-    with pytest.raises(StoreRefused, match="do not match their SHA-256"):
+    with pytest.raises(StoreRefused, match=f" {digest[:12]}… .*SHA-256"):
         store.blob(digest)
     drop(store, digest, "two")
     assert store.blob(digest) is None
