@@ -30,38 +30,11 @@ COSTS = ("unit", "server", "browser", "chaos", "docs")
 COST_OF_FOLDER = {"e2e": "server", "attack": "server", "faults": "chaos", "containers": "chaos", "deploy": "docs"}
 SERVER_FIXTURES = {"server", "all_subjects"}
 BROWSER_FIXTURES = {"browser", "visit"}
-LONGEST_FIRST = (
-    "test_readme",
-    "test_console",
-    "test_console_words",
-    "test_batches",
-    "test_runs",
-    "test_clock",
-    "test_learned",
-    "test_limits",
-    "test_openapi",
-    "test_builds",
-    "test_worker",
-    "test_publish",
-    "test_growth",
-    "test_archives",
-    "test_constrained",
-    "test_query_costs",
-    "test_knapsack",
-    "test_console_advice",
-    "test_console_lists",
-    "test_drift",
-    "test_reliability",
-    "test_cluster",
-    "test_jit",
-    "test_crossings",
-    "test_running",
-    "test_add_a_kind",
-    "test_index",
-    "test_shutdown",
-    "test_bytes",
-    "test_store_away",
-)
+LONGEST_FIRST = """
+    readme console console_words batches runs clock learned limits openapi builds worker publish growth archives
+    constrained query_costs knapsack console_advice console_lists drift reliability cluster jit crossings
+    running add_a_kind index shutdown bytes store_away
+"""
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""
 
 
@@ -93,13 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its cost, before tests are selected by marker, and put the longest modules first."""
     for item in items:
         item.add_marker(cost_of(item))
-    names = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    names = {f"test_{name}": place for place, name in enumerate(LONGEST_FIRST.split())}
     items.sort(key=lambda item: names.get(item.path.stem, len(names)))
 
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's own settings out of every test."""
     for name in [name for name in os.environ if name.startswith("PARSIMONY_")]:
         monkeypatch.delenv(name)
 
@@ -113,14 +85,12 @@ def _built_once(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """Run one embedded server for the tests that share it."""
     with EmbeddedRedis(tmp_path_factory.mktemp("store")) as server:
         yield server
 
 
 @pytest.fixture
 def store(redis: EmbeddedRedis) -> Iterator[Store]:
-    """Give an empty store."""
     store = Store(redis.url)
     store.client.flushdb()
     yield store
@@ -129,7 +99,6 @@ def store(redis: EmbeddedRedis) -> Iterator[Store]:
 
 @pytest.fixture
 def repos(redis: EmbeddedRedis, store: Store, tmp_path: Path) -> Iterator[Repositories]:
-    """Give the parts over an empty store."""
     with open_repositories(Settings(redis_url=redis.url, data_dir=tmp_path), client_name="test") as repos:
         yield repos
 

@@ -14,7 +14,6 @@ import solvers
 
 
 def with_examples() -> list[str]:
-    """List the modules that have examples, without importing them."""
     names = [
         module.name
         for package in (models, solvers, app)

@@ -21,13 +21,11 @@ for media_type in BINARY:
 
 @schemathesis.serializer(*BINARY)
 def as_bytes(context: Any, value: Any) -> bytes:
-    """Send bytes as they are, and anything else as its text."""
     return value if isinstance(value, bytes) else str(value).encode()
 
 
 @schemathesis.hook
 def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Let three in four names be that of the artifacts there are."""
     if path_parameters and isinstance(path_parameters.get("name"), str) and crc32(path_parameters["name"].encode()) % 4:
         return {**path_parameters, "name": "plan"}
     return path_parameters

@@ -26,7 +26,6 @@ PARQUET = "application/vnd.apache.parquet"
 
 
 def json_routes(server: Server) -> list[tuple[str, str, Any]]:
-    """List the method, path and example of everything that takes JSON."""
     routes: list[tuple[str, str, Any]] = []
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
         address = path.replace("{name}", "plan").replace("{solver}", "cascade")
@@ -70,14 +69,12 @@ def test_a_deep_spec_is_refused(all_subjects: Server, depth: int) -> None:
 
 
 def parquet(columns: dict[str, Any], **how: Any) -> bytes:
-    """Write columns as Parquet."""
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out, **how)
     return out.getvalue()
 
 
 def trace_parquet(rows: int, said: Any, **how: Any) -> bytes:
-    """Write a trace whose answers are these."""
     numbers = pa.array(np.full(rows, 0.5))
     names = ["truth", "fast_says", "middle_says", "strong_says"]
     confidences = ["fast_confidence", "middle_confidence", "strong_ms"]
@@ -90,8 +87,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "gzips one after another": (lambda: gzip.compress(bytes(1_900_000), 9) * 300, "application/gzip"),
     "one text in many rows": (
         lambda: trace_parquet(
-            100_000,
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["z" * 100_000])),
+            100_000, pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["z" * 100_000]))
         ),
         PARQUET,
     ),
@@ -119,12 +115,8 @@ def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server
     process = psutil.Process(all_subjects.process.pid)
     all_subjects.client.put("/v1/datasets/bomb", files=trace_upload())
     before = process.memory_info().rss
-    peak = before
-    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=patient(60)) as client:
-        reply = client.put(
-            "/v1/datasets/bomb",
-            files={"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)},
-        )
+    files: dict[str, Any] = {"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)}
+    reply = all_subjects.client.put("/v1/datasets/bomb", files=files, timeout=patient(60))
     peak = _peak(process)
     assert reply.status_code in (413, 422), reply.text[:300]
     assert peak - before < 200_000_000, (before, peak)
@@ -140,7 +132,6 @@ ONE_CLASSIFIER = {
 
 
 def packed_rows() -> tuple[bytes, str]:
-    """Write many equal rows as Parquet, a few kilobytes."""
     codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["a"])
     out = io.BytesIO()
     pa.parquet.write_table(pa.table({"y": codes, "a": codes, "m": np.ones(ROWS)}), out, compression="zstd")
@@ -148,7 +139,6 @@ def packed_rows() -> tuple[bytes, str]:
 
 
 def plain_rows() -> tuple[bytes, str]:
-    """Write many equal rows as CSV."""
     return b"y,a,m\n" + b"a,a,1.5\n" * (ROWS * 3 // 4), "text/csv"
 
 
@@ -163,7 +153,6 @@ def test_a_table_is_checked_outside_the_process_that_answers(server: Server, mad
 
 
 def _peak(process: psutil.Process) -> int:
-    """Give the most memory that a process ever had, in bytes."""
     with open(f"/proc/{process.pid}/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 
@@ -178,12 +167,8 @@ KILLER = b64decode(
 
 
 def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects: Server) -> None:
-    spec = {
-        "kind": "features",
-        "label": "y",
-        "unit": "ms",
-        "features": [{"name": "x", "columns": ["x"], "cost": 1}],
-    }
+    features = [{"name": "x", "columns": ["x"], "cost": 1}]
+    spec = {"kind": "features", "label": "y", "unit": "ms", "features": features}
     files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
     for _ in range(3):
         reply = all_subjects.client.put("/v1/datasets/killer", files=files)
@@ -218,24 +203,22 @@ QUERY_BOMBS: dict[str, Callable[[], pa.Table]] = {
 }
 
 
-def post_items(client: httpx.Client, table: bytes) -> httpx.Response:
-    """Send a table as a file of items."""
+def post_items(client: httpx.Client, table: bytes, **how: Any) -> httpx.Response:
     spec = (None, json.dumps({"solver": "cascade", "name": "plan"}))
-    return client.post("/v1/batches", files={"spec": spec, "file": ("items", table, PARQUET)})
+    return client.post("/v1/batches", files={"spec": spec, "file": ("items", table, PARQUET)}, **how)
 
 
-def post_queries(client: httpx.Client, table: bytes) -> httpx.Response:
-    """Send a table as queries."""
-    return client.post("/v1/portfolios/plan/assignments?budget=50%25", content=table, headers={"content-type": PARQUET})
+def post_queries(client: httpx.Client, table: bytes, **how: Any) -> httpx.Response:
+    path = "/v1/portfolios/plan/assignments?budget=50%25"
+    return client.post(path, content=table, headers={"content-type": PARQUET}, **how)
 
 
 @pytest.mark.parametrize(
     ("post", "bomb"),
     [
-        *((post_items, ITEM_BOMBS[name]) for name in ITEM_BOMBS),
-        *((post_queries, QUERY_BOMBS[name]) for name in QUERY_BOMBS),
+        *(pytest.param(post_items, bomb, id=f"items: {name}") for name, bomb in ITEM_BOMBS.items()),
+        *(pytest.param(post_queries, bomb, id=f"queries: {name}") for name, bomb in QUERY_BOMBS.items()),
     ],
-    ids=[*(f"items: {name}" for name in ITEM_BOMBS), *(f"queries: {name}" for name in QUERY_BOMBS)],
 )
 def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allows(
     all_subjects: Server, post: Any, bomb: Callable[[], pa.Table]
@@ -245,8 +228,7 @@ def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allow
     assert len(out.getvalue()) < LIMIT
     process = psutil.Process(all_subjects.process.pid)
     before = process.memory_info().rss
-    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=patient(60)) as client:
-        reply = post(client, out.getvalue())
+    reply = post(all_subjects.client, out.getvalue(), timeout=patient(60))
     assert reply.status_code in (413, 422), reply.text[:300]
     assert "no endpoint" not in reply.text, "it was read"
     assert process.memory_info().rss - before < 100_000_000
@@ -261,27 +243,12 @@ def test_items_and_queries_that_end_a_process_which_reads_tables_end_no_other(
     assert all_subjects.process.poll() is None
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        "os.system",
-        "subprocess.Popen",
-        "builtins.eval",
-        "app.processes.sandbox.Sandbox",
-        "sklearn.datasets.load_files",
-        "sklearn.utils._joblib.joblib",
-        "sklearn.externals.conftest",
-        "sklearnx.tree.DecisionTreeClassifier",
-        "sklearn..os.system",
-        ".os.system",
-        "sklearn.pipeline.Pipeline",
-        "sklearn",
-        "",
-        "sklearn.tree.DecisionTreeClassifier.__init__.__globals__",
-        "sklearn.\x00",
-        "sklearn." * 5000,
-    ],
-)
+LEARNERS = """os.system subprocess.Popen builtins.eval app.processes.sandbox.Sandbox sklearn.datasets.load_files
+    sklearn.utils._joblib.joblib sklearn.externals.conftest sklearnx.tree.DecisionTreeClassifier sklearn..os.system
+    .os.system sklearn.pipeline.Pipeline sklearn sklearn.tree.DecisionTreeClassifier.__init__.__globals__"""
+
+
+@pytest.mark.parametrize("learner", [*LEARNERS.split(), "", "sklearn.\x00", "sklearn." * 5000])
 @pytest.mark.parametrize("solver", ["index", "pipeline"])
 def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, solver: str, learner: str) -> None:
     dataset = {"index": "features", "pipeline": "mixed"}[solver]

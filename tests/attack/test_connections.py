@@ -33,14 +33,12 @@ async def accept(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-    """The same behind a limit on bodies."""
     scope["state"]["request_id"] = "r"
     await BodyLimit(accept, 1_000_000, patience_s=0.6)(scope, receive, send)
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Serve with short limits."""
     with serving(limited) as port:
         yield port
 
@@ -81,7 +79,6 @@ def test_a_reply_that_is_read_slowly_arrives(port: int) -> None:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server as it is."""
     with running_server(tmp_path_factory.mktemp("real")) as server:
         yield server
 

@@ -28,7 +28,6 @@ def locked() -> dict[str, str]:
 
 
 def listed() -> dict[str, tuple[str, str]]:
-    """Give the version and the licence of each package that the list has."""
     lines = (ROOT / "deploy" / "LICENCES.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
     return {_plain(name): (version, licence) for name, version, licence in rows}

@@ -9,27 +9,8 @@ from tests.support.servers import Server, wait_for
 from tests.support.wire import ask
 
 LINES = ["%0d%0aX-Injected:%201", "%0aX-Injected:%201", "%0d%0a%0d%0a<script>", "%e2%80%a8", "%00", "%1b[2J"]
-NAMES = [
-    "..",
-    "../x",
-    "%2e%2e%2fx",
-    "..%2f..%2fetc%2fpasswd",
-    "%2fetc%2fpasswd",
-    "x%2fy",
-    "x%5cy",
-    "x%00y",
-    "x%0a",
-    "x:y",
-    "*",
-    "X",
-    ".x",
-    "-x",
-    "_x",
-    "%C3%A9",
-    "x" * 64,
-    "%20",
-    "x%20",
-]
+NAMES = """.. ../x %2e%2e%2fx ..%2f..%2fetc%2fpasswd %2fetc%2fpasswd x%2fy x%5cy x%00y x%0a x:y * X .x -x _x %C3%A9 %20
+    x%20"""
 
 
 @pytest.mark.parametrize("text", LINES)
@@ -95,7 +76,7 @@ def test_no_other_protocol_is_spoken(server: Server, upgrade: bytes) -> None:
     assert reply.startswith(b"HTTP/1.1 200 ")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES.split(), "x" * 64])
 def test_a_name_is_of_its_letters_only_wherever_it_stands(server: Server, name: str) -> None:
     paths = [
         ("PUT", f"/v1/datasets/{name}"),

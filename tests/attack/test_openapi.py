@@ -20,7 +20,6 @@ EXAMPLES = 5
 
 @pytest.fixture(scope="module")
 def deleted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server of its own: what is generated deletes what it finds."""
     with server_with_all_subjects(tmp_path_factory.mktemp("openapi"), max_body_bytes=LIMIT) as server:
         yield server
 

@@ -1,6 +1,7 @@
 """What somebody who can write to the store can make of it, and what not."""
 
 from pathlib import Path
+from typing import Any
 
 import redis
 from rq import Callback, Queue
@@ -14,7 +15,6 @@ from tests.support.servers import Server, wait_for
 
 
 def connected(server: Server) -> redis.Redis:
-    """Connect to a server's store."""
     return redis.Redis.from_url(f"unix://{socket_path(server.data_dir.resolve() / 'redis')}")
 
 
@@ -23,12 +23,10 @@ def test_a_job_that_somebody_put_into_the_queue_runs_no_code(server: Server, tmp
     queue = Queue(QUEUE_NAME, connection=client, serializer=JSONSerializer)
     marks = [tmp_path / name for name in ("call", "good", "bad")]
     job = queue.enqueue_call("os.system", (f"touch {marks[0]}",), result_ttl=60, failure_ttl=60)
-    queue.enqueue_call(
-        "builtins.open", (str(marks[1]), "w"), on_success=Callback("pathlib.Path.touch"), result_ttl=60, failure_ttl=60
-    )
-    queue.enqueue_call(
-        "builtins.int", (str(marks[2]),), on_failure=Callback("pathlib.Path.touch"), result_ttl=60, failure_ttl=60
-    )
+    touch = Callback("pathlib.Path.touch")
+    kept: Any = {"result_ttl": 60, "failure_ttl": 60}
+    queue.enqueue_call("builtins.open", (str(marks[1]), "w"), on_success=touch, **kept)
+    queue.enqueue_call("builtins.int", (str(marks[2]),), on_failure=touch, **kept)
     wait_for(lambda: job.get_status() not in ("queued", "started", "deferred"), 30)
     wait_for(lambda: len(queue) == 0, 30)
     upload(server, "after")  # the worker takes them one by one, and goes on

@@ -9,24 +9,15 @@ import pytest
 
 pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
-CLAIMS = re.findall(
-    r"^\| ([A-Z]\d+) \| .+ \| `(tests/\S+\.py)::(\w+)` \|$", (ROOT / "deploy/THREATS.md").read_text(), re.M
-)
+TEXT = (ROOT / "deploy/THREATS.md").read_text()
+CLAIMS = re.findall(r"^\| ([A-Z]\d+) \| .+ \| `(tests/\S+\.py)::(\w+)` \|$", TEXT, re.M)
 
 
-def test_each_claim_has_a_name_of_its_own() -> None:
+def test_each_claim_has_a_name_of_its_own_in_a_table_and_a_test() -> None:
     names = [name for name, _, _ in CLAIMS]
-    rows = re.findall(r"^\| [A-Z]\d+ \|", (ROOT / "deploy/THREATS.md").read_text(), re.M)
-    assert len(names) == len(set(names)) == len(rows) > 30
-
-
-def test_each_claim_stands_in_a_table() -> None:
-    lines = (ROOT / "deploy/THREATS.md").read_text().splitlines()
-    before = [one for one, line in itertools.pairwise(lines) if re.match(r"\| [A-Z]\d+ \|", line)]
+    assert len(names) == len(set(names)) == len(re.findall(r"^\| [A-Z]\d+ \|", TEXT, re.M)) > 30
+    before = [one for one, line in itertools.pairwise(TEXT.splitlines()) if re.match(r"\| [A-Z]\d+ \|", line)]
     assert {line[:2] for line in before} == {"| ", "|-"}
-
-
-def test_each_claim_has_a_test() -> None:
     functions = {
         path: {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
         for path in {path for _, path, _ in CLAIMS}

@@ -1,5 +1,6 @@
 """The store over TLS: a certificate that is not trusted is refused, one that is trusted is not."""
 
+import re
 import socket
 import ssl
 import subprocess
@@ -43,7 +44,6 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def tls_before(port: int, context: ssl.SSLContext) -> Iterator[int]:
-    """Speak TLS on another port, and pass on what is said."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         thread = threading.Thread(target=_accept, args=(door, port, context), daemon=True)
         thread.start()
@@ -80,7 +80,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Path]:
-    """Make an authority, and the file with its certificate."""
     made = trustme.CA()
     path = tmp_path_factory.mktemp("authority") / "ca.pem"
     made.cert_pem.write_to_path(path)
@@ -97,7 +96,6 @@ def secured(plain: int, authority: tuple[trustme.CA, Path]) -> Iterator[int]:
 
 
 def refusal(url: str) -> str:
-    """Ask a store that is to refuse, and give the reason."""
     store = Store(url)
     with pytest.raises(StoreUnavailable) as caught:
         store.ping()
@@ -115,26 +113,21 @@ def test_a_store_whose_authority_is_given_is_used(secured: int, authority: tuple
 
 def test_the_command_line_works_over_tls(secured: int, authority: tuple[trustme.CA, Path], tmp_path: Path) -> None:
     url = f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={authority[1]}"
-    done = subprocess.run(
-        [sys.executable, "-m", "app", "dataset", "list", "--json"],
-        env=environment(tmp_path, redis_url=url),
-        capture_output=True,
-        timeout=patient(60),
-    )
+    command, env = [sys.executable, "-m", "app", "dataset", "list", "--json"], environment(tmp_path, redis_url=url)
+    done = subprocess.run(command, env=env, capture_output=True, timeout=patient(60))
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "redis").exists()
 
 
-def test_a_store_that_nobody_vouches_for_is_refused_and_gets_no_password(secured: int) -> None:
-    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0")
-    assert "certificate verify failed" in message
-    assert PASSWORD not in message
-
-
-def test_a_store_that_another_authority_vouches_for_is_refused(secured: int, tmp_path: Path) -> None:
+def test_a_store_that_nobody_or_another_authority_vouches_for_is_refused_and_gets_no_password(
+    secured: int, tmp_path: Path
+) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'other.pem'}")
-    assert "certificate verify failed" in message
+    url = f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0"
+    for own, said in (("", "certificate"), ("other.pem", "certificate"), ("nosuch.pem", "nosuch.pem|No such file")):
+        message = refusal(f"{url}?ssl_ca_certs={tmp_path / own}" if own else url)
+        assert re.search(said, message)
+        assert PASSWORD not in message
 
 
 def test_a_store_with_the_certificate_of_another_host_is_refused(
@@ -146,12 +139,6 @@ def test_a_store_with_the_certificate_of_another_host_is_refused(
         message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{port}/0?ssl_ca_certs={authority[1]}")
     assert "certificate verify failed" in message
     assert "127.0.0.1" in message
-
-
-def test_a_file_that_is_no_authority_is_told(secured: int, tmp_path: Path) -> None:
-    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'nosuch.pem'}")
-    assert "nosuch.pem" in message or "No such file" in message
-    assert PASSWORD not in message
 
 
 def test_tls_is_not_given_up_for_a_store_without_it() -> None:

@@ -14,7 +14,6 @@ from tests.support.servers import environment, free_port, wait_for
 
 @contextmanager
 def running_application(target: str, folder: Path, **variables: str) -> Iterator[tuple[psutil.Process, int]]:
-    """Run ``module:factory`` on a free port until the block ends."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", target, "--factory", "--port", str(port)]
     command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]

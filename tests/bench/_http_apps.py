@@ -19,7 +19,6 @@ from solvers import KINDS
 
 
 def constant() -> ASGIApp:
-    """Make a FastAPI application whose route returns a constant."""
     api = FastAPI()
 
     @api.get("/v1/cascades/{name}/decision")

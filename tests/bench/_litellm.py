@@ -41,17 +41,8 @@ def running_litellm(target: str, folder: Path, key: str) -> Iterator[tuple[psuti
     port, config = free_port(), folder / "litellm.yaml"
     model = f'{{model: openai/fast, api_base: "{target}", api_key: none}}'
     config.write_text(f"model_list: [{{model_name: fast, litellm_params: {model}}}]")
-    command = [
-        str(program()),
-        "--config",
-        str(config),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--telemetry",
-        "False",
-    ]
+    options = f"--host 127.0.0.1 --port {port} --telemetry False --config"
+    command = [str(program()), *options.split(), str(config)]
     variables = environment(folder) | {"LITELLM_MASTER_KEY": key, "LITELLM_LOG": "ERROR"}
     log = folder / "litellm.log"
     with log.open("w") as output:

@@ -35,20 +35,17 @@ class Outcomes:
 
     @classmethod
     def of(cls, name: str) -> "Outcomes":
-        """Read a set, or make it."""
         if name in SEVENS:
             return _seven(name)
         return _services(name) if name.startswith("frugalml_") else _prompts(name)
 
     def trace(self, rows: Int64s) -> Trace:
-        """Give some rows as a dataset."""
         made = dataset_from_columns(self.spec, {name: column[rows] for name, column in self.held.items()})
         assert isinstance(made, Trace)
         return replace(made, embeddings=self.vectors[rows])
 
     @property
     def fee(self) -> float:
-        """What an embedding costs."""
         return 0.0 if self.embedder is None else float(self.costs[self.embedder])
 
     @property
@@ -70,7 +67,6 @@ def _spec(costs: Floats, column_of: Callable[[str], dict[str, str]], **more: str
 
 
 def _prompts(name: str) -> Outcomes:
-    """Read outcomes of language models: right or wrong, or graded."""
     arrays = np.load(SHARED / f"{name}.npz", allow_pickle=False)
     graded, costs = "quality" in arrays, np.array(PRICES)
     if graded:

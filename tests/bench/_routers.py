@@ -5,6 +5,7 @@ estimates (q, m). They are written small, for the benchmark only; after RouteLLM
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ def constant(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floa
 
 
 def forests(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Train one random forest for all models."""
     from sklearn.ensemble import RandomForestRegressor
 
     forest = RandomForestRegressor(200, min_samples_leaf=5, max_features="sqrt", random_state=seed, n_jobs=-1)
@@ -36,32 +36,10 @@ def logistic(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floa
         if is_right.all() or not is_right.any():
             columns.append(np.full(len(asked), float(is_right.mean())))
             continue
-        curve = LogisticRegressionCV(
-            Cs=[0.01, 0.1, 1.0, 10.0],
-            cv=3,
-            scoring="neg_log_loss",
-            max_iter=500,
-            l1_ratios=[0.0],
-            use_legacy_attributes=False,
-        )
+        options: dict[str, Any] = {"scoring": "neg_log_loss", "l1_ratios": [0.0], "use_legacy_attributes": False}
+        curve = LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0], cv=3, max_iter=500, **options)
         columns.append(curve.fit(vectors, is_right).predict_proba(asked)[:, 1])
     return np.column_stack(columns)
-
-
-def boosting(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Boost trees for each model."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    trees = HistGradientBoostingRegressor(max_iter=150, learning_rate=0.05, max_leaf_nodes=15, random_state=seed)
-    return np.column_stack([trees.fit(vectors, quality).predict(asked) for quality in right.T])
-
-
-def neighbours(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
-    """Average over the 40 nearest rows."""
-    from sklearn.neighbors import NearestNeighbors
-
-    search = NearestNeighbors(n_neighbors=min(40, len(vectors))).fit(vectors)
-    return np.asarray(right[search.kneighbors(asked, return_distance=False)].mean(axis=1))
 
 
 def similarity_weighted(vectors: Singles, right: Floats, asked: Singles, seed: int) -> Floats:
@@ -101,8 +79,6 @@ def matrix_factorisation(vectors: Singles, right: Floats, asked: Singles, seed: 
 ROUTERS: dict[str, Router] = {
     "logistic regressions": logistic,
     "random forests": forests,
-    "boosting": boosting,
-    "nearest neighbours": neighbours,
     "similarity-weighted": similarity_weighted,
     "matrix factorisation": matrix_factorisation,
 }

@@ -43,7 +43,6 @@ class House:
 
     @property
     def url(self) -> str:
-        """The address of the service."""
         return self.server.url
 
     def client(self, timeout: float = 30.0) -> httpx.Client:
@@ -52,13 +51,11 @@ class House:
         return httpx.Client(base_url=self.url, timeout=timeout, trust_env=False, limits=limits)
 
     def servers(self) -> list[psutil.Process]:
-        """List the processes that answer."""
         processes = psutil.process_iter(["ppid", "cmdline"])
         started = [one for one in processes if one.info["ppid"] == self.server.process.pid]
         return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]
 
     def restart_server(self) -> None:
-        """Kill the server, and start another one on its port."""
         self.server.kill(whole_tree=True)
         self.server = self._start()
         self.server.wait_until_ready(UP_S)
@@ -80,7 +77,6 @@ class House:
         self.mend_workers()
 
     def mend_workers(self) -> None:
-        """Start a worker for each that has ended."""
         for number, worker in enumerate(self._workers):
             with suppress(subprocess.TimeoutExpired):
                 worker.wait(timeout=0.2)
@@ -93,7 +89,6 @@ class House:
             wait_for(lambda: all(_fine(client) for _ in range(3 * SERVERS)), UP_S, lambda: _told(client))
 
     def close(self) -> None:
-        """End everything."""
         for worker in self._workers:
             worker.terminate()
         for worker in self._workers:
@@ -141,7 +136,6 @@ Fault = Callable[[House, random.Random], Any]
 
 @contextmanager
 def store_killed(house: House, draw: random.Random) -> Iterator[None]:
-    """Kill the store; start it again on its data."""
     house.store.kill()
     yield
     house.store.start()
@@ -149,7 +143,6 @@ def store_killed(house: House, draw: random.Random) -> Iterator[None]:
 
 @contextmanager
 def store_hangs(house: House, draw: random.Random) -> Iterator[None]:
-    """Stop the store's process; let it go on."""
     house.store.signal(signal.SIGSTOP)
     yield
     house.store.signal(signal.SIGCONT)
@@ -157,7 +150,6 @@ def store_hangs(house: House, draw: random.Random) -> Iterator[None]:
 
 @contextmanager
 def store_full(house: House, draw: random.Random) -> Iterator[None]:
-    """Let the store hold less than it does."""
     house.store.client.config_set("maxmemory", "1mb")
     yield
     house.store.client.config_set("maxmemory", "0")
@@ -211,7 +203,6 @@ def server_process_killed(house: House, draw: random.Random) -> Iterator[None]:
 
 @contextmanager
 def server_killed(house: House, draw: random.Random) -> Iterator[None]:
-    """Kill the whole server and start it again."""
     house.broken.set()
     house.restart_server()
     house.broken.clear()
@@ -220,22 +211,10 @@ def server_killed(house: House, draw: random.Random) -> Iterator[None]:
 
 @contextmanager
 def worker_killed(house: House, draw: random.Random) -> Iterator[None]:
-    """Kill a worker with its build, and start another one."""
     house.kill_worker(draw.randrange(2))
     yield
 
 
-FAULTS: dict[str, Fault] = {
-    fault.__name__.replace("_", " "): fault
-    for fault in (
-        store_killed,
-        store_hangs,
-        store_full,
-        store_emptied,
-        bytes_corrupted,
-        connections_cut,
-        server_process_killed,
-        server_killed,
-        worker_killed,
-    )
-}
+_STORE = (store_killed, store_hangs, store_full, store_emptied, bytes_corrupted, connections_cut)
+_PROCESSES = (server_process_killed, server_killed, worker_killed)
+FAULTS: dict[str, Fault] = {fault.__name__.replace("_", " "): fault for fault in (*_STORE, *_PROCESSES)}

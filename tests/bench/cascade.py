@@ -22,19 +22,16 @@ T = TypeVar("T")
 
 
 def timed(function: Callable[[], T]) -> tuple[float, T]:
-    """Measure one call in seconds."""
     start = time.perf_counter()
     result = function()
     return time.perf_counter() - start, result
 
 
 def shown(seconds: float) -> str:
-    """Write a time for people."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
 
 
 def table(title: str, *columns: str) -> Table:
-    """Start a table of at most 80 columns, numbers to the right."""
     made = Table(title=title, width=80, title_justify="left")
     for i, column in enumerate(columns):
         made.add_column(column, justify="left" if i == 0 else "right")
@@ -76,7 +73,6 @@ def deadline_of(classifiers: list[Classifier], share: float | None) -> float | N
 
 
 def main() -> None:
-    """Print the table."""
     argparse.ArgumentParser(prog="parsimony bench cascade", description=__doc__).parse_args()
     Console().print(compare_with_algorithm_3())
 

@@ -56,7 +56,6 @@ STUDIES = {
 
 
 def read(file: str) -> FeatureTable:
-    """Read a data set whose label is the last column."""
     path = SHARED / file
     if not path.exists():
         raise SystemExit(f"{file} not found in shared/data next to the repository; this study needs it")
@@ -85,7 +84,6 @@ def parts(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
 
 
 def right(plan: PolicyPlan, test: FeatureTable, target: PolicyTarget) -> float:
-    """Tell the share of the rows that are answered rightly."""
     ran = plan.run(plan.cells_of(test), [str(row) for row in range(test.rows)], target)
     return float((np.array(plan.classes)[ran.labels] == np.array(test.classes)[test.labels]).mean())
 
@@ -170,7 +168,6 @@ def _shown(mean: float, half: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the studies asked for."""
     parser = argparse.ArgumentParser(prog="parsimony bench features", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(STUDIES), default=list(STUDIES), help="of tables")
     parser.add_argument("--splits", type=int, default=10, help="how many")

@@ -28,7 +28,6 @@ TARGET = "/v1/cascades/trace/decision?deadline=13"
 
 
 def main() -> None:
-    """Run the rounds and print the table."""
     argparse.ArgumentParser(prog="parsimony bench http", description=__doc__).parse_args()
     cores = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Build and look-up time of the index against Naive-Lookup: ``parsimony bench index``.
 
 100, 1,000 and 5,000 candidates, none of which dominates another. Naive-Lookup answers the same queries on the same
-plan, as a loop in Python and as a scan by NumPy; the answers must be the same.
+plan, as a loop in Python; the answers must be the same.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from models.arrays import Floats, Int64s
-from models.index import IndexOptions, IndexQuery, Method
+from models.index import IndexOptions, IndexQuery
 from solvers.index.assemble import Models, Names, Searched, assemble
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs
@@ -70,7 +70,6 @@ class Family:
         return cls(costs, masks[order], curves[order], 0.5 + 0.45 * ranks[order] / count)
 
     def index(self) -> Index:
-        """Build the index."""
         return build_index(self.curves, self.accuracies)
 
     def plan(self, index: Index) -> IndexPlan:
@@ -85,52 +84,18 @@ class Family:
         return assemble(what, IndexOptions(), self.costs, searched, indexed, Models("none", {}))
 
 
-def around(values: Sequence[float]) -> str:
-    """Write median and standard deviation."""
-    return f"{statistics.median(values):,.3g} ±{statistics.pstdev(values):,.2g}"
-
-
 def measure_builds() -> Iterator[Table]:
     """Time the sweep."""
     Family.draw(99, 500, SPREAD).index()  # compiled once in a process
     for kind, label in KINDS.items():
-        made = table(
-            f"Building the index, {label}\nMedian ±deviation of {REPEATS} instances",
-            "candidates", "ms", "crossings", "skylines", "entries", "MB",
-        )  # fmt: skip
+        made = table(f"Building the index, {label}", "candidates", "ms, median", "crossings", "skylines", "entries")
         for count in CANDIDATES:
             runs = [timed(Family.draw(seed, count, kind).index) for seed in range(REPEATS)]
-            index = runs[0][1]
-            size, every = size_of(index), size_if_all(index)
-            stored = index.sizes.nbytes + index.offsets.nbytes + index.members.nbytes
+            size, every = size_of(runs[0][1]), size_if_all(runs[0][1])
             counts = (every.points - 1, size.points, size.entries)
-            made.add_row(
-                f"{count:,}",
-                around([1e3 * seconds for seconds, _ in runs]),
-                *(f"{each:,}" for each in counts),
-                f"{stored / 2**20:.2f}",
-            )
+            median = statistics.median(1e3 * seconds for seconds, _ in runs)
+            made.add_row(f"{count:,}", f"{median:,.3g}", *(f"{each:,}" for each in counts))
         yield made
-
-
-Way = tuple[Callable[..., object], Sequence[tuple[Any, ...]]]
-"""What to call, and the arguments of all calls."""
-
-
-def per_call(ways: Sequence[Way], batches: int) -> list[list[float]]:
-    """Measure seconds for one call, for each way the averages of several batches.
-
-    The ways take turns, batch by batch, so that what slows the machine down for a while slows down all of them.
-    """
-    averages: list[list[float]] = [[] for _ in ways]
-    for batch in range(batches):
-        for (function, calls), times in zip(ways, averages, strict=True):
-            mine = calls[batch::batches]
-            start = time.perf_counter()
-            for arguments in mine:
-                function(*arguments)
-            times.append((time.perf_counter() - start) / len(mine))
-    return averages
 
 
 def ask(seed: int, plan: IndexPlan, count: int, sizes: tuple[float, float] = SIZES) -> list[IndexQuery]:
@@ -144,67 +109,39 @@ def ask(seed: int, plan: IndexPlan, count: int, sizes: tuple[float, float] = SIZ
     return queries
 
 
-def by(method: Method, queries: Sequence[IndexQuery]) -> list[IndexQuery]:
-    """Put the same questions to another method."""
-    return [IndexQuery(size=query.size, budget=query.budget, method=method) for query in queries]
+def measure_look_ups(batches: int = 11) -> Iterator[Table]:
+    """Ask the index and Naive-Lookup the same questions, which must have the same answers.
 
-
-def measure_look_ups(batches: int = 11) -> Iterator[Table | str]:
-    """Ask the index and Naive-Lookup the same questions, which must have the same answers."""
+    They take turns, batch by batch, so that what slows the machine down for a while slows down both.
+    """
     for kind, label in KINDS.items():
-        made = table(
-            f"Microseconds for one look-up, {label}\nMedian ±deviation of {batches} batches; sizes 1 to 10^4; bare: "
-            "without the reply;\nNaive-Lookup is a loop in Python, NumPy the same scan by arrays",
-            "candidates", "Poly-Dom", "Naive-Lookup", "times faster", "than NumPy",
-        )  # fmt: skip
-        said, met = [], ""
+        made = table(f"Microseconds for one look-up, {label}", "candidates", "Poly-Dom", "Naive-Lookup", "times faster")
         for count in CANDIDATES:
             family = Family.draw(0, count, kind)
             plan = family.plan(family.index())
-            queries = ask(0, plan, 300, SIZES) * (
-                batches * max(1_500_000 // count // 300, 1)
-            )  # few: those of a server are warm too
-            _agree(plan, queries[:300])
-            for name, ways in (("reply", _replying(plan, queries)), ("bare", _bare(plan, queries))):
-                fast, slow, *arrays = per_call(ways, batches)
-                ratios = [a / b for a, b in zip(slow, fast, strict=True)]
-                made.add_row(
-                    f"{count:,}, {name}",
-                    *(around([1e6 * each for each in times]) for times in (fast, slow)),
-                    around(ratios),
-                    *(around([a / b for a, b in zip(each, fast, strict=True)]) for each in arrays),
-                )
-                if count == 1_000:
-                    middle = statistics.median(ratios)
-                    said.append(f"{middle:.0f} times ({name})")
-                    met = "met" if middle >= 50 else "MISSED"
+            queries = ask(0, plan, 300, SIZES)
+            for query in queries:
+                one, two = plan.decide(query), plan.decide(query.model_copy(update={"method": "naive"}))
+                assert (one.features, one.accuracy, one.cost) == (two.features, two.accuracy, two.cost), query
+            calls = [(query.size, query.budget) for query in queries] * max(1_500_000 // count // 300, 1)
+            times = np.array(
+                [[per_call(way, calls) for way in (plan._look_up.find, plan._look_up.naive)] for _ in range(batches)]
+            )
+            medians = np.median(1e6 * times, axis=0)
+            faster = float(np.median(times[:, 1] / times[:, 0]))
+            made.add_row(f"{count:,}", *(f"{each:,.3g}" for each in medians), f"{faster:,.0f}")
         yield made
-        yield (
-            f"At 1,000 candidates the index is {' and '.join(said)} faster than Naive-Lookup; wanted: 50 for the "
-            f"look-up itself, which is the bare one ({met}).\n"
-        )
 
 
-def _replying(plan: IndexPlan, queries: Sequence[IndexQuery]) -> list[Way]:
-    """The look-ups with their replies: index, and Naive-Lookup."""
-    return [(plan.decide, [(query,) for query in asked]) for asked in (queries, by("naive", queries))]
-
-
-def _bare(plan: IndexPlan, queries: Sequence[IndexQuery]) -> list[Way]:
-    """The look-ups alone: index, Naive-Lookup, and a scan by arrays."""
-    calls = [(query.size, query.budget) for query in queries]
-    return [(way, calls) for way in (plan._look_up.find, plan._look_up.naive, plan._look_up.scan)]
-
-
-def _agree(plan: IndexPlan, queries: Sequence[IndexQuery]) -> None:
-    for query, naive in zip(queries, by("naive", queries), strict=True):
-        one, two = plan.decide(query), plan.decide(naive)
-        if (one.features, one.accuracy, one.cost) != (two.features, two.accuracy, two.cost):
-            raise AssertionError(f"{query}: {one} against {two}")
+def per_call(look_up: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> float:
+    """Measure seconds for one call."""
+    start = time.perf_counter()
+    for arguments in calls:
+        look_up(*arguments)
+    return (time.perf_counter() - start) / len(calls)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
     argparse.ArgumentParser(prog="parsimony bench index", description=__doc__).parse_args(arguments)
     console = Console()
     for part in (*measure_builds(), *measure_look_ups()):

@@ -1,8 +1,8 @@
 """EMSCO and its peers on the paper's data: ``parsimony bench pipeline`` (EMSCO, Section 4.4, Figures 9 to 13).
 
-Accuracy of what is answered, coverage, cost and correct answers of EMSCO, the exact front, one feature a stage by cost,
-and a single stage. Each data set is cut several times: half of the rows are trained on, a quarter is chosen by, a
-quarter is reported on. CPU seconds are of choosing, on one thread, all classifiers trained before.
+Accuracy of what is answered, coverage, cost and correct answers of EMSCO, the exact front, and a single stage. Each
+data set is cut several times: half of the rows are trained on, a quarter is chosen by, a quarter is reported on. CPU
+seconds are of choosing, on one thread, all classifiers trained before.
 """
 
 import argparse
@@ -136,26 +136,18 @@ def exact(prepared: Prepared, seed: int) -> Int8s:
     return front.chromosomes[[int(np.argmax(norms))]]
 
 
-def cost_ordered(prepared: Prepared, seed: int) -> Int8s:
-    """Give each feature a stage of its own, the cheapest first, equals in order."""
-    return np.argsort(np.argsort(prepared.case.costs, kind="stable"))[None].astype(np.int8)
-
-
 def single_stage(prepared: Prepared, seed: int) -> Int8s:
-    """Compute all features at once, and answer everything."""
     return np.zeros((1, len(prepared.case.costs)), dtype=np.int8)
 
 
 METHODS: dict[str, Callable[[Prepared, int], Int8s]] = {
     "EMSCO": evolved,
     "exact": exact,
-    "one feature a stage": cost_ordered,
     "single stage": single_stage,
 }
 
 
 def measure_split(case: Case, seed: int) -> dict[str, Achieved]:
-    """Run all methods on one split."""
     prepared = Prepared.cut(case, seed)
     prepared.evaluator(1).answers.lattice(np.arange(len(case.costs)), case.threshold)  # all classifiers are trained
     achieved = {}
@@ -170,7 +162,6 @@ def measure_split(case: Case, seed: int) -> dict[str, Achieved]:
 
 
 def report(name: str, splits: int) -> Iterator[Table | str]:
-    """Print a table of a data set, and what the paper finds on it."""
     runs = [measure_split(CASES[name], seed) for seed in range(splits)]
     made = table(
         f"{name}, p = {CASES[name].threshold}: {splits} splits, means ±95 % margin; share: of the single stage's cost",
@@ -192,7 +183,6 @@ def _with_margin(values: Floats) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare on some data sets."""
     parser = argparse.ArgumentParser(prog="parsimony bench pipeline", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--splits", type=int, default=6, help="the paper has 50")

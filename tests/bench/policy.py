@@ -1,13 +1,13 @@
 """The policy on FrugalML's traces at four budgets: ``parsimony bench policy``.
 
 Half of a trace is learned from, the other half tested on, as in FrugalML's own figures, which are shown for comparison.
-In the same run: always one classifier, cascades, and the portfolio, each chosen on the first half alone.
+In the same run: always one classifier, chosen on the first half alone. `parsimony bench routing` has the portfolio.
 """
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,8 @@ from rich.table import Table
 
 from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
-from models.cascade import CascadeOptions, CascadeQuery
 from models.policy import PolicyOptions, PolicyTarget
-from models.portfolio import AssignmentOptions, PortfolioOptions
-from solvers import Run, cascade, portfolio
-from solvers.cascade.replay import Rows, replay
+from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from tests.bench.cascade import shown, table, timed
 
@@ -40,12 +37,8 @@ FRUGALML = {
     "command": (0.9433, 0.9479, 0.9483, 0.9478),
 }
 """FrugalML's test accuracies at these budgets, the mean over the seeds."""
-PRECISIONS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99)
-"""Target precisions that cascades are built for."""
 Reached = tuple[float, float]
 """Accuracy from 0 to 1, and the mean cost of an item."""
-Method = Callable[[Trace, Trace, Sequence[float], int], list[Reached]]
-"""From the half to learn from, the half to test on, budgets of an item and a seed to what was reached."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +52,6 @@ class Compared:
 
 
 def load(name: str, rows: Int64s | slice = slice(None)) -> Trace:
-    """Read some rows of a trace."""
     held = np.load(_path(name), allow_pickle=False)
     names = [api["name"] for api in json.loads((SHARED / f"frugalml_{name}.json").read_text())["apis"]]
     columns: dict[str, NDArray[Any]] = {"truth": held["true_label"][rows].astype(np.int64)}
@@ -91,7 +83,6 @@ def halves(name: str, seed: int) -> tuple[Trace, Trace]:
 
 
 def build_policy(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tuple[float, PolicyPlan]:
-    """Build on all processors: seconds, and the plan."""
     with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None):
         return timed(lambda: fit(dataset, PolicyOptions(**options), np.random.default_rng(seed), Run()).plan)
 
@@ -107,58 +98,10 @@ def run_policy(plan: PolicyPlan, test: Trace, budgets: Sequence[float]) -> list[
     return reached
 
 
-def always_one(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
-    """Always call one classifier."""
+def always_one(train: Trace, test: Trace, budgets: Sequence[float]) -> list[Reached]:
     accuracies, costs = train.quality.mean(axis=0), train.costs.mean(axis=0)
     chosen = [int(np.where(costs <= budget, accuracies, -1.0).argmax()) for budget in budgets]
     return [(float(test.quality[:, j].mean()), float(test.costs[:, j].mean())) for j in chosen]
-
-
-def best_cascades(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
-    """Build cascades of all target precisions and last classifiers; take the most accurate within the budget."""
-    options = [
-        CascadeOptions(target_precision=precision, deterministic=classifier.name)
-        for precision in PRECISIONS
-        for classifier in train.spec.classifiers
-    ]
-    plans = [cascade.fit(train, each, np.random.default_rng(seed), Run()).plan for each in options]
-    learned = [_replay(train, plan) for plan in plans]
-
-    def rank(i: int, budget: float) -> tuple[bool, float, float]:
-        accuracy, cost = learned[i]
-        return (True, accuracy, -cost) if cost <= budget else (False, -cost, accuracy)
-
-    return [_replay(test, plans[max(range(len(plans)), key=lambda i: rank(i, budget))]) for budget in budgets]
-
-
-def _replay(trace: Trace, plan: cascade.CascadePlan) -> Reached:
-    """Walk a half through a cascade."""
-    decision = plan.decide(CascadeQuery())
-    names = [each.name for each in trace.spec.classifiers]
-    columns = [names.index(name) for name in decision.cascade]
-    least = np.full(len(names), -np.inf)
-    for j, step in zip(columns, decision.steps, strict=True):
-        least[j] = -np.inf if step.confidence_threshold is None else step.confidence_threshold
-    rows = Rows(np.nan_to_num(trace.confidences) >= least, trace.quality, trace.costs)
-    replayed = replay(rows, columns, names)
-    return replayed["accuracy"], replayed["mean_duration"]
-
-
-def assign_batch(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
-    """Assign the test half as one batch, by embeddings that are the answers of the cheapest classifier."""
-    cheapest = int(train.costs.mean(axis=0).argmin())
-    names = [each.name for each in test.spec.classifiers]
-    labels = 1 + max(int(label) for label in (*train.classes, *test.classes))
-    learned, fresh = (replace(half, embeddings=embed_answers(half, cheapest, labels)) for half in (train, test))
-    options = PortfolioOptions(feature_classifier=names[cheapest])
-    plan = portfolio.fit(learned, options, np.random.default_rng(seed), Run()).plan
-    estimates, rows, reached = plan.estimate(fresh.embeddings), np.arange(test.rows), []
-    for budget in budgets:
-        assignment = plan.assign(estimates, AssignmentOptions(budget=budget))
-        choice = np.array([names.index(each) for each in assignment.assignments])
-        paid = test.costs[:, cheapest] + np.where(choice == cheapest, 0.0, test.costs[rows, choice])
-        reached.append((float(test.quality[rows, choice].mean()), float(paid.mean())))
-    return reached
 
 
 def embed_answers(trace: Trace, classifier: int, labels: int) -> NDArray[np.float32]:
@@ -167,9 +110,6 @@ def embed_answers(trace: Trace, classifier: int, labels: int) -> NDArray[np.floa
     codes = np.array([int(label) for label in trace.classes])[trace.predictions[:, classifier]]
     vectors[np.arange(trace.rows), codes] = np.nan_to_num(trace.confidences[:, classifier], nan=1.0)
     return vectors
-
-
-PEERS: dict[str, Method] = {"one classifier": always_one, "cascade": best_cascades, "portfolio": assign_batch}
 
 
 def compare(name: str, seeds: Sequence[int]) -> Compared:
@@ -182,7 +122,7 @@ def compare(name: str, seeds: Sequence[int]) -> Compared:
         seconds, plan = build_policy(train, seed)
         times.append(seconds)
         reached = {"policy": run_policy(plan, test, budgets)}
-        reached |= {peer: method(train, test, budgets, seed) for peer, method in PEERS.items()}
+        reached["one classifier"] = always_one(train, test, budgets)
         for method, pairs in reached.items():
             shares = [(accuracy, spent / budget) for (accuracy, spent), budget in zip(pairs, budgets, strict=True)]
             by_method.setdefault(method, []).append(shares)
@@ -190,7 +130,6 @@ def compare(name: str, seeds: Sequence[int]) -> Compared:
 
 
 def report(traces: Sequence[Compared]) -> Iterator[Table | str]:
-    """Print all methods, and the policy's distance from FrugalML."""
     seeds = len(traces[0].methods["policy"])
     made = table(
         f"Test accuracy in %, and spend as a share of the budget, mean of {seeds} seeds",
@@ -210,7 +149,6 @@ def report(traces: Sequence[Compared]) -> Iterator[Table | str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare on some traces."""
     parser = argparse.ArgumentParser(prog="parsimony bench policy", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(FRUGALML), default=["rafdb", "ferplus", "digit"])
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS[:1], help="of the halves")

@@ -62,19 +62,16 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """How many times less CPU time was taken than by HiGHS."""
         return self.highs_seconds / self.seconds
 
 
 def cpu(function: Callable[[], T]) -> tuple[float, T]:
-    """Measure the CPU seconds of one call."""
     start = time.process_time()
     result = function()
     return time.process_time() - start, result
 
 
 def compare_budget(seed: int, samples: int | None, share: float) -> Compared:
-    """Solve one instance within one budget both ways."""
     values, costs = estimates(seed, QUERIES, samples=samples)
     budget = share * QUERIES * float(costs.max())
     seconds, mine = cpu(lambda: assign(values, costs, budget, gap=GAP))
@@ -92,14 +89,12 @@ def draw_constrained(seed: int, queries: int, samples: int | None, goal: str) ->
 
 
 def solve(instance: Instance) -> Assigned:
-    """Solve an instance as the service does."""
     return assign_within(
         instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=CONSTRAINED_GAP
     )
 
 
 def compare_constrained(seed: int, samples: int | None, goal: str) -> Compared:
-    """Solve one instance within several constraints both ways."""
     instance = draw_constrained(seed, QUERIES, samples, goal)
     seconds, mine = cpu(lambda: solve(instance))
     highs_seconds, known = cpu(lambda: best_by_highs(instance, gap=CONSTRAINED_GAP, time_limit_s=LIMIT_S))
@@ -108,7 +103,6 @@ def compare_constrained(seed: int, samples: int | None, goal: str) -> Compared:
 
 
 def report_ratios(title: str, rows: Mapping[str, Callable[[int], Compared]], seeds: int) -> Iterator[Table | str]:
-    """Compare with HiGHS, several instances for each row."""
     made = table(
         f"{title}: {QUERIES:,} queries x 7 classifiers, median CPU time of {seeds} instances\n"
         "behind: HiGHS's value less ours, relative, the most",
@@ -118,14 +112,9 @@ def report_ratios(title: str, rows: Mapping[str, Callable[[int], Compared]], see
     for name, compare in rows.items():
         found = [compare(seed) for seed in range(seeds)]
         ratios = [one.ratio for one in found]
-        made.add_row(
-            name,
-            shown(statistics.median(one.highs_seconds for one in found)),
-            shown(statistics.median(one.seconds for one in found)),
-            f"{statistics.median(ratios):,.0f}",
-            f"{min(ratios):,.0f}",
-            f"{max(one.behind for one in found):.1e}",
-        )
+        seconds = [[one.highs_seconds for one in found], [one.seconds for one in found]]
+        figures = (*(shown(statistics.median(each)) for each in seconds), f"{statistics.median(ratios):,.0f}")
+        made.add_row(name, *figures, f"{min(ratios):,.0f}", f"{max(one.behind for one in found):.1e}")
         every += found
     yield made
     mean = math.exp(statistics.fmean(math.log(one.ratio) for one in every))
@@ -191,7 +180,6 @@ def measure_savings(name: str) -> Table:
 
 
 def report(constrained: bool, seeds: int) -> Iterator[Table | str]:
-    """Compare within one budget, or within several constraints."""
     if not constrained:
         rows = {
             f"{kind}, budget {share:g}": partial(compare_budget, samples=samples, share=share)
@@ -212,7 +200,6 @@ def report(constrained: bool, seeds: int) -> Iterator[Table | str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(prog="parsimony bench portfolio", description=__doc__)
     parser.add_argument("--constraints", action="store_true", help="batches within several constraints")
     parser.add_argument("--seeds", type=int, default=3, help="instances of each kind")

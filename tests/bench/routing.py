@@ -48,7 +48,6 @@ def reached(values: Floats, right: Floats, costs: Floats, budgets: list[float]) 
 
 
 def budgets_of(costs: Floats) -> list[float]:
-    """List budgets of an item."""
     budgets: list[float] = np.linspace(costs.min(), costs.max(), BUDGETS + 2)[1:-1].tolist()
     return budgets
 
@@ -87,7 +86,6 @@ def by_policy(outcomes: Outcomes, learned: Int64s, fresh: Int64s, seed: int) -> 
 
 
 def measure(name: str, seeds: range) -> Table:
-    """Put the results on a set into a table."""
     outcomes = Outcomes.of(name)
     every: dict[str, list[Floats]] = {}
     for seed in seeds:
@@ -117,13 +115,11 @@ def _interval(shares: Floats) -> str:
 
 
 def _spend(gained: Floats, wanted: float) -> str:
-    """Say at what share of the budgets so much is gained."""
     able = np.flatnonzero(gained >= wanted)
     return f"{100 * (able[0] + 1) / (BUDGETS + 1):.0f} %" if len(able) else "-"
 
 
 def main() -> None:
-    """Measure and print."""
     every = (*PROMPTS, *SEVENS, *SERVICES)
     parser = argparse.ArgumentParser(prog="parsimony bench routing", description=__doc__)
     parser.add_argument("--set", choices=every, action="append", help="one of the sets; else all")

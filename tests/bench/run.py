@@ -48,7 +48,6 @@ class Through:
 
 
 def main() -> None:
-    """Run the rounds and print the table."""
     parser = argparse.ArgumentParser(prog="parsimony bench run", description=__doc__)
     parser.add_argument("--litellm", action="store_true", help="measure LiteLLM's proxy, too; installs it from PyPI")
     with_litellm = parser.parse_args().litellm
@@ -91,7 +90,6 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 async def _round(through: Through, key: str | None) -> Round:
-    """Send chats, some at a time, on kept-alive connections."""
     url, waits = f"http://127.0.0.1:{through.port}/v1/chat/completions", list[float]()
     chat = {"model": through.model, "messages": MESSAGES}
     async with aiohttp.ClientSession(headers=_headers(key)) as session:
@@ -125,13 +123,13 @@ def _print(rounds: dict[str, list[Round]]) -> None:
         spent = [cpu for cpu, _ in done]
         ratios = [mine / other for mine, other in zip(spent, bare, strict=True)]
         waits = np.concatenate([waits for _, waits in done])
+        cpu = (
+            f"{statistics.median(spent):.0f}",
+            f"{statistics.median(ratios):.2f}",
+            f"{min(ratios):.2f}-{max(ratios):.2f}",
+        )
         table.add_row(
-            name,
-            f"{statistics.median(spent):.0f}" if spent[0] else "",
-            f"{statistics.median(ratios):.2f}" if spent[0] else "",
-            f"{min(ratios):.2f}-{max(ratios):.2f}" if spent[0] else "",
-            f"{np.percentile(waits, 50):.2f}",
-            f"{np.percentile(waits, 99):.2f}",
+            name, *(cpu if spent[0] else ("", "", "")), *(f"{np.percentile(waits, at):.2f}" for at in (50, 99))
         )
     console = Console()
     Console(width=None if console.is_terminal else 80).print(table)

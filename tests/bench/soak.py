@@ -66,18 +66,15 @@ class Soak:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, promise: str, what: str) -> None:
-        """Note a broken promise."""
         with self.lock:
             self.broken.setdefault(promise, []).append(what)
 
     def learn(self, version: Version, record: dict[str, Any], data: bytes) -> None:
-        """Decode the plan of a version, to check answers by."""
         solver, _ = version
         plan = codec.decode(data, KINDS[solver].plan)
         self.plans[version] = Live.from_record(ArtifactRecord.model_validate(record), plan)
 
     def check(self, answer: Answer) -> None:
-        """Compare an answer with one that is computed here."""
         version, look_up, query, body = answer
         if (live := self.plans.get(version)) is None:
             with self.lock:
@@ -97,7 +94,6 @@ class Soak:
 
 
 def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
-    """Draw a look-up and its query."""
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
     match look_up.kind.name, look_up.suffix:
         case "cascade", _:
@@ -149,7 +145,6 @@ class Writer:
     draw: random.Random
 
     def write_on(self, stop: threading.Event) -> None:
-        """Write until stopped."""
         writes = [self._import, self._import, self._upload, self._build, self._activate, self._delete, self._report]
         with self.soak.house.client(40) as client:
             while not stop.is_set():
@@ -239,7 +234,6 @@ def _read(soak: Soak, client: httpx.Client, version: Version, record: dict[str, 
 
 
 def list_all(client: httpx.Client, path: str) -> list[dict[str, Any]]:
-    """List the items of all pages."""
     items: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
@@ -274,7 +268,6 @@ def settle(soak: Soak) -> None:
 
 
 def run(soak: Soak, seconds: float, seed: int) -> None:
-    """Prepare, let traffic and faults run, and take stock."""
     upload_all(soak.house.server)
     build_all(soak.house.server, NAME)
     soak.published |= {(solver, 1) for solver in SAMPLES}

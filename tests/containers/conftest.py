@@ -41,5 +41,4 @@ def proxied(house: House) -> Iterator[House]:
 
 @pytest.fixture(scope="session")
 def services(house: House) -> dict[str, dict[str, Any]]:
-    """Give what the compose file says of the services that run."""
     return house.services()

@@ -47,7 +47,6 @@ class House:
         return docker("ps", "--all", "--quiet", "--no-trunc", *filters).split()
 
     def container(self, service: str) -> str:
-        """Give the one container of a service."""
         (only,) = self.containers(service)
         return only
 
@@ -61,12 +60,10 @@ class House:
         return dict(inspected)
 
     def address(self, container: str, network: str = "default") -> str:
-        """Give a container's address in one of the house's networks."""
         (inspected,) = json.loads(docker("inspect", container))
         return str(inspected["NetworkSettings"]["Networks"][f"{self.project}_{network}"]["IPAddress"])
 
     def run_in(self, service: str, *arguments: str) -> str:
-        """Run a command in the container of a service."""
         return docker("exec", self.container(service), *arguments)
 
     def crash(self, service: str) -> None:
@@ -81,7 +78,6 @@ class House:
         wait_for(lambda: self.inspect(service)["State"]["Pid"] != before, 10, f"{service} was not killed")
 
     def restarts(self, service: str) -> int:
-        """Tell how often the engine has started a container again."""
         return int(self.inspect(service)["RestartCount"])
 
     def is_well(self, service: str) -> bool:
@@ -90,7 +86,6 @@ class House:
         return bool(state["Running"]) and state.get("Health", {"Status": "healthy"})["Status"] == "healthy"
 
     def is_ready(self) -> bool:
-        """Tell whether decisions can be made."""
         try:
             return self.client.get("/health/ready").status_code == 200
         except httpx.TransportError:

@@ -14,7 +14,6 @@ PROBLEM = {"classifiers": [{"name": "K1", "execution_time": 1.0, "success_probab
 
 
 def content(reply: httpx.Response) -> object:
-    """Give all of an answer."""
     return reply.content
 
 

@@ -16,7 +16,6 @@ AGAIN_S = 0.2
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float, loss: float) -> None:
-    """Pass on what comes, late, until it ends."""
     clock = asyncio.get_running_loop().time
     under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
@@ -42,7 +41,6 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, de
 
 
 async def main(port: int, host: str, to: int, delay_s: float, loss: float) -> None:
-    """Relay every connection."""
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(host, to)

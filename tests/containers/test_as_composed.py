@@ -21,7 +21,6 @@ UNITS = {"m": 2**20, "g": 2**30}
 
 @pytest.fixture(params=SERVICES)
 def service(request: pytest.FixtureRequest, services: dict[str, dict[str, Any]]) -> str:
-    """Give each service that runs."""
     name = str(request.param)
     if name not in services:
         pytest.skip(f"{name} is left out: its image cannot be had")

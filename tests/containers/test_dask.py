@@ -23,7 +23,6 @@ FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params"
 
 @pytest.fixture(scope="module")
 def trained_by_dask(house: House) -> Iterator[House]:
-    """Let the worker train on a scheduler with two workers."""
     house.compose(*DASK, "up", "--detach", "dask-scheduler", "dask-worker", DASK_WORKERS="2")
     try:
         wait_for(lambda: house.is_well("dask-scheduler"), 60)
@@ -45,13 +44,11 @@ def at_work(house: House) -> tuple[int, list[str]]:
 
 
 def start(house: House, name: str, **params: object) -> str:
-    """Ask for a build of an index and give its path."""
     body = {"solver": "index", "name": name, "dataset": "table", "params": params}
     return str(house.client.post("/v1/builds", json=body).headers["location"])
 
 
 def ended(house: House, path: str) -> dict[str, str]:
-    """Wait for the end of a build and give what is told of it."""
     wait_for(lambda: house.client.get(path).json()["status"] not in ("queued", "running"), 240)
     return dict(house.client.get(path).json())
 

@@ -33,14 +33,12 @@ def large(house: House) -> Iterator[None]:
 
 
 def all_resumes(house: House, name: str) -> None:
-    """Wait until nothing is wrong, then upload and build, and look up."""
     wait_for(lambda: house.is_ready() and not problems(house), 60, lambda: problems(house))
     upload_and_build(house, name)
     wait_for(lambda: house.client.get(f"/v1/cascades/{name}/decision").status_code == 200, 5)
 
 
 def refuses_to_write(house: House) -> bool:
-    """Tell whether all that writes is refused, whole, with a time to come back."""
     return {(reply.status_code, reply.headers.get("retry-after")) for reply, _ in writes(house)} == {(503, "5")}
 
 
@@ -135,7 +133,6 @@ def test_two_workers_build_at_the_same_time(house: House) -> None:
 
 
 def half_sent(path: str, kind: str, body: bytes, method: str = "POST") -> socket.socket:
-    """Send a request but for its last byte, once the server reads its body."""
     connection = socket.create_connection(("127.0.0.1", PORT), timeout=patient(30))
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
@@ -145,7 +142,6 @@ def half_sent(path: str, kind: str, body: bytes, method: str = "POST") -> socket
 
 
 def takes_no_more(house: House) -> bool:
-    """Tell whether a new connection gets no answer."""
     try:
         httpx.get(f"{house.client.base_url}/health/live", timeout=patient(2), trust_env=False)
     except httpx.TransportError:

@@ -16,14 +16,12 @@ ANSWERED = re.compile(r'parsimony_requests_total\{.*cascades/\{name\}/decision",
 
 
 def of_each(house: House, path: str) -> dict[str, httpx.Response]:
-    """Ask each server itself, past the proxy."""
     containers = [container for name in SERVERS for container in house.containers(name)]
     urls = {container: f"http://{house.address(container)}:{PORT}{path}" for container in containers}
     return {container: httpx.get(url, timeout=patient(5), trust_env=False) for container, url in urls.items()}
 
 
 def answered(house: House) -> dict[str, float]:
-    """Give how many look-ups each server has answered."""
     return {
         container: sum(map(float, ANSWERED.findall(reply.text)))
         for container, reply in of_each(house, "/metrics").items()
@@ -31,7 +29,6 @@ def answered(house: House) -> dict[str, float]:
 
 
 def all_listen(house: House) -> bool:
-    """Tell whether every server answers when it is asked itself."""
     try:
         return bool(of_each(house, "/health/live"))
     except httpx.TransportError:

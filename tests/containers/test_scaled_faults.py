@@ -29,7 +29,6 @@ class Past:
         self.client = client
 
     def is_ready(self) -> bool:
-        """Tell whether it answers look-ups."""
         try:
             return self.client.get("/health/ready").status_code == 200 == self.client.get(LOOK_UP).status_code
         except httpx.TransportError:
@@ -38,7 +37,6 @@ class Past:
 
 @contextmanager
 def past(house: House, container: str) -> Iterator[Past]:
-    """Ask a container itself."""
     url = f"http://{house.address(container)}:{PORT}"
     with httpx.Client(base_url=url, timeout=patient(10), trust_env=False) as client:
         yield Past(client)
@@ -70,11 +68,7 @@ def test_a_server_that_is_killed_is_not_missed_by_those_who_look_up(proxied: Hou
 def test_a_server_that_alone_is_cut_off_from_the_store_answers_on_and_catches_up(proxied: House) -> None:
     cut, network, new = proxied.container("more-servers"), f"{proxied.project}_store", "/v1/cascades/while-cut/decision"
     active = {"version": proxied.client.get(LOOK_UP).json()["artifact"]["version"]}
-    with (
-        past(proxied, cut) as alone,
-        past(proxied, proxied.container("server")) as other,
-        unshaken(proxied, callers=2),
-    ):
+    with past(proxied, cut) as alone, past(proxied, proxied.container("server")) as other, unshaken(proxied, callers=2):
         docker("network", "disconnect", network, cut)
         try:
             wait_for(lambda: "the store cannot be reached: " in problems(alone), 15, lambda: problems(alone))

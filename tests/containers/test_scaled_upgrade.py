@@ -17,7 +17,6 @@ BEFORE, THIS = "parsimony-compose-test:before", "parsimony-compose-test:this"
 
 
 def image(name: str) -> str:
-    """Give the image that a name stands for."""
     return docker("image", "inspect", "--format", "{{.Id}}", name)
 
 

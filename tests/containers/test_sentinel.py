@@ -49,24 +49,20 @@ def replication(house: House, store: str) -> dict[str, str]:
 
 
 def masters(house: House) -> list[str]:
-    """Give the stores that take writes."""
     replications = {store: replication(house, store) for store in STORES}
     return [store for store, said in replications.items() if int(said.get("min_slaves_good_slaves", 0)) > 0]
 
 
 def master(house: House) -> str:
-    """Wait until one store takes writes, and give it."""
     wait_for(lambda: len(masters(house)) == 1, 60, lambda: str({store: replication(house, store) for store in STORES}))
     return masters(house)[0]
 
 
 def datasets(house: House) -> set[str]:
-    """Give the names of the datasets."""
     return {info["name"] for info in house.client.get("/v1/datasets?limit=1000").json()["items"]}
 
 
 def all_followed(house: House, of: str) -> bool:
-    """Tell whether both others have taken over all that a store holds."""
     said = replication(house, of)
     offsets = [part for name in ("slave0", "slave1") for part in said.get(name, "").split(",")]
     return offsets.count(f"offset={said.get('master_repl_offset')}") == 2

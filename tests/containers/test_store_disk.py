@@ -29,34 +29,12 @@ def small_disk(house: House) -> Iterator[None]:
     store: dict[str, Any] = services()["redis"]
     used_mb = int(docker("exec", house.container("redis"), "du", "-sm", "/data").split()[0])
     options = f"o=size={used_mb + SPARE_MB}m,uid=999,gid=999"
-    volume = docker(
-        "volume",
-        "create",
-        "--name",
-        f"{PROJECT}_small",
-        "--opt",
-        "type=tmpfs",
-        "--opt",
-        "device=tmpfs",
-        "--opt",
-        options,
-    )
+    create = f"volume create --name {PROJECT}_small --opt type=tmpfs --opt device=tmpfs --opt"
+    volume = docker(*create.split(), options)
     docker("stop", "--time", "60", house.container("redis"))
     mounts = ["--volume", f"{house.project}_store:/data", "--volume", f"{volume}:/small"]
-    docker(
-        "run",
-        "--detach",
-        "--init",
-        "--name",
-        KEEPER,
-        "--user",
-        store["user"],
-        *mounts,
-        store["image"],
-        "sh",
-        "-c",
-        COPY,
-    )
+    own = ["--name", KEEPER, "--user", store["user"], *mounts]
+    docker("run", "--detach", "--init", *own, store["image"], "sh", "-c", COPY)
     try:
         wait_for(lambda: docker("exec", KEEPER, "sh", "-c", "ls /small").split().count("copied"), 20)
         network = ["--network", f"{house.project}_store", "--network-alias", "redis"]
@@ -77,7 +55,6 @@ def small_disk(house: House) -> Iterator[None]:
 
 
 def _has_loaded() -> bool:
-    """Tell whether the store on the small disk answers."""
     with suppress(AssertionError):  # it is not there yet
         return "PONG" in docker("exec", SMALL, "valkey-cli", "ping")
     return False
@@ -85,7 +62,6 @@ def _has_loaded() -> bool:
 
 @contextmanager
 def full() -> Iterator[None]:
-    """Leave no room on the disk until the block ends."""
     assert "No space left on device" in docker("exec", KEEPER, "sh", "-c", FILL)
     try:
         yield
@@ -94,7 +70,6 @@ def full() -> Iterator[None]:
 
 
 def restarts() -> int:
-    """Tell how often the store on the small disk was started again."""
     return int(docker("inspect", "--format", "{{.RestartCount}}", SMALL))
 
 
@@ -111,7 +86,6 @@ def answered(house: House, path: str) -> httpx.Response:
 
 
 def ended(house: House, build: str) -> dict[str, Any]:
-    """Give a build once it has ended, well or not: then it says why."""
     wait_for(lambda: answered(house, build).json()["status"] not in ("queued", "running"), 60)
     reply = answered(house, build)
     assert reply.status_code == 200, reply.text
@@ -121,7 +95,6 @@ def ended(house: House, build: str) -> dict[str, Any]:
 
 
 def versions_of(house: House, name: str) -> int:
-    """Tell how many versions of a cascade there are."""
     reply = answered(house, f"/v1/artifacts/cascade/{name}/versions")
     assert reply.status_code in (200, 404), reply.text
     return len(reply.json()["items"]) if reply.status_code == 200 else 0

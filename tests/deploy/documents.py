@@ -17,19 +17,16 @@ PROVISIONING = DEPLOY / "grafana" / "provisioning"
 
 
 def compose() -> dict[str, Any]:
-    """Parse the compose file, anchors and merges resolved."""
     parsed: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
     return parsed
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """Give the services of all profiles by name."""
     by_name: dict[str, dict[str, Any]] = compose()["services"]
     return by_name
 
 
 def ours() -> dict[str, dict[str, Any]]:
-    """Give the services that run our own image."""
     return {name: service for name, service in services().items() if "build" in service}
 
 
@@ -41,12 +38,10 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def arguments(instruction: str) -> list[str]:
-    """Give the arguments of every instruction of one kind."""
     return [rest for name, rest in instructions() if name == instruction]
 
 
 def image_environment() -> dict[str, str]:
-    """Give the variables that the final stage sets."""
     variables: dict[str, str] = {}
     for name, rest in instructions():
         if name == "FROM":
@@ -76,6 +71,5 @@ def shell_lines() -> list[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Parse the dashboard."""
     parsed: dict[str, Any] = json.loads((DASHBOARDS / "parsimony.json").read_text())
     return parsed

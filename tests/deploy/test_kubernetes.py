@@ -45,7 +45,6 @@ def _of_kind(*kinds: str) -> Iterator[dict[str, Any]]:
 
 
 def _labels() -> set[str]:
-    """Give the name by which each pod can be selected."""
     templates = (document["spec"]["template"] for document in _of_kind("Deployment", "StatefulSet"))
     return {pod["metadata"]["labels"][LABEL] for pod in (*templates, *_of_kind("Pod"))}
 
@@ -108,11 +107,8 @@ def test_each_container_is_hardened(name: str) -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    rights = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == rights
     assert {"hostNetwork", "hostPID", "hostIPC", "initContainers"}.isdisjoint(pod)
     assert not any("hostPath" in volume for volume in pod["volumes"])
     assert container["resources"]["limits"].keys() == {"memory"}
@@ -203,7 +199,6 @@ def test_whatever_is_selected_is_there() -> None:
 
 
 def _selected(part: Any) -> Iterator[str]:
-    """Find the names that the selectors of a network policy speak of."""
     if isinstance(part, dict):
         if LABEL in part.get("matchLabels", {}):
             yield part["matchLabels"][LABEL]

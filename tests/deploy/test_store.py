@@ -54,29 +54,17 @@ def _restore(folder: Path, backup: bytes, programs: str = "") -> "subprocess.Com
     return subprocess.run(command, input=backup, env=os.environ | path, capture_output=True, check=False)
 
 
-def test_it_keeps_everything_and_evicts_nothing(tmp_path: Path) -> None:
+def test_it_keeps_everything_and_a_full_one_refuses_and_evicts_nothing(tmp_path: Path) -> None:
     with _store(tmp_path) as client:
         effective = cast("dict[str, Any]", client.config_get("*"))
-    assert effective["appendonly"] == "yes"
-    assert effective["appendfsync"] == "always"
-    assert effective["maxmemory-policy"] == "noeviction"
-    assert effective["save"] == "3600 1 300 100"
-    assert int(effective["timeout"]) == 0
-
-
-def test_its_container_has_twice_its_memory(tmp_path: Path) -> None:
-    with _store(tmp_path) as client:
-        limit = int(cast("dict[str, Any]", client.config_get("maxmemory"))["maxmemory"])
-    assert services()["redis"]["mem_limit"] == f"{2 * limit // 2**30}g"
-
-
-def test_a_full_store_refuses_and_forgets_nothing(tmp_path: Path) -> None:
-    with _store(tmp_path) as client:
         client.set("artifact", b"kept")
         client.config_set("maxmemory", "1mb")
         with pytest.raises(redis.ResponseError, match="maxmemory"):
             client.set("more", b"refused")
         assert client.get("artifact") == b"kept"
+    wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction", "timeout": "0"}
+    assert effective.items() >= (wanted | {"save": "3600 1 300 100"}).items()
+    assert services()["redis"]["mem_limit"] == f"{2 * int(effective['maxmemory']) // 2**30}g", "twice its memory"
 
 
 def test_a_backup_comes_back_and_the_state_before_it_is_kept(tmp_path: Path) -> None:
@@ -86,8 +74,10 @@ def test_a_backup_comes_back_and_the_state_before_it_is_kept(tmp_path: Path) -> 
         backup = (tmp_path / "dump.rdb").read_bytes()
         client.set("artifact", b"spoilt")
 
-    done = _restore(tmp_path, backup)
-    assert (done.returncode, done.stderr) == (0, b"restore: done; start the store\n")
+    (empty := tmp_path / "empty").mkdir()
+    assert [_restore(folder, backup).returncode for folder in (tmp_path, empty)] == [0, 0]
+    with _store(empty) as client:
+        assert client.get("artifact") == b"good"
     with _store(tmp_path) as client:
         assert client.get("artifact") == b"good"
         client.set("later", b"kept")
@@ -96,23 +86,11 @@ def test_a_backup_comes_back_and_the_state_before_it_is_kept(tmp_path: Path) -> 
     assert len(list(tmp_path.glob("appendonlydir.before-*"))) == 1
 
 
-def test_a_backup_comes_back_in_an_empty_place(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    with _store(first) as client:
-        client.set("artifact", b"good")
-        client.save()
-    assert _restore(second, (first / "dump.rdb").read_bytes()).returncode == 0
-    with _store(second) as client:
-        assert client.get("artifact") == b"good"
-
-
 @pytest.mark.parametrize("rubbish", [b"", b"{}", b"Error: no such service\n"])
 def test_what_is_no_snapshot_changes_nothing(tmp_path: Path, rubbish: bytes) -> None:
     (tmp_path / "appendonlydir").mkdir()
     done = _restore(tmp_path, rubbish)
-    assert (done.returncode, done.stderr) == (1, b"restore: standard input is no snapshot; nothing was changed\n")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["appendonlydir"]
 
 
@@ -126,7 +104,6 @@ def test_a_snapshot_that_is_cut_off_changes_nothing_where_it_can_be_checked(tmp_
         client.save()
     backup, before = (data / "dump.rdb").read_bytes(), sorted(data.rglob("*"))
     done = _restore(data, backup[:-20], str(programs))
-    refused = b"restore: standard input is a snapshot that is cut off or damaged; nothing was changed\n"
-    assert (done.returncode, done.stderr) == (1, refused)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert sorted(data.rglob("*")) == before
     assert _restore(data, backup, str(programs)).returncode == 0

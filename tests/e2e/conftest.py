@@ -13,14 +13,12 @@ from tests.support.servers import Server
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[ModelServer]:
-    """Run the model server."""
     with running_models() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Run one browser for all tests of a module."""
     with visits.browser() as running:
         yield running
 

@@ -34,7 +34,6 @@ class Copy:
     server: Server
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run Python with words in the copy, on the service's store."""
         env = environment(self.server.data_dir) | code_of(self.root)
         done = subprocess.run([sys.executable, *arguments], cwd=self.root, env=env, capture_output=True, text=True)
         assert not check or done.returncode == 0, done.stdout + done.stderr
@@ -42,7 +41,6 @@ class Copy:
 
 
 def copied(root: Path) -> None:
-    """Copy what git knows, and follow the steps."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     for name in listed.stdout.split("\n"):
         if name and (ROOT / name).is_file():
@@ -68,7 +66,6 @@ def changed(text: str, change: str) -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
-    """Serve from the copy, with one ``single`` called ``plan`` built in it."""
     folder = tmp_path_factory.mktemp("copy")
     copied(folder / "repository")
     with running_server(folder / "data", root=folder / "repository", endpoint_hosts="127.0.0.1") as server:

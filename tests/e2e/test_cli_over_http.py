@@ -58,6 +58,11 @@ def test_every_subject_decides_as_over_http(solver: str, run: Any, all_subjects:
     said = _parsed(run(all_subjects.url, "decide", solver, "plan", *inputs, "--json"))
     assert said["artifact"] == {"solver": solver, "name": "plan", "version": 1}
     assert "expected" in said
+    if solver == "portfolio":
+        dimensions = all_subjects.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
+        np.save("queries.npy", np.zeros((3, dimensions), np.float32))
+        said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--budget", "90%", "--json"))
+        assert len(said["assignments"]) == 3
 
 
 def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported_and_deleted(
@@ -69,27 +74,23 @@ def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported
     stored = _parsed(run(url, "dataset", "add", "remote", "t.csv", "--spec", "spec.json", "--json"))
     assert stored["rows"] == 60
     status, _, refusal = run(url, "advise", "remote")
-    assert (status, refusal.strip()) == (1, "parsimony: dataset: has 60 rows, advice needs at least 100")
+    assert (status, "60 rows" in refusal) == (1, True)
     built = _parsed(
         run(url, "build", "cascade", "remote", "--dataset", "remote", "-p", "target_precision=0.8", "--json")
     )
     assert built["name"] == "remote"
     assert run(url, "export", "cascade", "remote", "-o", "remote.parsimony")[0] == 0
     assert _parsed(run(url, "import", "remote.parsimony", "--json"))["version"] == 2
-    assert run(url, "artifacts", "cascade", "remote", "--activate", "1")[0] == 0
-    assert run(url, "plot", "cascade", "remote", "-o", "remote.svg")[0] == 0
-    assert run(url, "feedback", "cascade", "remote")[0] == 0
-    assert run(url, "artifacts", "cascade", "remote", "--delete-version", "2", "--yes")[0] == 0
+    for command in (
+        "artifacts @ --activate 1",
+        "plot @ -o remote.svg",
+        "feedback @",
+        "artifacts @ --delete-version 2 --yes",
+    ):
+        assert run(url, *command.replace("@", "cascade remote").split())[0] == 0
     assert run(url, "artifacts", "cascade", "remote", "--delete", "--yes")[0] == 0
     assert all_subjects.client.get("/v1/artifacts/cascade/remote").status_code == 404
     assert run(url, "dataset", "delete", "remote")[0] == 0
-
-
-def test_a_batch_is_assigned_by_the_server(run: Any, all_subjects: Server, tmp_path: Path) -> None:
-    dimensions = all_subjects.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
-    np.save(tmp_path / "queries.npy", np.zeros((3, dimensions), np.float32))
-    said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--budget", "90%", "--json"))
-    assert len(said["assignments"]) == 3
 
 
 def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_subjects: Server, tmp_path: Path) -> None:
@@ -115,10 +116,9 @@ def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_subjects: Server, tm
 
 def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, all_subjects: Server) -> None:
     status, out, err = run(all_subjects.url, "decide", "cascade", "nosuch")
-    assert (status, out) == (1, "")
-    assert err.startswith("parsimony: there is no")
+    assert (status, out, err.count("\n")) == (1, "", 1)
     nobody = f"http://127.0.0.1:{free_port()}"
-    assert f"cannot reach {nobody} (PARSIMONY_URL)" in run(nobody, "artifacts")[2]
+    assert nobody in run(nobody, "artifacts")[2]
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         assert "is no reply of Parsimony" in run(f"http://127.0.0.1:{other.server_port}", "artifacts")[2]
@@ -129,16 +129,14 @@ def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, a
 
 def test_refusals_say_what_to_set(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_server(tmp_path / "locked", api_keys="right:build") as locked:
-        status, _, err = run(locked.url, "dataset", "list")
-        assert status == 1
-        assert "commands take the key from PARSIMONY_KEY" in " ".join(err.split())
-        monkeypatch.setattr("tests.e2e.test_cli_over_http.KEY", "right")
-        status, _, err = run(locked.url, "dataset", "list")
-        assert (status, err.strip()) == (0, f"nothing yet at {locked.url}")
-        monkeypatch.setattr("tests.e2e.test_cli_over_http.KEY", "schlüssel")
-        status, _, err = run(locked.url, "dataset", "list")
-        assert status == 1
-        assert "PARSIMONY_KEY holds characters that no key has" in " ".join(err.split())
+        for key, wanted, said in (
+            ("k", 1, "PARSIMONY_KEY"),
+            ("right", 0, locked.url),
+            ("schlüssel", 1, "PARSIMONY_KEY"),
+        ):
+            monkeypatch.setattr("tests.e2e.test_cli_over_http.KEY", key)
+            status, _, err = run(locked.url, "dataset", "list")
+            assert (status, said in err) == (wanted, True)
 
 
 def test_commands_find_the_server_on_their_data_folder(

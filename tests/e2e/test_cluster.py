@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,10 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def local(redis: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Build with each solver in local processes."""
     return {solver: _built(solver, redis, tmp_path_factory.mktemp("local"), None) for solver in BUILDS}
 
 
 def _built(solver: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None) -> bytes:
-    """Build over an empty store, which remembers nothing of builds before."""
     store = Store(redis.url)
     store.client.flushdb()
     store.close()
@@ -78,7 +77,6 @@ def _table(solver: str) -> FeatureTable:
 
 
 def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
-    """Wait until a worker has work to do, and kill it with -9."""
     deadline = time.monotonic() + patient(30)
     while not killed and time.monotonic() < deadline:
         at_work = [address for address, state in list(cluster.scheduler.workers.items()) if state.processing]
@@ -122,19 +120,15 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
     assert built == local[solver]
 
 
+@pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port", f"tcp://127.0.0.1:{free_port()}"])
 def test_a_scheduler_that_is_not_there_is_said_to_be(
-    redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str, redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
-    address = f"tcp://127.0.0.1:{free_port()}"
-    with pytest.raises(ParsimonyError, match=f"no Dask scheduler at {address}"):
-        _built("index", redis, tmp_path, address)
-
-
-@pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ParsimonyError, match="no Dask scheduler at"), training_on(address):
         raise AssertionError
+    with pytest.raises(ParsimonyError, match="no Dask scheduler at"):
+        _built("index", redis, tmp_path, address)
 
 
 def _die(place: int) -> None:
@@ -145,34 +139,22 @@ def _die(place: int) -> None:
 def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
     # Dask gives the thread of a new client ten seconds: the worker that an earlier test killed is to be back by then.
     wait_for(lambda: len(cluster.scheduler_info["workers"]) == len(cluster.workers), 60)
-    with (
-        pytest.raises(ParsimonyError, match="may have run out of memory"),
-        training_on(cluster.scheduler_address),
-    ):
+    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(cluster.scheduler_address):
         joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
 
 
 @pytest.mark.slow
-def test_a_cluster_whose_workers_all_leave_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("which", ["no worker for 2 s", "went away"])
+def test_a_cluster_without_workers_or_that_goes_away_ends_the_training_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
     from distributed import LocalCluster
 
     monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 2)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False) as cluster:
-        leaving = threading.Timer(1.0, lambda: cluster.scale(0))
-        leaving.start()
-        with pytest.raises(ParsimonyError, match="no worker for 2 s"), training_on(cluster.scheduler_address):
-            joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
-        leaving.join()
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_goes_away_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    from distributed import LocalCluster
-
-    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
-    stopping = threading.Timer(1.0, cluster.close)
-    stopping.start()
-    with pytest.raises(ParsimonyError, match="went away"), training_on(cluster.scheduler_address):
+    leaving = threading.Timer(1.0, cluster.close if which == "went away" else partial(cluster.scale, 0))
+    leaving.start()
+    with pytest.raises(ParsimonyError, match=which), training_on(cluster.scheduler_address):
         joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
-    stopping.join()
+    leaving.join()
+    cluster.close()

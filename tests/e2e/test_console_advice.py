@@ -38,12 +38,10 @@ def advice(server: Server) -> dict[str, Any]:
 
 
 def panel(page: Page) -> Locator:
-    """Give the panel of a dataset's page."""
     return page.get_by_role("region", name="Which method is mine?")
 
 
 def row_of(page: Page, method: str) -> Locator:
-    """Give the row of a method in the panel's table."""
     return panel(page).locator("#advice > .scroll tbody tr").filter(has_text=method)
 
 

@@ -5,23 +5,21 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.e2e import visits
+from tests.e2e.test_lists import publish
 from tests.e2e.visits import Visit
-from tests.support import stored
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, running_server, wait_for
 
 pytestmark = visits.MARKS
-OCTETS = {"content-type": "application/octet-stream"}
 ARTIFACTS = 130
 VERSIONS = 105
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with more artifacts, versions and datasets than a page has."""
     with running_server(tmp_path_factory.mktemp("long")) as server:
         server.wait_for_worker()
         for number in range(ARTIFACTS):
@@ -34,21 +32,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def publish(server: Server, name: str, seed: int = 0) -> None:
-    """Import an artifact."""
-    assert server.client.post("/v1/artifacts/import", content=stored.artifact(name, seed), headers=OCTETS).is_success
-
-
-def rows(page: Page, host: str) -> int:
-    """Count the rows of a list."""
-    return page.locator(f"#{host} tbody tr").count()
-
-
 def test_the_overview_shows_the_first_and_more_when_asked_and_finds_names(visit: Visit) -> None:
     page = visit.page
     page.goto("/")
     expect(page.get_by_text(f"20 of {ARTIFACTS + 1} are shown")).to_be_visible()
-    assert rows(page, "artifacts") == 20
+    assert page.locator("#artifacts tbody tr").count() == 20
     page.get_by_role("button", name="Show more").click()
     expect(page.get_by_text(f"120 of {ARTIFACTS + 1} are shown")).to_be_visible()
     page.get_by_role("button", name="Show more").click()

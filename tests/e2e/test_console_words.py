@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from app.store import codec
 from models import TraceSpec, dataset_from_columns
 from tests.e2e import visits
-from tests.e2e.test_console import KEY, PAGES, settle, start_build
+from tests.e2e.test_console import KEY, PAGES, settle, start_build, walked
 from tests.e2e.visits import Visit
 from tests.support.replays import built
 from tests.support.samples import to_csv, trace_upload
@@ -20,26 +20,6 @@ from tests.support.servers import Server, wait_for
 
 pytestmark = visits.MARKS
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}}
-TEXTS = """() => {
-    const meant = ".copyable pre, #spec pre, #versions details pre"; // command lines, and what is JSON on purpose
-    const found = [];
-    const note = (element, text) => {
-        const panel = element.closest("[aria-label], [id]");
-        found.push([panel?.getAttribute("aria-label") ?? panel?.id ?? "", text]);
-    };
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) {
-        const element = walker.currentNode.parentElement;
-        if (!element.closest(meant)) note(element, walker.currentNode.data);
-    }
-    for (const field of document.querySelectorAll("input, textarea")) {
-        note(field, field.value);
-        note(field, field.placeholder ?? "");
-    }
-    for (const element of document.querySelectorAll("[aria-label], [aria-valuetext], [title]"))
-        for (const name of ["aria-label", "aria-valuetext", "title"]) note(element, element.getAttribute(name) ?? "");
-    return found.filter(([, text]) => text.trim());
-}"""
 CUT_OFF = """() => {
     const hides = (one) => getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1;
     const boxes = [...document.querySelectorAll("main *:not(input, textarea, select, pre)")]
@@ -60,7 +40,6 @@ OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = t
 
 @pytest.fixture
 def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
-    """Open a tab that has been told the key."""
     with visits.visit(browser, all_subjects.url, KEY) as tab:
         yield tab
 
@@ -77,7 +56,6 @@ def feedback(all_subjects: Server) -> Iterator[Server]:
 
 @pytest.fixture
 def ended_build(all_subjects: Server) -> Iterator[str]:
-    """Build a cascade from a dataset of its own, and give the build's id."""
     client = all_subjects.client
     assert client.put("/v1/datasets/brief", files=trace_upload()).status_code == 201
     build = start_build(all_subjects, "cascade", {"target_precision": 0.9}, "brief")
@@ -90,7 +68,6 @@ def ended_build(all_subjects: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def advised(all_subjects: Server) -> Iterator[str]:
-    """Give advice on a small dataset of its own, and the path of its page."""
     client = all_subjects.client
     assert client.put("/v1/datasets/advised", files=trace_upload(200)).status_code == 201
     body = {"dataset": "advised", "budget": 10 / 3, "deadline": 12.5, "min_accuracy": 0.8}
@@ -101,13 +78,12 @@ def advised(all_subjects: Server) -> Iterator[str]:
 
 
 def still(page: Page) -> None:
-    """Wait until a page says the same twice, and its charts are drawn."""
 
     def unchanged() -> bool:
         settle(page)
-        before = page.evaluate(TEXTS)
+        before = page.inner_text("body")
         page.wait_for_timeout(250)
-        return bool(page.evaluate(TEXTS) == before)
+        return page.inner_text("body") == before
 
     wait_for(unchanged, 20, "the page does not come to rest")
 
@@ -123,26 +99,6 @@ def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
             visit.page.evaluate(OPEN_ALL)
             still(visit.page)
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-
-
-def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
-    """Walk an item through, and give what is said of each step."""
-    page.goto(f"/artifacts/{solver}/{name}")
-    still(page)
-    walk = page.get_by_role("region", name="Walk one item through")
-    while not walk.get_by_role("button", name="Another item").is_visible():
-        steps = walk.locator("ol.path li").count()
-        for field in walk.locator("form input").all():
-            field.fill(_answer(field))
-        walk.get_by_role("button", name="Tell it").click()
-        expect(walk.locator("ol.path li").nth(steps)).to_be_visible()
-        expect(walk.get_by_role("button", name=re.compile("Tell it|Another item"))).to_be_enabled()
-    return walk.locator("ol.path li").all_inner_texts()
-
-
-def _answer(field: Locator) -> str:
-    label = field.evaluate("one => one.labels[0].textContent")
-    return "cat" if "class" in label else "0.98" if "confidence" in label else "0.7"
 
 
 def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:

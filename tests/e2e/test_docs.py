@@ -14,7 +14,6 @@ pytestmark = visits.MARKS
 
 @pytest.fixture
 def visit(server: Server) -> Iterator[Visit]:
-    """Open a tab."""
     with visits.browser() as browser, visits.visit(browser, server.url) as visit:
         yield visit
 

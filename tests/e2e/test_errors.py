@@ -1,6 +1,5 @@
 """Every error code of the contract that can occur, over HTTP."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,7 @@ from tests.support.servers import Server, running_server, wait_for
 SOLVE = {"classifiers": [{"name": "K1", "execution_time": 1, "success_probability": 1}]}
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with keys, a small body limit, and a queue that one build fills; no worker takes from it."""
-    folder = tmp_path_factory.mktemp("guarded")
-    with running_server(folder, api_keys="d-key:decide,b-key:build", max_body_bytes=20_000) as server:
-        yield server
-
-
 def is_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """Check that a reply is the problem it should be, and give its body."""
     assert reply.status_code == status, reply.text
     assert reply.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = reply.json()
@@ -41,24 +31,16 @@ def is_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
         ("1e308", "less than or equal"),
         ("true", "valid number"),
         ('"1"', "valid number"),
+        *((value, "at character ") for value in ("NaN", "Infinity", "1e999")),
     ],
 )
 def test_a_number_that_is_none_is_refused_with_its_place(server: Server, value: str, message: str) -> None:
     body = f'{{"classifiers": [{{"name": "K1", "execution_time": {value}, "success_probability": 1}}]}}'
     reply = server.client.post("/v1/cascades/solve", content=body, headers={"content-type": "application/json"})
-    problem = is_problem(reply, 422, "invalid-request")
-    assert len(problem["errors"]) == 1
-    assert problem["errors"][0]["loc"] == ["classifiers", 0, "execution_time"]
-    assert message in problem["errors"][0]["msg"]
-
-
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999"])
-def test_a_number_that_no_json_has_is_refused_with_the_character(server: Server, value: str) -> None:
-    body = f'{{"classifiers": [{{"name": "K1", "execution_time": {value}, "success_probability": 1}}]}}'
-    reply = server.client.post("/v1/cascades/solve", content=body, headers={"content-type": "application/json"})
     (fault,) = is_problem(reply, 422, "invalid-request")["errors"]
-    assert fault["loc"] == ["body"]
-    assert f"at character {body.index(value)}" in fault["msg"]
+    is_no_json = message.startswith("at")
+    assert fault["loc"] == (["body"] if is_no_json else ["classifiers", 0, "execution_time"])
+    assert (f"{message}{body.index(value)}" if is_no_json else message) in fault["msg"]
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", '{"a": [1, -Infinity]}', '["a", {"b": 1e400}]'])
@@ -81,14 +63,9 @@ def test_a_number_that_no_json_has_is_refused_with_the_character(server: Server,
 def test_an_item_holds_finite_numbers_only(server: Server, path: str, body: str, value: str) -> None:
     reply = server.client.post(path, content=body % value, headers={"content-type": "application/json"})
     assert reply.status_code == 422, reply.text
-
-
-@pytest.mark.parametrize("line", ['{"item": NaN}', '{"item": [1e999]}'])
-def test_an_item_of_a_batch_holds_finite_numbers_only(server: Server, line: str) -> None:
-    spec = '{"solver": "cascade", "name": "trace"}'
+    spec, line = '{"solver": "cascade", "name": "trace"}', f'{{"item": {value}}}'
     reply = server.client.post("/v1/batches", files={"spec": (None, spec), "file": ("items.jsonl", line)})
-    problem = is_problem(reply, 422, "invalid-request")
-    assert "line 1" in problem["errors"][0]["loc"]
+    assert "line 1" in is_problem(reply, 422, "invalid-request")["errors"][0]["loc"]
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"classifiers": []}', '{"surprise": 1}', "[" * 100_000])
@@ -105,36 +82,22 @@ def test_a_deadline_that_nothing_meets_is_infeasible_and_the_numbers_are_told(se
     assert "0.5" in problem["detail"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "code"),
-    [
-        ("GET", "/v1/datasets/nosuch", "unknown-dataset"),
-        ("DELETE", "/v1/datasets/nosuch", "unknown-dataset"),
-        ("GET", "/v1/builds/nosuch", "unknown-build"),
-        ("GET", "/v1/builds/nosuch/events", "unknown-build"),
-        ("DELETE", "/v1/builds/nosuch", "unknown-build"),
-        ("GET", "/v1/artifacts/cascade/nosuch", "unknown-artifact"),
-        ("GET", "/v1/artifacts/cascade/nosuch/versions", "unknown-artifact"),
-        ("GET", "/v1/artifacts/cascade/trace/versions/99/export", "unknown-version"),
-        ("DELETE", "/v1/artifacts/cascade/trace/versions/99", "unknown-version"),
-        ("GET", "/v1/cascades/nosuch/decision", "unknown-artifact"),
-        ("GET", "/v1/cascades/trace/decision?version=99", "unknown-version"),
-        ("GET", "/v1/cascades/nosuch/deadlines", "unknown-artifact"),
-        ("GET", "/nowhere", "not-found"),
-    ],
-)
-def test_what_does_not_exist_is_404(server: Server, method: str, path: str, code: str) -> None:
-    is_problem(server.client.request(method, path), 404, code)
+MISSING = {
+    "unknown-dataset": "GET datasets/nosuch | DELETE datasets/nosuch | POST builds",
+    "unknown-build": "GET builds/nosuch | GET builds/nosuch/events | DELETE builds/nosuch",
+    "unknown-artifact": """GET artifacts/cascade/nosuch | GET artifacts/cascade/nosuch/versions
+        | GET cascades/nosuch/decision | GET cascades/nosuch/deadlines""",
+    "unknown-version": """GET artifacts/cascade/trace/versions/99/export | DELETE artifacts/cascade/trace/versions/99
+        | GET cascades/trace/decision?version=99 | PUT artifacts/cascade/trace/active""",
+    "not-found": "GET nowhere",
+}
+SENT: dict[str, Any] = {"PUT": {"version": 99}, "POST": {"solver": "cascade", "name": "x", "dataset": "nosuch"}}
 
 
-def test_a_build_from_an_unknown_dataset_is_404(server: Server) -> None:
-    body = {"solver": "cascade", "name": "x", "dataset": "nosuch"}
-    is_problem(server.client.post("/v1/builds", json=body), 404, "unknown-dataset")
-
-
-def test_activating_an_unknown_version_is_404(server: Server) -> None:
-    reply = server.client.put("/v1/artifacts/cascade/trace/active", json={"version": 99})
-    is_problem(reply, 404, "unknown-version")
+@pytest.mark.parametrize(("code", "line"), [(code, line) for code in MISSING for line in MISSING[code].split("|")])
+def test_what_does_not_exist_is_404(server: Server, code: str, line: str) -> None:
+    method, path = line.split()
+    is_problem(server.client.request(method, f"/v1/{path}", json=SENT.get(method)), 404, code)
 
 
 @pytest.mark.parametrize(
@@ -153,11 +116,6 @@ def test_activating_an_unknown_version_is_404(server: Server) -> None:
 def test_a_bad_build_names_the_field(server: Server, body: dict[str, Any], where: list[str]) -> None:
     problem = is_problem(server.client.post("/v1/builds", json=body), 422, "invalid-request")
     assert problem["errors"][0]["loc"] == where
-
-
-def test_the_active_version_cannot_be_deleted(server: Server) -> None:
-    active = server.client.get("/v1/artifacts/cascade/trace").json()["version"]
-    is_problem(server.client.delete(f"/v1/artifacts/cascade/trace/versions/{active}"), 409, "conflict")
 
 
 def test_a_dataset_is_only_replaced_if_it_is_the_one_that_the_caller_knows(server: Server) -> None:
@@ -183,10 +141,14 @@ def test_a_dataset_is_only_replaced_if_it_is_the_one_that_the_caller_knows(serve
 
 def test_other_media_types_are_415(server: Server) -> None:
     text = {"content-type": "text/plain"}
-    is_problem(server.client.post("/v1/cascades/solve", content="{}", headers=text), 415, "unsupported-media-type")
-    is_problem(server.client.post("/v1/builds", content="{}", headers=text), 415, "unsupported-media-type")
-    is_problem(server.client.put("/v1/datasets/x", content="{}", headers=text), 415, "unsupported-media-type")
-    is_problem(server.client.post("/v1/artifacts/import", content="{}", headers=text), 415, "unsupported-media-type")
+    for method, path in (
+        ("POST", "cascades/solve"),
+        ("POST", "builds"),
+        ("PUT", "datasets/x"),
+        ("POST", "artifacts/import"),
+    ):
+        reply = server.client.request(method, f"/v1/{path}", content="{}", headers=text)
+        is_problem(reply, 415, "unsupported-media-type")
     files = table_upload(b"<x/>", "text/xml")
     is_problem(server.client.put("/v1/datasets/x", files=files), 415, "unsupported-media-type")
 
@@ -203,48 +165,14 @@ def test_a_bad_table_names_field_and_row_and_nothing_is_kept(server: Server) -> 
     columns["fast_confidence"][6] = "high"
     files = table_upload(to_csv(columns))
     problem = is_problem(server.client.put("/v1/datasets/bad", files=files), 422, "invalid-request")
-    assert problem["errors"] == [{"loc": ["table", "fast_confidence"], "msg": "must hold numbers; row 7 says 'high'"}]
+    (fault,) = problem["errors"]
+    assert (fault["loc"], "row 7" in fault["msg"]) == (["table", "fast_confidence"], True)
     is_problem(server.client.get("/v1/datasets/bad"), 404, "unknown-dataset")
-
-
-def test_bytes_that_are_no_artifact_are_refused(server: Server) -> None:
     octets = {"content-type": "application/octet-stream"}
     reply = server.client.post("/v1/artifacts/import", content=b"no artifact", headers=octets)
     is_problem(reply, 422, "invalid-request")
-
-
-def test_without_a_key_nothing_under_v1_answers(guarded: Server) -> None:
-    for headers in (
-        {},
-        {"authorization": "Bearer wrong"},
-        {"authorization": "Basic b-key"},
-        {"authorization": "b-key"},
-    ):
-        reply = guarded.client.get("/v1/artifacts", headers=headers)
-        is_problem(reply, 401, "unauthorized")
-        assert reply.headers["www-authenticate"] == "Bearer"
-    assert guarded.client.get("/health/ready").status_code == 200
-    assert guarded.client.get("/docs").status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/v1/cascades/solve", "/v1/artifacts/import"])
-def test_a_body_that_grows_too_large_is_refused_while_it_is_read(guarded: Server, path: str) -> None:
-    def chunks() -> Iterator[bytes]:
-        for _ in range(40):
-            yield b" " * 1000
-
-    kind = "application/json" if path.endswith("solve") else "application/octet-stream"
-    headers = {"authorization": "Bearer b-key", "content-type": kind}
-    problem = is_problem(guarded.client.post(path, content=chunks(), headers=headers), 413, "payload-too-large")
-    assert "20000" in problem["detail"]
-
-
-def test_the_callers_request_id_comes_back_if_it_is_a_plain_one(server: Server) -> None:
-    sent = server.client.get("/health/live", headers={"x-request-id": "abc-123"})
-    assert sent.headers["x-request-id"] == "abc-123"
-    for bad in (b"x" * 129, b"with space", b"caf\xe9"):
-        reply = server.client.get("/health/live", headers={b"x-request-id": bad})
-        assert reply.headers["x-request-id"].encode("latin-1") != bad
+    active = server.client.get("/v1/artifacts/cascade/trace").json()["version"]
+    is_problem(server.client.delete(f"/v1/artifacts/cascade/trace/versions/{active}"), 409, "conflict")
 
 
 def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Path) -> None:
@@ -272,15 +200,8 @@ def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Pat
 
 def test_a_solve_that_takes_too_long_is_504(tmp_path: Path) -> None:
     """A hundred classifiers in pairs keep the beam busy for longer than a hundredth of a second."""
-    pairs = [
-        {
-            "name": f"K{i}",
-            "execution_time": 1 + i / 10,
-            "success_probability": 0.3 + 0.5 * (i % 2),
-            "group": f"g{i // 2}",
-        }
-        for i in range(100)
-    ]
+    numbers = [{"execution_time": 1 + i / 10, "success_probability": 0.3 + 0.5 * (i % 2)} for i in range(100)]
+    pairs = [{"name": f"K{i}", "group": f"g{i // 2}", **each} for i, each in enumerate(numbers)]
     body = {"classifiers": [*pairs, {"name": "D", "execution_time": 1000, "success_probability": 1}]}
     with running_server(tmp_path, solve_timeout_s=0.01) as server:
         problem = is_problem(server.client.post("/v1/cascades/solve", json=body), 504, "solver-timeout")

@@ -24,7 +24,6 @@ INPUTS = {solver: sample.inputs for solver, sample in SAMPLES.items()}
 
 @pytest.fixture(scope="module")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a small artifact of each subject, all called ``plan``."""
     with running_server(tmp_path_factory.mktemp("feedback")) as server:
         upload_all(server)
         build_all(server)
@@ -35,13 +34,11 @@ MADE_UP = "0123456789ab"
 
 
 def decided(server: Server, solver: str) -> dict[str, Any]:
-    """Ask a subject for a decision."""
     path = f"/v1/{KINDS[solver].plural}/plan/decision"
     return dict(server.client.post(path, json=INPUTS[solver]).json())
 
 
 def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
-    """Send outcomes; made-up ids get the hash of the artifact that they name."""
     body = json.dumps({"items": items})
     for solver in INPUTS:
         if f"{solver}/plan/1@{MADE_UP}" in body:
@@ -51,13 +48,11 @@ def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
 
 
 def report(server: Server, solver: str) -> dict[str, Any]:
-    """Read what was told of the active version."""
     feedback: dict[str, Any] = server.client.get(f"/v1/feedback/{solver}/plan").json()
     return feedback
 
 
 def ref(solver: str, version: int = 1) -> dict[str, Any]:
-    """Name a version."""
     return {"solver": solver, "name": "plan", "version": version}
 
 
@@ -107,63 +102,42 @@ def test_batches_have_an_id_too(subjects: Server) -> None:
     assert assigned["expected"]["cost"] == pytest.approx(assigned["cost"] / 2, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("item", "where", "message"),
-    [
-        ({"correct": True}, ["items", 0], "give the decision's id"),
-        ({"decision": "cascade/plan/1@0123456789ab?accuracy=0.5"}, ["items", 0], "at least one of"),
-        ({"decision": "cascade/plan", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
-        (
-            {"decision": "cascade/plan/1@0123456789ab?accuracy=2", "correct": True},
-            ["items", 0, "decision"],
-            "is no decision's id",
-        ),
-        (
-            {"decision": "cascade/plan/1@0123456789ab?a=0.5", "correct": True},
-            ["items", 0, "decision"],
-            "is no decision's id",
-        ),
-        (
-            {"decision": "cascade/plan/1@0123456789ab?cost=1&cost=2", "correct": True},
-            ["items", 0, "decision"],
-            "is no decision's id",
-        ),
-        (
-            {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True, "classifier": "x"},
-            ["items", 0, "classifier"],
-            "fast",
-        ),
-        (
-            {"decision": "index/plan/1@0123456789ab?cost=2", "correct": True, "classifier": "x"},
-            ["items", 0, "classifier"],
-            "none",
-        ),
-        ({"artifact": ref("cascade"), "inputs": {"deadline": -1}, "correct": True}, None, "greater than 0"),
-        (
-            {"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True},
-            None,
-            "have no decision: the fast",
-        ),
-        ({"artifact": ref("cascade"), "inputs": {"line": 1}, "correct": True}, None, "is not known here"),
-        ({"artifact": ref("index"), "inputs": {"budget": -1}, "correct": True}, None, "greater than or equal to 0"),
-        ({"artifact": ref("index"), "cost": -1}, ["items", 0, "cost"], "greater than or equal to 0"),
-        ({"decision": "cascade/plan/1@0123456789ab?time=2", "row": {"truth": "cat"}}, None, "is missing"),
-        (
-            {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True, "embedding": [1.0]},
-            ["items", 0],
-            "belongs to a row",
-        ),
-    ],
-)
+AN_ID = f"cascade/plan/1@{MADE_UP}?time=2"
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"correct": True}, "", ""),
+    ({"decision": f"cascade/plan/1@{MADE_UP}?accuracy=0.5"}, "", ""),
+    *(
+        ({"decision": f"cascade/plan{end}", "correct": True}, "decision", "")
+        for end in ("", f"/1@{MADE_UP}?accuracy=2")
+    ),
+    *(
+        ({"decision": f"cascade/plan/1@{MADE_UP}?{end}", "correct": True}, "decision", "")
+        for end in ("a=1", "cost=1&cost=2")
+    ),
+    ({"decision": AN_ID, "correct": True, "classifier": "x"}, "classifier", "fast"),
+    ({"decision": f"index/plan/1@{MADE_UP}?cost=2", "correct": True, "classifier": "x"}, "classifier", ""),
+    ({"artifact": ref("cascade"), "inputs": {"deadline": -1}, "correct": True}, "*", "greater than 0"),
+    ({"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True}, "*", "no decision"),
+    ({"artifact": ref("cascade"), "inputs": {"line": 1}, "correct": True}, "*", ""),
+    ({"artifact": ref("index"), "inputs": {"budget": -1}, "correct": True}, "*", "greater than or equal to 0"),
+    ({"artifact": ref("index"), "cost": -1}, "cost", "greater than or equal to 0"),
+    ({"decision": AN_ID, "row": {"truth": "cat"}}, "*", "missing"),
+    ({"decision": AN_ID, "correct": True, "embedding": [1.0]}, "", "row"),
+]
+"""An outcome, the field that is refused (of the outcome as a whole: none; any: a star), and what the refusal names."""
+
+
+@pytest.mark.parametrize(("item", "field", "message"), BAD)
 def test_a_bad_outcome_is_refused_by_its_field_and_nothing_is_counted(
-    subjects: Server, item: dict[str, Any], where: list[Any] | None, message: str
+    subjects: Server, item: dict[str, Any], field: str, message: str
 ) -> None:
     """Good ones beside it are not counted either."""
     before = report(subjects, "cascade")
-    reply = give(subjects, item, {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True})
+    reply = give(subjects, item, {"decision": AN_ID, "correct": True})
     assert reply.status_code == 422, reply.text
     fault = reply.json()["errors"][0]
-    assert fault["loc"] == where if where else fault["loc"][:2] == ["items", 0]
+    assert fault["loc"][:2] == ["items", 0]
+    assert field == "*" or fault["loc"][2:] == [field] * bool(field)
     assert message in fault["msg"]
     assert report(subjects, "cascade") == before
 
@@ -182,29 +156,21 @@ def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(subjects: Serv
 
 
 @pytest.mark.parametrize(
-    ("body", "errors"),
+    ("body", "places"),
     [
-        ({}, [(["items"], "is missing")]),
-        ({"items": []}, [(["items"], "must have at least 1, has 0")]),
-        ({"items": {}}, [(["items"], "must be a list")]),
-        ({"items": [7], "more": 1}, [(["more"], "is not known here"), (["items", 0], "must be an object")]),
-        (
-            {"items": [{"decision": 1}, {"decision": ""}]},
-            [(["items", 0, "decision"], "Input"), (["items", 1], "at least")],
-        ),
-        (
-            {"items": [{"decision": "cascade/plan/1@0123456789ab?time=2", "time": 2.0}] * 10_001},
-            [(["items"], "Tuple should have at most 10000 items")],
-        ),
+        ({}, [["items"]]),
+        ({"items": []}, [["items"]]),
+        ({"items": {}}, [["items"]]),
+        ({"items": [7], "more": 1}, [["more"], ["items", 0]]),
+        ({"items": [{"decision": 1}, {"decision": ""}]}, [["items", 0, "decision"], ["items", 1]]),
+        ({"items": [{"decision": AN_ID, "time": 2.0}] * 10_001}, [["items"]]),
     ],
 )
-def test_every_fault_of_a_body_is_told_at_its_place(
-    subjects: Server, body: Any, errors: list[tuple[list[Any], str]]
-) -> None:
+def test_every_fault_of_a_body_is_told_at_its_place(subjects: Server, body: Any, places: list[list[Any]]) -> None:
     """The outcomes are read one by one, and refused together."""
     faults = subjects.client.post("/v1/feedback", json=body).json()["errors"]
-    assert [fault["loc"] for fault in faults] == [where for where, _ in errors]
-    assert all(fault["msg"].startswith(said) for fault, (_, said) in zip(faults, errors, strict=True))
+    assert [fault["loc"] for fault in faults] == places
+    assert all(fault["msg"] for fault in faults)
 
 
 @pytest.mark.parametrize(
@@ -255,21 +221,17 @@ def test_outcomes_change_no_answer(subjects: Server) -> None:
 
 
 def rows(places: range) -> list[dict[str, Any]]:
-    """Write rows of the sample trace as a caller would send them."""
     columns = trace_columns()
     vectors = trace_embeddings(columns)
+    decision = f"cascade/plan/1@{MADE_UP}?time=2.0"
+    cells = [{name: column[place] for name, column in columns.items()} for place in places]
     return [
-        {
-            "decision": "cascade/plan/1@0123456789ab?time=2.0",
-            "row": {name: cells[place] for name, cells in columns.items()},
-            "embedding": vectors[place].tolist(),
-        }
-        for place in places
+        {"decision": decision, "row": row, "embedding": vectors[place].tolist()}
+        for place, row in zip(places, cells, strict=True)
     ]
 
 
 def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line beside the server, on its store."""
     command = [sys.executable, "-m", "app", *arguments]
     return subprocess.run(
         command, env=environment(server.data_dir), capture_output=True, text=True, timeout=patient(120)

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.smoke
 
 
 def entries(server: Server) -> list[dict[str, object]]:
-    """Read the requests logged so far."""
     lines = server.log.read_text().splitlines()
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     return [entry for entry in logged if entry["logger"] == "parsimony.access"]

@@ -1,6 +1,5 @@
 """Publishing, rolling back, importing: every server process answers with the new version within a second."""
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,10 @@ OCTETS = {"content-type": "application/octet-stream"}
 
 
 def version(server: Server, name: str = "trace") -> Any:
-    """Ask which version answers."""
     return server.client.get(f"/v1/cascades/{name}/decision").json()["artifact"]["version"]
 
 
 def rebuild(server: Server, **params: object) -> Any:
-    """Build the sample cascade again and wait for it."""
     body = {"solver": "cascade", "name": "trace", "dataset": "trace", "params": {"target_precision": 0.9, **params}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 30)
@@ -32,7 +29,6 @@ def rebuild(server: Server, **params: object) -> Any:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server of two processes."""
     with running_server(tmp_path_factory.mktemp("pair"), "--workers", "2") as server:
         yield server
 
@@ -73,43 +69,19 @@ def test_metrics_of_several_processes_are_one(pair: Server) -> None:
     assert line in pair.client.get("/metrics").text
 
 
-def test_an_artifact_moves_to_another_store_with_its_checksum(server: Server, tmp_path: Path) -> None:
-    record = server.client.get("/v1/artifacts/cascade/trace").json()
-    data = server.client.get(f"/v1/artifacts/cascade/trace/versions/{record['version']}/export").content
-    with running_server(tmp_path) as other:
-        imported = other.client.post("/v1/artifacts/import", content=data, headers=OCTETS)
-        assert imported.status_code == 201
-        same = ("sha256", "bytes", "params", "seed", "summary", "unit", "dataset", "name", "solver")
-        assert {name: imported.json()[name] for name in same} == {name: record[name] for name in same}
-        wait_for(lambda: other.client.get("/v1/cascades/trace/decision").status_code == 200, 5)
-        here, there = (s.client.get("/v1/cascades/trace/decision?deadline=12").json() for s in (server, other))
-        assert {**here, "artifact": 0} == {**there, "artifact": 0}
-        broken = data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
-        assert other.client.post("/v1/artifacts/import", content=broken, headers=OCTETS).status_code == 422
-        assert len(other.client.get("/v1/artifacts/cascade/trace/versions").json()["items"]) == 1
-
-
 @pytest.mark.slow
-def test_after_the_death_of_the_whole_tree_the_next_start_finds_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole_tree", [True, False])
+def test_after_a_death_no_process_is_left_and_the_next_start_finds_everything(tmp_path: Path, whole_tree: bool) -> None:
     server = start_server(tmp_path)
     server.wait_until_ready()
     upload(server)
-    server.kill(whole_tree=True)
+    server.kill(whole_tree=whole_tree)
+    if not whole_tree:
+        wait_for(lambda: not _processes_naming(tmp_path), 20, "a process is left over")
     with running_server(tmp_path) as again:
         assert version(again) == 1
         assert [info["name"] for info in again.client.get("/v1/datasets").json()["items"]] == ["trace"]
     wait_for(lambda: not _processes_naming(tmp_path), 10, "a process is left over")
-
-
-@pytest.mark.slow
-def test_after_the_death_of_the_server_alone_no_store_is_left_behind(tmp_path: Path) -> None:
-    server = start_server(tmp_path)
-    server.wait_until_ready()
-    upload(server)
-    server.kill(whole_tree=False)
-    wait_for(lambda: not _processes_naming(tmp_path), 20, "a process is left over")
-    with running_server(tmp_path) as again:
-        assert version(again) == 1
 
 
 def _processes_naming(folder: Path) -> list[str]:
@@ -118,32 +90,6 @@ def _processes_naming(folder: Path) -> list[str]:
         for process in psutil.process_iter(["cmdline"])
         if any(str(folder) in word for word in process.info["cmdline"] or [])
     ]
-
-
-@pytest.mark.slow
-def test_look_ups_go_on_while_the_store_is_away_and_everything_resumes(tmp_path: Path) -> None:
-    from app.store.embedded import EmbeddedRedis
-
-    embedded = EmbeddedRedis(tmp_path / "store")
-    with running_server(tmp_path / "server", redis_url=embedded.url) as server:
-        (keeper,) = [p for p in psutil.process_iter(["cmdline"]) if _is_keeper(p, tmp_path / "store")]
-        keeper.kill()
-        wait_for(lambda: server.client.get("/health/ready").json()["store"] == "unreachable", 15)
-        ready = server.client.get("/health/ready")
-        assert ready.status_code == 200
-        reply = server.client.get("/v1/datasets")
-        assert reply.status_code == 503
-        assert json.loads(reply.content)["type"] == "urn:parsimony:store-unavailable"
-        assert int(reply.headers["retry-after"]) > 0
-        embedded.revive()
-        wait_for(lambda: server.client.get("/health/ready").json()["store"] == "up", 15)
-        assert server.client.get("/v1/datasets").status_code == 200
-    embedded.close()
-
-
-def _is_keeper(process: psutil.Process, folder: Path) -> bool:
-    command = process.info["cmdline"] or []
-    return "-c" in command and str((folder / "redis").resolve()) in command
 
 
 @pytest.mark.slow
@@ -162,13 +108,5 @@ def test_a_taken_port_is_refused_in_one_line(server: Server, tmp_path: Path) -> 
     second = start_server(tmp_path, port=server.port)
     second.client.close()
     assert second.process.wait(timeout=patient(20)) == 1
-    assert second.log.read_text().splitlines() == [
-        f"parsimony: cannot listen on 127.0.0.1:{server.port}: Address already in use; "
-        "choose another with --port or PARSIMONY_PORT"
-    ]
-
-
-def test_a_path_cannot_write_a_line_of_its_own_into_the_log(server: Server) -> None:
-    server.client.get("/v1/%0AINFO%20forged")
-    wait_for(lambda: "/v1/%0AINFO%20forged" in server.log.read_text(), 5)
-    assert not [line for line in server.log.read_text().splitlines() if line.startswith("INFO forged")]
+    (line,) = second.log.read_text().splitlines()
+    assert f"127.0.0.1:{server.port}" in line

@@ -61,17 +61,16 @@ def fill(server: Server, models: ModelServer) -> None:
 
 
 def register(server: Server, models: ModelServer) -> None:
-    """Register where the classifiers are."""
     for name, endpoint in endpoints(models).items():
         assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code in (200, 201)
 
 
 @contextmanager
-def imported(server: Server, data: bytes, prefix: str, name: str) -> Iterator[str]:
-    """Have an artifact that is imported, by its name, until the block ends."""
+def imported(server: Server, data: bytes, prefix: str) -> Iterator[str]:
     headers = {"content-type": "application/octet-stream"}
     record = server.client.post("/v1/artifacts/import", content=data, headers=headers)
     assert record.status_code == 201
+    name = record.json()["name"]
     wait_for(lambda: server.client.get(f"/v1/{prefix}/{name}/curve").status_code == 200, 20, "it is not loaded")
     yield name
     server.client.delete(f"/v1/artifacts/{record.json()['solver']}/{name}")
@@ -79,30 +78,25 @@ def imported(server: Server, data: bytes, prefix: str, name: str) -> Iterator[st
 
 @pytest.fixture(scope="module")
 def nameless(server: Server) -> Iterator[str]:
-    """Import a portfolio that names no embedder, and give its name."""
-    data = next(artifacts({"portfolio": {"curve_points": 5}}, "nameless"))
-    with imported(server, data, "portfolios", "nameless") as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def knowing(server: Server) -> Iterator[str]:
-    """Import a policy that knows embeddings, and give its name."""
-    with imported_knowing(server) as name:
+    with imported(server, next(artifacts({"portfolio": {"curve_points": 5}}, "nameless")), "portfolios") as name:
         yield name
 
 
 @contextmanager
 def imported_knowing(server: Server) -> Iterator[str]:
-    """Have a policy that knows embeddings, by its name."""
     data = next(artifacts({"policy": BUILDS["policy"] | {"embedder": "embedder"}}, "knowing"))
-    with imported(server, data, "policies", "knowing") as name:
+    with imported(server, data, "policies") as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def knowing(server: Server) -> Iterator[str]:
+    with imported_knowing(server) as name:
         yield name
 
 
 @pytest.fixture(scope="module")
 def judged(server: Server) -> Iterator[str]:
-    """Import a policy of judged answers, and give its name."""
     with imported_judged(server) as name:
         yield name
 
@@ -125,12 +119,11 @@ def imported_judged(server: Server) -> Iterator[str]:
     about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
     params = {"embedder": "embedder"}
     data = codec.encode(live.plan, {**about, "params": params, "unit": "ms", "summary": live.record.summary})
-    with imported(server, data, "policies", "judged") as name:
+    with imported(server, data, "policies") as name:
         yield name
 
 
 def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") -> Iterator[bytes]:
-    """Fit the artifacts, as a worker would."""
     spec, columns, vectors = trace_table()
     arrays = {name: np.array(values) for name, values in columns.items()}
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
@@ -154,7 +147,6 @@ def endpoints(models: ModelServer) -> dict[str, Any]:
 
 
 def answering(server: Server) -> set[str]:
-    """List the subjects that have an artifact."""
     return {item["solver"] for item in server.client.get("/v1/artifacts").json()["items"]}
 
 
@@ -168,19 +160,16 @@ def _no_faults(models: ModelServer, server: Server) -> None:
 
 
 def image(place: int) -> list[float]:
-    """Give an image that nobody has seen."""
     pixels: list[float] = trained().images[FRESH + place].tolist()
     return pixels
 
 
 def run(server: Server, solver: str, **body: Any) -> httpx.Response:
-    """Run an item."""
     plural = {"policy": "policies", "index": "indexes"}.get(solver, f"{solver}s")
     return server.client.post(f"/v1/{plural}/digits/runs", json=body)
 
 
 def accuracy_of(replies: list[dict[str, Any]]) -> float:
-    """Give the share of images that were read rightly."""
     truth = trained().truth
     right: float = np.mean([reply["label"] == truth[FRESH + i] for i, reply in enumerate(replies)]).item()
     return right
@@ -197,12 +186,13 @@ def test_a_cascade_answers_images_that_nobody_has_seen_as_it_said(server: Server
     assert replies[0]["spent"]["cost"] == pytest.approx(sum(step["cost"] for step in steps))
     decided = server.client.get("/v1/cascades/digits/decision").json()
     assert [step["classifier"] for step in steps] == decided["cascade"][: len(steps)]
-
-
-def test_the_outcome_of_a_run_is_told_by_its_decision(server: Server) -> None:
-    reply = run(server, "cascade", item=image(0)).json()
-    outcome = {"items": [{"decision": reply["decision"], "correct": True, "time": 1.0}]}
+    outcome = {"items": [{"decision": replies[0]["decision"], "correct": True, "time": 1.0}]}
     assert server.client.post("/v1/feedback", json=outcome).json()["counted"] == 1
+    graph = server.client.get("/v1/cascades/digits/inference-graph").json()["spec"]["nodes"]["root"]
+    assert [step["serviceName"] for step in graph["steps"]] == decided["cascade"]
+    thresholds = [step["confidence_threshold"] for step in decided["steps"][:-1]]
+    conditions = [step.get("condition") for step in graph["steps"]]
+    assert conditions == [None, *(f"[@this].#(confidence<{threshold!r})" for threshold in thresholds)]
 
 
 def test_a_deadline_holds_whatever_hangs(server: Server, models: ModelServer) -> None:
@@ -282,7 +272,6 @@ def test_a_portfolio_embeds_routes_and_falls_back(server: Server, models: ModelS
 
 
 def vector(place: int) -> list[float]:
-    """Give an image's embedding."""
     numbers: list[float] = embedding(np.array([image(place)]))[0].tolist()
     return numbers
 
@@ -298,7 +287,6 @@ def test_a_list_is_assigned_as_a_whole_within_its_budget(server: Server) -> None
 
 
 def post(server: Server, what: str, **body: Any) -> httpx.Response:
-    """Ask the portfolio for a decision."""
     return server.client.post(f"/v1/portfolios/digits/{what}", json=body)
 
 
@@ -335,7 +323,6 @@ def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Se
 
 
 def as_parquet(**columns: Any) -> bytes:
-    """Write columns as Parquet."""
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out)
     return out.getvalue()
@@ -385,37 +372,33 @@ def test_a_text_that_the_embedder_refuses_leaves_the_others_their_embeddings(
     assert failed == [4]
     assert "embedder: answered 400" in reply["items"][4]["error"]
     whole = post(server, "assignments", texts=[item["text"] for item in items], budget=4.0)
-    assert (whole.status_code, "text 5: there is no embedding" in whole.json()["detail"]) == (502, True)
+    assert (whole.status_code, "text 5: " in whole.json()["detail"]) == (502, True)
+    good, bad = run(server, "cascade", items=[{"item": image(0)}, {"item": {"no": "pixels"}}]).json()["items"]
+    assert (good["label"] is None, bad["status"], bool(bad["error"])) == (False, 502, True)
 
 
 @pytest.mark.parametrize(
     ("what", "texts"), [("decision", {"text": "[0.5]"}), ("assignments", {"texts": ["[0.5]"] * 3})]
 )
 def test_a_text_without_an_embedding_is_told_why(
-    server: Server, models: ModelServer, what: str, texts: dict[str, Any]
+    server: Server, models: ModelServer, nameless: str, what: str, texts: dict[str, Any]
 ) -> None:
     here = {"text": json.dumps(image(0))} if what == "decision" else {"texts": [json.dumps(image(0))]}
     asked = {"budget": "50%"}
-    models.switch(embedder="error")
-    failed = post(server, what, **here, **asked)
-    assert (failed.status_code, failed.json()["type"]) == (502, "urn:parsimony:endpoint-failed")
-    assert "embedder: answered 500" in failed.json()["detail"]
-    models.switch(embedder="other-length")
-    short = post(server, what, **here, **asked)
-    assert (short.status_code, "gave 3 numbers" in short.json()["detail"]) == (502, True)
-    assert "was built with 16" in short.json()["detail"]
-    models.switch(embedder="beyond")
-    far = post(server, what, **here, **asked)
-    assert (far.status_code, "gave a number beyond 1e+30" in far.json()["detail"]) == (502, True)
+    for fault, numbers in (("error", ("500",)), ("other-length", ("3", "16")), ("beyond", ("1e+30",))):
+        models.switch(embedder=fault)
+        failed = post(server, what, **here, **asked)
+        assert (failed.status_code, failed.json()["type"]) == (502, "urn:parsimony:endpoint-failed")
+        assert all(number in failed.json()["detail"] for number in numbers), failed.text
     models.switch()
-    both = post(server, what, **here, **asked, **({"query": [1.0]} if what == "decision" else {"queries": [[1.0]]}))
-    neither = post(server, what, **asked)
-    assert (both.status_code, "give exactly one of" in both.json()["detail"]) == (422, True)
-    assert (neither.status_code, "give exactly one of" in neither.json()["detail"]) == (422, True)
+    vectors: dict[str, Any] = {"query": [1.0]} if what == "decision" else {"queries": [[1.0]]}
+    assert [post(server, what, **more, **asked).status_code for more in ({**here, **vectors}, {})] == [422, 422]
     dear = post(server, what, **here, budget=1e-6)
     assert (dear.status_code, dear.json()["type"]) == (409, "urn:parsimony:infeasible")
     server.client.delete("/v1/endpoints/embedder")
-    assert "no endpoint has this name" in post(server, what, **here, **asked).json()["detail"]
+    assert post(server, what, **here, **asked).status_code in (422, 502)
+    reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json=texts | asked)
+    assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [*texts])
 
 
 @pytest.mark.parametrize(
@@ -448,7 +431,6 @@ def test_texts_whose_limits_cannot_be_kept_are_refused_before_they_are_embedded(
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
-    """Run a server that gives a decision little time, with the same artifacts."""
     folder = tmp_path_factory.mktemp("hasty")
     with running_server(folder, endpoint_hosts="127.0.0.1", secret_test=KEY, solve_timeout_s=patient(0.7)) as server:
         fill(server, models)
@@ -485,44 +467,24 @@ def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, mod
     assert server.client.get("/v1/endpoints/embedder").json()["circuit"] == "closed", "the time was the caller's"
 
 
-def test_an_artifact_without_an_embedder_says_so(server: Server, nameless: str) -> None:
-    for what, body in (("decision", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
-        reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": "50%"})
-        assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [*body])
-        assert "names no embedder" in reply.json()["detail"]
-
-
-def test_one_failed_item_of_a_list_leaves_the_others_theirs(server: Server) -> None:
-    items = [{"item": image(0)}, {"item": {"no": "pixels"}}]
-    reply = run(server, "cascade", items=items)
-    assert reply.status_code == 200, reply.text
-    good, bad = reply.json()["items"]
-    assert good["label"] is not None
-    assert (bad["status"], "there is no answer" in bad["error"]) == (502, True)
-
-
-def test_a_paced_stream_counts_its_runs_in_the_ledger(server: Server) -> None:
-    pacing = {"ledger": "runs", "total": 12.0, "queries": 4}
-    for place in range(4):
-        body = {"item": image(place), "embedding": vector(place), "budget": "100%", "budget_pacing": pacing}
-        assert run(server, "portfolio", **body).status_code == 200
-    over = [run(server, "portfolio", **body) for _ in range(12)]
-    assert {409} <= {reply.status_code for reply in over}
-
-
-def test_a_paced_stream_calls_nobody_beyond_its_rate_limit(server: Server) -> None:
+def test_a_paced_stream_counts_its_runs_in_the_ledger_and_calls_nobody_beyond_its_rate_limit(server: Server) -> None:
     """Neither first nor after a failure: what the ledger has not counted is not called."""
-    names = [
-        one["name"] for one in server.client.get("/v1/artifacts/portfolio/digits").json()["summary"]["classifiers"]
-    ]
+
+    def paced(place: int, **pacing: Any) -> httpx.Response:
+        body = {"item": image(place), "embedding": vector(place), "budget": "100%"}
+        return run(server, "portfolio", **body, budget_pacing=pacing)
+
+    terms = {"ledger": "runs", "total": 12.0, "queries": 4}
+    assert [paced(place, **terms).status_code for place in range(4)] == [200] * 4
+    assert 409 in {paced(3, **terms).status_code for _ in range(12)}
+    summary = server.client.get("/v1/artifacts/portfolio/digits").json()["summary"]
+    names = [one["name"] for one in summary["classifiers"]]
     limits = {name: {"at_most": 2, "window_s": 600} for name in names}
-    pacing = {"ledger": "rated", "total": 1e6, "queries": 40, "classifiers": limits}
-    called: list[str] = []
-    for place in range(3 * len(names)):
-        body = {"item": image(place), "embedding": vector(place), "budget": "100%", "budget_pacing": pacing}
-        reply = run(server, "portfolio", **body)
-        assert reply.status_code in (200, 409), reply.text
-        called += [step["classifier"] for step in reply.json().get("steps", [])]
+    replies = [
+        paced(place, ledger="rated", total=1e6, queries=40, classifiers=limits) for place in range(3 * len(names))
+    ]
+    assert {reply.status_code for reply in replies} <= {200, 409}
+    called = [step["classifier"] for reply in replies for step in reply.json().get("steps", [])]
     assert max(called.count(name) for name in names) == 2
     assert len(called) <= 2 * len(names)
 
@@ -550,16 +512,21 @@ def test_a_policy_that_knows_embeddings_pays_nothing_before_it_has_one(
     path = f"/v1/policies/{knowing}"
     lacking = server.client.post(f"{path}/runs", json={"item": image(5)})
     assert (lacking.status_code, lacking.json()["errors"][0]["loc"]) == (422, ["embedding"])
+    (decision,) = server.client.get("/v1/decisions", params={"name": knowing}).json()["items"]
+    assert (decision["decision"], "embedding: " in decision["refusal"]) == (None, True)
+    for model in (f"policy/{knowing}@deadline=0.000001", "portfolio/digits@budget=0"):
+        for only in (False, True):
+            chat = {"model": model, "messages": messages(3), "parsimony": {"route_only": only}}
+            assert server.client.post("/v1/chat/completions", json=chat).status_code == 409
     unreachable = server.client.post(f"{path}/runs", json={"item": "text", "min_accuracy": 1.0})
     assert unreachable.status_code == 409
     assert models.counted()["calls"] == {}
     models.switch(embedder="error")
     failed = server.client.post(f"{path}/runs", json={"item": "text"})
     assert failed.status_code == 502
-    assert "there is no embedding: embedder: " in failed.json()["detail"]
     models.switch(embedder="beyond")
     beyond = server.client.post(f"{path}/runs", json={"item": json.dumps(image(5))})
-    assert (beyond.status_code, "gave a number beyond 1e+30" in beyond.json()["detail"]) == (502, True), beyond.text
+    assert (beyond.status_code, "1e+30" in beyond.json()["detail"]) == (502, True), beyond.text
     assert set(models.counted()["calls"]) == {"embedder"}
 
 
@@ -581,19 +548,6 @@ def test_texts_of_a_policys_list_are_embedded_by_one_request(server: Server, mod
     assert (unreachable.status_code, models.counted()["calls"]["embedder"]) == (409, calls)
 
 
-@pytest.mark.parametrize(("field", "value"), [("embedding", [0.5]), ("text", "a text")])
-def test_what_a_policy_without_embeddings_cannot_use_is_refused(server: Server, field: str, value: Any) -> None:
-    reply = run(server, "policy", item=image(5), **{field: value})
-    assert reply.status_code == 422
-    assert "built without embeddings" in reply.json()["detail"]
-
-
-def test_side_by_side_a_policy_that_needs_an_embedding_says_so(server: Server, knowing: str) -> None:
-    (decision,) = server.client.get("/v1/decisions", params={"name": knowing}).json()["items"]
-    assert decision["decision"] is None
-    assert "embedding: is missing" in decision["refusal"]
-
-
 def test_a_policy_acquires_answers_and_combines_them(server: Server) -> None:
     replies = [run(server, "policy", item=image(i), id=str(i), budget=6.0).json() for i in range(60)]
     assert accuracy_of(replies) > 0.7
@@ -602,22 +556,17 @@ def test_a_policy_acquires_answers_and_combines_them(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "status", "said"),
-    [("error", 502, "answered 500"), ("garbage", 502, "no JSON"), ("wrong-shape", 502, "there is no")],
+    [("error", 502, "500"), ("garbage", 502, "JSON"), ("wrong-shape", 502, ""), ("hang", 504, "")],
 )
-def test_when_all_fail_the_caller_is_told_so(
+def test_when_all_fail_or_hang_the_caller_is_told_so(
     server: Server, models: ModelServer, fault: str, status: int, said: str
 ) -> None:
     models.switch(**dict.fromkeys(COSTS, fault))
-    reply = run(server, "cascade", item=image(0))
-    assert (reply.status_code, reply.json()["type"]) == (status, "urn:parsimony:endpoint-failed")
+    reply = run(server, "cascade", item=image(0), timeout_s=0.5 if fault == "hang" else 20)
+    code = "run-timeout" if fault == "hang" else "endpoint-failed"
+    assert (reply.status_code, reply.json()["type"]) == (status, f"urn:parsimony:{code}")
     assert said in reply.json()["detail"]
     assert "secret" not in reply.text
-
-
-def test_when_all_hang_the_time_is_over(server: Server, models: ModelServer) -> None:
-    models.switch(**dict.fromkeys(COSTS, "hang"))
-    reply = run(server, "cascade", item=image(0), timeout_s=0.5)
-    assert (reply.status_code, reply.json()["type"]) == (504, "urn:parsimony:run-timeout")
 
 
 def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelServer) -> None:
@@ -641,6 +590,8 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("portfolio", {"item": [1], "budget": 5.0}, ["embedding"]),
         ("portfolio", {"item": 1, "embedding": [1.0], "budget": 5.0}, ["query"]),
         ("cascade", {"item": 1, "surprise": 1}, ["surprise"]),
+        ("policy", {"item": 1, "embedding": [0.5]}, ["embedding"]),
+        ("policy", {"item": 1, "text": "a text"}, ["text"]),
     ],
 )
 def test_what_means_nothing_is_refused(server: Server, solver: str, body: dict[str, Any], loc: list[str]) -> None:
@@ -649,7 +600,7 @@ def test_what_means_nothing_is_refused(server: Server, solver: str, body: dict[s
     assert reply.json()["errors"][0]["loc"] == loc
 
 
-def test_endpoints_are_kept_listed_probed_and_forgotten(server: Server) -> None:
+def test_endpoints_are_kept_listed_probed_and_forgotten_and_no_key_is_ever_told(server: Server) -> None:
     listed = server.client.get("/v1/endpoints?limit=2").json()
     assert (listed["total"], len(listed["items"])) == (4, 2)
     rest = server.client.get(f"/v1/endpoints?cursor={listed['next']}").json()
@@ -659,6 +610,12 @@ def test_endpoints_are_kept_listed_probed_and_forgotten(server: Server) -> None:
     probed = server.client.post("/v1/endpoints/few-pixels/probe", json={"item": image(0)}).json()
     assert (probed["error"], probed["attempts"]) == (None, 1)
     assert probed["label"] in trained().truth
+    run(server, "cascade", item=image(0))
+    for path in ("/v1/endpoints", "/v1/endpoints/few-pixels", "/metrics", "/health/ready", "/openapi.json"):
+        assert KEY not in server.client.get(path).text
+    assert KEY not in server.log.read_text()
+    for file in Path(server.data_dir).rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes()
     assert server.client.delete("/v1/endpoints/half").status_code == 204
     assert server.client.get("/v1/endpoints/half").status_code == 404
     assert server.client.delete("/v1/endpoints/half").json()["type"] == "urn:parsimony:unknown-endpoint"
@@ -670,10 +627,10 @@ def test_endpoints_are_kept_listed_probed_and_forgotten(server: Server) -> None:
     [
         ({"url": "http://169.254.169.254/"}, "PARSIMONY_ENDPOINT_HOSTS"),
         ({"url": "http://example.org/"}, "PARSIMONY_ENDPOINT_HOSTS"),
-        ({"url": "file:///etc/passwd"}, "must be an address"),
-        ({"url": "http://user:pass@127.0.0.1/"}, "no user and no password"),
-        ({"url": "http://127.0.0.1/ x"}, "no space"),
-        ({"url": "http://{{item}}/"}, "no place for the item in its host"),
+        ({"url": "file:///etc/passwd"}, "url"),
+        ({"url": "http://user:pass@127.0.0.1/"}, "password"),
+        ({"url": "http://127.0.0.1/ x"}, "space"),
+        ({"url": "http://{{item}}/"}, "host"),
         ({"secret": "AWS_SECRET_ACCESS_KEY"}, "pattern"),
         ({"secret": "PARSIMONY_REDIS_URL"}, "pattern"),
         ({"secret_header": "X: y\r\nZ"}, "pattern"),
@@ -690,33 +647,23 @@ def test_an_endpoint_that_must_not_be_called_is_refused(
     assert server.client.get("/v1/endpoints/bad").status_code == 404
 
 
-def test_no_key_is_ever_told(server: Server) -> None:
-    run(server, "cascade", item=image(0))
-    for path in ("/v1/endpoints", "/v1/endpoints/few-pixels", "/metrics", "/health/ready", "/openapi.json"):
-        assert KEY not in server.client.get(path).text
-    assert KEY not in server.log.read_text()
-
-
 def client_of(server: Server) -> openai.OpenAI:
-    """Give OpenAI's client with a changed base URL."""
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=patient(20.0))
 
 
 def messages(place: int) -> Any:
-    """Write an image as a chat."""
     return [{"role": "user", "content": json.dumps(image(place))}]
 
 
 @pytest.fixture
 def chats(server: Server, models: ModelServer) -> None:
-    """Let all classifiers be behind the chat API."""
     for name in COSTS:
         server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
 
 
 @pytest.mark.usefixtures("chats")
 @pytest.mark.parametrize("model", ["cascade/digits", "portfolio/digits@budget=5", "policy/digits@budget=5"])
-def test_a_chat_client_needs_two_changed_words(server: Server, model: str) -> None:
+def test_a_chat_client_needs_two_changed_words(server: Server, models: ModelServer, model: str) -> None:
     with client_of(server) as client:
         assert {"cascade/digits", "portfolio/digits", "policy/digits"} <= {one.id for one in client.models.list()}
         raw = client.chat.completions.with_raw_response.create(model=model, messages=messages(3), temperature=0.5)
@@ -727,6 +674,14 @@ def test_a_chat_client_needs_two_changed_words(server: Server, model: str) -> No
     assert raw.headers["x-parsimony-artifact"] == f"{model.split('/')[0]}/digits/1"
     assert set(json.loads(raw.headers["x-parsimony-called"])) <= {*COSTS, "embedder"}
     assert raw.headers["x-parsimony-decision"].startswith(model.split("/")[0])
+    if not model.startswith("portfolio"):
+        return
+    models.switch()
+    asked = {"model": model, "messages": messages(4), "parsimony": {"route_only": True}}
+    extras = server.client.post("/v1/chat/completions", json=asked).json()["parsimony"]
+    assert [one["classifier"] for one in extras["candidates"] if one["taken"]] == [extras["classifier"]]
+    assert all(one["because"] for one in extras["candidates"])
+    assert set(models.counted()["calls"]) == {"embedder"}
 
 
 def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
@@ -743,18 +698,6 @@ def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
     assert routed.json()["parsimony"]["sensor"] == called[1]
     assert routed.json()["usage"]["prompt_tokens"] == 64
     assert models.counted()["calls"] == {"embedder": 1}
-
-
-def test_a_chat_that_is_only_routed_is_refused_as_its_run_would_be_before_it_is_embedded(
-    server: Server, models: ModelServer, knowing: str
-) -> None:
-    models.switch()
-    for model in (f"policy/{knowing}@deadline=0.000001", "portfolio/digits@budget=0"):
-        for only in (False, True):
-            asked = {"model": model, "messages": messages(3), "parsimony": {"route_only": only}}
-            reply = server.client.post("/v1/chat/completions", json=asked)
-            assert reply.status_code == 409, reply.text
-    assert models.counted()["calls"] == {}
 
 
 def test_a_policy_of_judged_answers_gives_the_one_that_it_takes(
@@ -801,29 +744,20 @@ def test_a_chat_with_a_policy_of_judged_answers_is_answered_by_one_of_them(
     )
 
 
-def test_a_chat_reaches_classifiers_of_every_protocol(server: Server) -> None:
+def test_a_chat_is_streamed_and_asked_asynchronously_from_classifiers_of_every_protocol(server: Server) -> None:
+    asked: Any = {"model": "cascade/digits", "messages": messages(3)}
     with client_of(server) as client:
-        for model in ("cascade/digits", "policy/digits@budget=14"):
-            reply = client.chat.completions.create(model=model, messages=messages(3))
-            assert reply.choices[0].message.content in set(trained().truth)
-
-
-@pytest.mark.usefixtures("chats")
-def test_a_chat_is_streamed_and_asked_asynchronously(server: Server) -> None:
-    with client_of(server) as client:
-        chunks = list(
-            client.chat.completions.create(
-                model="cascade/digits", messages=messages(3), stream=True, stream_options={"include_usage": True}
-            )
-        )
-        whole = client.chat.completions.create(model="cascade/digits", messages=messages(3))
+        chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+        whole = client.chat.completions.create(**asked)
+        by_policy = client.chat.completions.create(**asked | {"model": "policy/digits@budget=14"})
+    assert by_policy.choices[0].message.content in set(trained().truth)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text == whole.choices[0].message.content
     assert chunks[-1].usage is not None
 
     async def ask() -> Any:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-            reply = await client.chat.completions.create(model="cascade/digits", messages=messages(3))
+            reply = await client.chat.completions.create(**asked)
             return reply.choices[0].message.content
 
     assert asyncio.run(ask()) == text
@@ -853,19 +787,6 @@ def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, 
         models.switch(**dict.fromkeys(COSTS, "hang"))
         with pytest.raises(openai.APIStatusError):
             client.chat.completions.create(**asked, stream=True, extra_body={"parsimony": {"timeout_s": 0.4}})
-
-
-@pytest.mark.usefixtures("chats")
-def test_a_chat_may_be_routed_only(server: Server, models: ModelServer) -> None:
-    with client_of(server) as client:
-        reply: Any = client.chat.completions.create(
-            model="portfolio/digits@budget=5", messages=messages(4), extra_body={"parsimony": {"route_only": True}}
-        )
-    extras = reply.model_extra["parsimony"]
-    taken = [one for one in extras["candidates"] if one["taken"]]
-    assert [one["classifier"] for one in taken] == [extras["classifier"]]
-    assert all(one["because"] for one in extras["candidates"])
-    assert set(models.counted()["calls"]) == {"embedder"}
 
 
 @pytest.mark.usefixtures("chats")
@@ -931,15 +852,15 @@ def test_a_client_of_the_open_inference_protocol_asks_for_artifacts(server: Serv
 @pytest.mark.parametrize(
     ("length", "tensor", "behind", "said"),
     [
-        ("9999", {}, b"", "has"),
-        ("-1", {}, b"", "has"),
-        (None, {"parameters": {"binary_data_size": 16}}, b"", "is 16, there are 0 bytes"),
-        ("all", {"parameters": {"binary_data_size": 8}}, b"\0" * 16, "is 8, there are 16 bytes"),
-        ("all", {"parameters": {"binary_data_size": 12}}, b"\0" * 12, "FP64 takes 8 an element"),
-        ("all", {"parameters": {"binary_data_size": 8}}, b"\xff" * 8, "1 of 1 elements are no finite numbers"),
-        ("all", {"datatype": "BYTES", "parameters": {"binary_data_size": 6}}, b"\xff\0\0\0ab", "text 0 goes beyond"),
-        ("all", {"datatype": "BYTES", "parameters": {"binary_data_size": 5}}, b"\1\0\0\0\xff", "text 0 is no UTF-8"),
-        ("all", {"datatype": "BF16", "parameters": {"binary_data_size": 2}}, b"ab", "must be BYTES or one of"),
+        ("9999", {}, b"", ""),
+        ("-1", {}, b"", ""),
+        (None, {"parameters": {"binary_data_size": 16}}, b"", "16"),
+        ("all", {"parameters": {"binary_data_size": 8}}, b"\0" * 16, "16 bytes"),
+        ("all", {"parameters": {"binary_data_size": 12}}, b"\0" * 12, "FP64"),
+        ("all", {"parameters": {"binary_data_size": 8}}, b"\xff" * 8, "1 of 1"),
+        ("all", {"datatype": "BYTES", "parameters": {"binary_data_size": 6}}, b"\xff\0\0\0ab", "text 0 "),
+        ("all", {"datatype": "BYTES", "parameters": {"binary_data_size": 5}}, b"\1\0\0\0\xff", "UTF-8"),
+        ("all", {"datatype": "BF16", "parameters": {"binary_data_size": 2}}, b"ab", "BYTES"),
     ],
 )
 def test_tensors_that_are_none_are_refused(
@@ -955,65 +876,39 @@ def test_tensors_that_are_none_are_refused(
     assert said in reply.json()["error"]
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "https://other.example"}, 415),
-        ({"content-type": "text/plain"}, 415),
-        ({"content-type": "text/plain", "origin": "https://other.example"}, 415),
-        ({}, 422),
-    ],
-)
-def test_a_page_of_another_site_sends_no_tensor_by_stating_no_type(
-    server: Server, headers: dict[str, str], status: int
-) -> None:
-    assert server.client.post("/v2/models/cascade.digits/infer", content=b"{}", headers=headers).status_code == status
-
-
-def test_a_cascade_is_an_inference_graph(server: Server) -> None:
-    decided = server.client.get("/v1/cascades/digits/decision").json()
-    graph = server.client.get("/v1/cascades/digits/inference-graph").json()
-    assert (graph["apiVersion"], graph["kind"]) == ("serving.kserve.io/v1alpha1", "InferenceGraph")
-    node = graph["spec"]["nodes"]["root"]
-    assert node["routerType"] == "Sequence"
-    assert [step["serviceName"] for step in node["steps"]] == decided["cascade"]
-    thresholds = [step["confidence_threshold"] for step in decided["steps"][:-1]]
-    conditions = [step["condition"] for step in node["steps"][1:]]
-    assert conditions == [f"[@this].#(confidence<{threshold!r})" for threshold in thresholds]
-    assert "condition" not in node["steps"][0]
+def test_a_page_of_another_site_sends_no_tensor_by_stating_no_type(server: Server) -> None:
+    other, text, path = {"origin": "https://other.example"}, {"content-type": "text/plain"}, "/v2/models/cascade.digits"
+    replies = [server.client.post(f"{path}/infer", content=b"{}", headers=h) for h in (other, text, other | text, {})]
+    assert [reply.status_code for reply in replies] == [415, 415, 415, 422]
+    json_type = {"content-type": "application/json"}
+    for front in ("/v1/chat/completions", f"{path}/infer"):
+        reply = server.client.post(front, content=b"\xff", headers=json_type)
+        assert (reply.status_code, list(reply.json())) == (422, ["error"])
 
 
 _CHAT = {"messages": [{"role": "user", "content": "%s"}], "parsimony": {"timeout_s": 20.0}}
+_CHATS: list[dict[str, Any]] = [
+    *({"model": model, **_CHAT} for model in ("cascade/digits", "cascade/nobody", "oracle/digits")),
+    {"model": "cascade/digits", "messages": []},
+    *({"model": "cascade/digits", **_CHAT, **more} for more in ({"logit": 1}, {"parsimony": {"route_only": True}})),
+]
+_BODIES = {
+    "cascades/digits/runs": """{"item": %s} | {"items": [{"item": %s}, {"item": "none"}]} | {"item": 1, "item": 2}
+        | {"item": {"a:b": 1, "a:b": 2}} | {"item": 1000000000000000000000000000000} | {"item": 1, "surprise": 1}
+        | {"item": 1, "budget": "50%%"} | {"item": 1, "deadline": 1e-9} | {"item": "no pixels"} | { | """,
+    "cascades/nobody/runs": '{"item": 1}',
+    "cascades/no body/runs": '{"item": 1}',
+    "portfolios/digits/runs": '{"item": [1], "budget": 5.0}',
+    "policies/digits/runs": '{"item": %s}',
+    "chat/completions": "|".join(map(json.dumps, _CHATS)),
+}
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/cascades/digits/runs", '{"item": %s}'),
-        ("/v1/cascades/digits/runs", '{"items": [{"item": %s}, {"item": "none"}]}'),
-        ("/v1/cascades/digits/runs", '{"item": 1, "item": 2}'),
-        ("/v1/cascades/digits/runs", '{"item": {"a:b": 1, "a:b": 2}}'),
-        ("/v1/cascades/digits/runs", '{"item": 1000000000000000000000000000000}'),
-        ("/v1/cascades/digits/runs", '{"item": 1, "surprise": 1}'),
-        ("/v1/cascades/digits/runs", '{"item": 1, "budget": "50%"}'),
-        ("/v1/cascades/digits/runs", '{"item": 1, "deadline": 1e-9}'),
-        ("/v1/cascades/digits/runs", '{"item": "no pixels"}'),
-        ("/v1/cascades/digits/runs", "{"),
-        ("/v1/cascades/digits/runs", ""),
-        ("/v1/cascades/nobody/runs", '{"item": 1}'),
-        ("/v1/cascades/no body/runs", '{"item": 1}'),
-        ("/v1/portfolios/digits/runs", '{"item": [1], "budget": 5.0}'),
-        ("/v1/policies/digits/runs", '{"item": %s}'),
-        ("/v1/chat/completions", json.dumps({"model": "cascade/digits", **_CHAT})),
-        ("/v1/chat/completions", json.dumps({"model": "cascade/nobody", **_CHAT})),
-        ("/v1/chat/completions", json.dumps({"model": "oracle/digits", **_CHAT})),
-        ("/v1/chat/completions", json.dumps({"model": "cascade/digits", "messages": []})),
-        ("/v1/chat/completions", json.dumps({"model": "cascade/digits", **_CHAT, "logit": 1})),
-        ("/v1/chat/completions", json.dumps({"model": "cascade/digits", **_CHAT, "parsimony": {"route_only": True}})),
-    ],
+    ("path", "body"), [(f"/v1/{path}", body.strip()) for path, bodies in _BODIES.items() for body in bodies.split("|")]
 )
 def test_the_short_way_and_the_usual_one_reply_alike(server: Server, path: str, body: str) -> None:
-    content = body.replace("%s", json.dumps(image(6)))
+    content = body.replace("%s", json.dumps(image(6))).replace("%%", "%")
     replies = [
         server.client.post(path, content=content, headers={"content-type": kind, "x-request-id": "same"})
         for kind in ("application/json", "application/json; charset=utf-8")
@@ -1021,11 +916,11 @@ def test_the_short_way_and_the_usual_one_reply_alike(server: Server, path: str, 
     short, usual = (_timeless(reply.json()) for reply in replies)
     assert short == usual
     assert replies[0].status_code == replies[1].status_code
-    heads = [
-        {name: value for name, value in one.headers.items() if name not in ("date", "content-length")}
-        for one in replies
-    ]
+    heads = [{(k, v) for k, v in one.headers.items() if k not in ("date", "content-length")} for one in replies]
     assert heads[0] == heads[1]
+    lines = [line for line in server.client.get("/metrics").text.splitlines() if "requests_total{" in line]
+    routes = {line.split('route="')[1].split('"')[0] for line in lines if "policies" in line and "runs" in line}
+    assert routes <= {"/v1/policies/{name}/runs"}
 
 
 def _timeless(reply: Any) -> Any:
@@ -1042,15 +937,6 @@ def _timeless(reply: Any) -> Any:
         anew = ("seconds", "cost", "created", "id")
         return {name: _timeless(value) for name, value in reply.items() if name not in anew}
     return reply
-
-
-def test_both_ways_are_counted_as_one_route(server: Server) -> None:
-    for kind in ("application/json", "application/json; charset=utf-8"):
-        headers = {"content-type": kind}
-        assert server.client.post("/v1/policies/digits/runs", content=json.dumps({"item": image(7)}), headers=headers)
-    lines = [line for line in server.client.get("/metrics").text.splitlines() if "requests_total{" in line]
-    routes = {line.split('route="')[1].split('"')[0] for line in lines if "policies" in line and "runs" in line}
-    assert routes == {"/v1/policies/{name}/runs"}
 
 
 def test_many_callers_at_once_get_what_they_would_get_alone(server: Server) -> None:
@@ -1106,7 +992,6 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
 
 
 def decided_without(server: Server) -> Iterator[dict[str, Any]]:
-    """Ask for decisions that call nothing."""
     vector = trace_table()[2][0].tolist()
     yield server.client.get("/v1/cascades/digits/decision").json()
     yield server.client.get("/v1/cascades/digits/decision?budget=1000").json()
@@ -1121,12 +1006,6 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     yield server.client.post("/v1/portfolios/digits/assignments", json={"queries": [vector] * 5, **asked}).json()
     cheapest = {"queries": [vector] * 5, "goal": "cost"}
     yield server.client.post("/v1/portfolios/digits/assignments", json=cheapest).json()
-
-
-def test_the_folder_of_the_store_holds_no_key(server: Server) -> None:
-    for path in Path(server.data_dir).rglob("*"):
-        if path.is_file() and not path.is_socket():
-            assert KEY.encode() not in path.read_bytes()
 
 
 @pytest.fixture
@@ -1145,25 +1024,32 @@ def parsimony(
 
 
 def test_the_command_line_registers_probes_runs_and_forgets(
-    parsimony: Any, models: ModelServer, tmp_path: Path
+    parsimony: Any, models: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "endpoint.json").write_text(json.dumps(models.json_endpoint("half")))
-    (tmp_path / "image.json").write_text(json.dumps(image(5)))
-    status, out, err = parsimony("endpoint", "add", "mine", "endpoint.json")
-    assert (status, "registered mine" in out) == (0, True), err
+    """Speaking to a server, or to a store of its own: then it calls from where it is, what is allowed there."""
+    Path("endpoint.json").write_text(json.dumps(models.json_endpoint("half")))
+    Path("image.json").write_text(json.dumps(image(5)))
+    assert parsimony("endpoint", "add", "mine", "endpoint.json")[0] == 0
     assert "mine" in parsimony("endpoint", "list")[1]
     assert json.loads(parsimony("endpoint", "show", "mine")[1])["label"] == "/answer/label"
     said = json.loads(parsimony("endpoint", "probe", "mine", "@image.json", "--json")[1])
     assert said["label"] in trained().truth
     ran = json.loads(parsimony("run", "cascade", "digits", "@image.json", "id=7", "--json")[1])
     assert (ran["id"], ran["label"] in trained().truth) == ("7", True)
-    status, out, _ = parsimony("run", "cascade", "digits", "@image.json")
-    assert (status, "on the clock" in out) == (0, True)
+    assert parsimony("run", "cascade", "digits", "@image.json")[0] == 0
     assert parsimony("endpoint", "delete", "mine")[0] == 0
-    status, _, err = parsimony("endpoint", "delete", "mine")
-    assert (status, err.count("\n")) == (1, 1)
-    status, _, err = parsimony("run", "cascade", "digits", "1", "deadline=-1")
-    assert (status, err.count("\n")) == (1, 1)
+    for command in (("endpoint", "delete", "mine"), ("run", "cascade", "digits", "1", "deadline=-1")):
+        status, _, err = parsimony(*command)
+        assert (status, err.count("\n")) == (1, 1)
+    monkeypatch.delenv("PARSIMONY_URL")
+    status, _, err = parsimony("endpoint", "add", "half", "endpoint.json", url=None)
+    assert (status, "PARSIMONY_ENDPOINT_HOSTS" in err) == (1, True)
+    monkeypatch.setenv("PARSIMONY_ENDPOINT_HOSTS", "127.0.0.1")
+    assert parsimony("endpoint", "add", "half", "endpoint.json", url=None)[0] == 0
+    said = json.loads(parsimony("endpoint", "probe", "half", "@image.json", "--json", url=None)[1])
+    assert said["error"] is None
+    assert parsimony("endpoint", "delete", "half", url=None)[0] == 0
+    assert parsimony("endpoint", "probe", "half", "1", url=None)[0] == 1
 
 
 def test_commands_decide_by_texts(
@@ -1186,21 +1072,6 @@ def test_commands_decide_by_texts(
         command = ("decide", "portfolio", "digits", f"text={texts[0]}", "budget=1e-9", "--json")
         status, _, err = parsimony(*command, url=url)
         assert (status, "the budget is 1e-09" in err, models.counted()["calls"]) == (1, True, called), err
-
-
-def test_commands_with_a_store_of_their_own_call_from_where_they_are(
-    parsimony: Any, models: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "endpoint.json").write_text(json.dumps(models.json_endpoint("half")))
-    monkeypatch.delenv("PARSIMONY_URL", raising=False)
-    status, _, err = parsimony("endpoint", "add", "half", "endpoint.json", url=None)
-    assert (status, "PARSIMONY_ENDPOINT_HOSTS" in err) == (1, True)
-    monkeypatch.setenv("PARSIMONY_ENDPOINT_HOSTS", "127.0.0.1")
-    assert parsimony("endpoint", "add", "half", "endpoint.json", url=None)[0] == 0
-    said = json.loads(parsimony("endpoint", "probe", "half", json.dumps(image(0)), "--json", url=None)[1])
-    assert said["error"] is None
-    assert parsimony("endpoint", "delete", "half", url=None)[0] == 0
-    assert parsimony("endpoint", "probe", "half", "1", url=None)[0] == 1
 
 
 @pytest.mark.browser
@@ -1254,13 +1125,6 @@ def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, mod
         expect(page.locator("#list")).to_contain_text("few-pixels")
         expect(page.locator("#list")).not_to_contain_text("mine")
         assert (visit.outside, visit.complaints) == ([], [])
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v2/models/cascade.digits/infer"])
-def test_a_body_that_cannot_be_read_is_refused_in_the_fronts_own_form(server: Server, path: str) -> None:
-    headers = {"content-type": "application/json"}
-    reply = server.client.post(path, content=b"\xff", headers=headers)
-    assert (reply.status_code, list(reply.json())) == (422, ["error"])
 
 
 def test_confidences_on_another_scale_than_the_builds_are_a_problem_until_they_are_back(

@@ -24,7 +24,6 @@ from tests.support.servers import wait_for
 
 @pytest.fixture(autouse=True)
 def _processes_to_train_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let training have the processes that other tests do without."""
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
 
 

@@ -38,7 +38,6 @@ class Visit:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a browser until the block ends."""
     with sync_playwright() as playwright:
         expect.set_options(timeout=patient(5_000))
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -17,14 +17,12 @@ def doomed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[StoreProcess]:
-    """Run an empty store for one test."""
     with running_store(tmp_path / "doomed") as store:
         yield store
 
 
 @pytest.fixture
 def proxy(fresh: StoreProcess) -> Iterator[Proxy]:
-    """Stand before the empty store."""
     proxy = Proxy(fresh.port)
     yield proxy
     proxy.close()

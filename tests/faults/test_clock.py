@@ -27,23 +27,19 @@ class Jumping:
     file: Path
 
     def jump(self, seconds: float) -> None:
-        """Set the clock so far from the true time."""
         self.file.write_text(str(seconds))
 
     def beats(self) -> int:
-        """Give how often workers have looked at the builds that run."""
         with redis.Redis(unix_socket_path=str(socket_path((self.server.data_dir / "redis").resolve()))) as store:
             return sum(map(int, store.hvals("parsimony:builds:beats")))
 
     @property
     def year(self) -> int:
-        """The year in which a dataset comes that is stored now."""
         return int(self.server.client.get("/v1/datasets").json()["items"][-1]["created_at"][:4])
 
 
 @pytest.fixture(scope="module")
 def jumping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jumping]:
-    """Run a service on a clock of its own."""
     folder = tmp_path_factory.mktemp("jumping")
     file = folder / "jump"
     file.write_text("0")

@@ -17,7 +17,6 @@ SIZE_MB = 24
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a disk of a few megabytes, in memory; only where we may."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(disk)]
@@ -35,7 +34,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """Leave no room on a disk until the block ends."""
     filler = disk / "filler"
     try:
         with suppress(OSError), filler.open("wb", buffering=0) as out:

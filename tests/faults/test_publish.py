@@ -56,7 +56,6 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
 
 
 def sizes(fresh: StoreProcess, proxy: Proxy) -> tuple[int, int]:
-    """Tell how many bytes a publication sends, and how many it is answered."""
     store = Store(proxy.url)
     Artifacts(store).publish(artifact(), created_at=now())
     sent, answered = proxy.sent, proxy.answered
@@ -101,12 +100,10 @@ def publish_on(url: str, first: int, begin: Connection) -> None:
 
 
 def active(store: Store) -> int:
-    """Tell which version is active."""
     return Artifacts(store).pointers()["cascade", "plan"][0]
 
 
 def published_since(store: Store, before: int) -> bool:
-    """Tell whether a version after this one is active."""
     return active(store) > before
 
 

@@ -22,15 +22,12 @@ PROCESSES = 4
 
 @dataclass
 class Done:
-    """What a process was told that it did."""
-
     published: list[int] = field(default_factory=list)
     activated: int = 0
     deleted: list[int] = field(default_factory=list)
 
 
 def race(url: str, seed: int, pipe: Connection) -> None:
-    """Publish, activate and delete at random (the child's whole life)."""
     artifacts, draw, done = Artifacts(Store(url)), random.Random(seed), Done()
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:

@@ -48,7 +48,6 @@ def load(port: int) -> Iterator[Counter[str]]:
 
 
 def answering(server: Server) -> list[psutil.Process]:
-    """Find the server processes that answer, started by the one that counts."""
     processes = psutil.process_iter(["ppid", "name", "cmdline"])
     started = [one for one in processes if one.info["ppid"] == server.process.pid and one.info["name"] != WORKER]
     return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]

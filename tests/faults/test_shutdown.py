@@ -23,7 +23,6 @@ BOUND_S = patient(40.0)
 
 
 def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, bytes]:
-    """Send a request but for its last kilobyte, once the server reads its body."""
     request = server.client.build_request("PUT", path, files=files)  # type: ignore[arg-type]
     body = request.read()
     head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
@@ -36,7 +35,6 @@ def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, 
 
 
 def refuses(port: int) -> bool:
-    """Tell whether nobody listens."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=patient(5)).close()
     except ConnectionRefusedError:
@@ -115,7 +113,6 @@ def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_th
 
 
 def follow(url: str, events: list[str]) -> None:
-    """Follow a build until the server ends the stream, in order or not."""
     try:
         with httpx.stream("GET", url, timeout=patient(60), trust_env=False) as stream:
             for line in stream.iter_lines():

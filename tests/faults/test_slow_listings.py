@@ -27,7 +27,6 @@ SOLVE = {
 
 @pytest.fixture(scope="module")
 def served(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with one cascade, ``trace``, whose store can be stopped."""
     with running_server(tmp_path_factory.mktemp("server"), redis_url=doomed.url) as server:
         reply = server.client.post("/v1/artifacts/import", content=artifact("trace"), headers=OCTETS)
         assert reply.status_code == 201, reply.text
@@ -62,7 +61,6 @@ def connections(server: Server, store: StoreProcess) -> int:
 
 
 def answered(asked: list[socket.socket]) -> int:
-    """Count the requests to which some answer has come."""
     return len(select.select(asked, [], [], 0)[0])
 
 

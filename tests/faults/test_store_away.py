@@ -33,7 +33,6 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Run a service with one cascade, ``trace``, in it."""
     folder, proxy = tmp_path_factory.mktemp("service"), Proxy(doomed.port)
     with (
         running_server(folder / "server", redis_url=proxy.url, endpoint_hosts="127.0.0.1") as server,
@@ -45,72 +44,40 @@ def service(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> I
     proxy.close()
 
 
-def kill(store: StoreProcess) -> None:
-    store.kill()
-
-
-def start(store: StoreProcess) -> None:
-    store.start()
-
-
-def fill(store: StoreProcess) -> None:
-    store.client.config_set("maxmemory", "1mb")
-
-
-def forget(store: StoreProcess) -> None:
-    store.client.config_set("maxmemory-policy", "allkeys-lru")
-
-
-def remember(store: StoreProcess) -> None:
-    store.client.config_set("maxmemory-policy", "noeviction")
-
-
-def stop_saving(store: StoreProcess) -> None:
-    store.client.config_set("appendonly", "no")
-
-
-def save_again(store: StoreProcess) -> None:
-    store.client.config_set("appendonly", "yes")
-
-
 @pytest.mark.parametrize(
-    ("harm", "heal", "named"), [(forget, remember, "maxmemory-policy"), (stop_saving, save_again, "appendonly")]
+    ("setting", "harmful", "usual"), [("maxmemory-policy", "allkeys-lru", "noeviction"), ("appendonly", "no", "yes")]
 )
 def test_a_store_that_forgets_is_a_problem_while_it_does(
-    service: Service, harm: Callable[[StoreProcess], None], heal: Callable[[StoreProcess], None], named: str
+    service: Service, setting: str, harmful: str, usual: str
 ) -> None:
     wait_for(lambda: not problems(service.server), 30, lambda: problems(service.server))
-    harm(service.store)
+    service.store.client.config_set(setting, harmful)
     try:
-        wait_for(lambda: named in problems(service.server), 5, lambda: problems(service.server))
+        wait_for(lambda: setting in problems(service.server), 5, lambda: problems(service.server))
     finally:
-        heal(service.store)
+        service.store.client.config_set(setting, usual)
     wait_for(lambda: not problems(service.server), 5, lambda: problems(service.server))
 
 
-def empty(store: StoreProcess) -> None:
-    store.client.config_set("maxmemory", "0")
+Harm = Callable[[StoreProcess], object]
+HARMS: dict[str, tuple[Harm, Harm, str]] = {
+    "killed": (StoreProcess.kill, StoreProcess.start, "the store cannot be reached: "),
+    "full": (
+        lambda store: store.client.config_set("maxmemory", "1mb"),
+        lambda store: store.client.config_set("maxmemory", "0"),
+        "'maxmemory'",
+    ),
+    "follower": (  # of a store that is not there: read-only, with its data
+        lambda store: store.client.replicaof("127.0.0.1", free_port()),
+        lambda store: store.client.replicaof("NO", "ONE"),
+        "read only replica",
+    ),
+}
 
 
-def follow(store: StoreProcess) -> None:
-    store.client.replicaof("127.0.0.1", free_port())  # of a store that is not there: read-only, with its data
-
-
-def lead(store: StoreProcess) -> None:
-    store.client.replicaof("NO", "ONE")
-
-
-@pytest.mark.parametrize(
-    ("harm", "heal", "reason"),
-    [
-        (kill, start, "the store cannot be reached: "),
-        (fill, empty, "the store refuses: command not allowed when used memory > 'maxmemory'"),
-        (follow, lead, "the store refuses: You can't write against a read only replica"),
-    ],
-)
-def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
-    service: Service, harm: Callable[[StoreProcess], None], heal: Callable[[StoreProcess], None], reason: str
-) -> None:
+@pytest.mark.parametrize("name", HARMS)
+def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(service: Service, name: str) -> None:
+    harm, heal, reason = HARMS[name]
     server, store = service.server, service.store
     _, before = look_ups(server, 1)
     harm(store)
@@ -118,6 +85,8 @@ def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
         wait_for(lambda: reason in problems(server), NOTICED_S, lambda: problems(server))
         refused = [(reply.status_code, reply.headers.get("retry-after"), reply.text) for reply, _ in writes(server)]
         assert {refusal[:2] for refusal in refused} == {(503, "5")}, refused
+        ready = server.client.get("/health/ready").json()
+        assert (ready["store"] == "unreachable") == (name == "killed")
         assert look_ups(server)[1] == before
         assert "parsimony_store_up" in server.client.get("/metrics", timeout=patient(2.0)).text
         assert problems(server)
@@ -128,7 +97,7 @@ def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
     assert "late" not in names
     assert "trace" in names
     assert server.client.get("/v1/artifacts/cascade/late").status_code == 404
-    upload_and_build(server, harm.__name__.replace("_", "-"))
+    upload_and_build(server, name)
     assert look_ups(server)[1] == before
 
 
@@ -178,7 +147,6 @@ def test_a_slow_store_slows_no_look_up_and_breaks_nothing(service: Service) -> N
 
 
 def run_through(server: Server) -> list[str]:
-    """Run an item, and name what answered."""
     reply = server.client.post("/v1/cascades/trace/runs", json={"item": "x"})
     assert reply.status_code == 200, reply.text
     return [step["label"] for step in reply.json()["steps"] if step["accepted"]]
@@ -249,7 +217,6 @@ def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_on
 
 
 def is_listening(server: Server) -> bool:
-    """Tell whether the server answers at all."""
     try:
         return server.client.get("/health/live").status_code == 200
     except httpx.TransportError:

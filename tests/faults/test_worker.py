@@ -17,13 +17,11 @@ from tests.support.stores import running_store
 
 
 def ready_to_build(server: Server) -> None:
-    """Store what takes long to build from, and what does not."""
     assert server.client.put("/v1/datasets/large", files=large_upload()).status_code == 201
     assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
 
 
 def error_of(server: Server, path: str, seconds: float) -> str:
-    """Wait for the end of a build, which must be a failure, and give the reason."""
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), seconds)
     ended = server.client.get(path).json()
     assert ended["status"] == "failed"
@@ -42,7 +40,6 @@ class Hung:
 
 @pytest.fixture(scope="module", autouse=True)
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop the process of a build, and not its worker."""
     with running_server(tmp_path_factory.mktemp("still")) as server:
         ready_to_build(server)
         path = start_build(server, "still")
@@ -53,7 +50,6 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
 
 @pytest.fixture(scope="module", autouse=True)
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop a worker; what comes of it takes long, and the last test looks."""
     with running_server(tmp_path_factory.mktemp("hung")) as server:
         ready_to_build(server)
         path = start_build(server, "hung")
@@ -66,7 +62,6 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
 
 @pytest.fixture(scope="module", autouse=True)
 def hung_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
-    """Stop a worker of ``parsimony worker``, on a store that is not embedded."""
     folder = tmp_path_factory.mktemp("outside")
     with (
         running_store(folder / "store") as store,
@@ -88,7 +83,6 @@ SHORT_S = round(patient(3))
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server that gives a build a short time."""
     with running_server(tmp_path_factory.mktemp("short"), build_timeout_s=SHORT_S) as server:
         ready_to_build(server)
         yield server

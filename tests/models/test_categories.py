@@ -11,7 +11,6 @@ from models.columns import Columns
 
 
 def spec(**more: Any) -> FeaturesSpec:
-    """Describe a table of a number and a category."""
     features = [{"name": name, "columns": [name], "cost": 1.0} for name in ("size", "colour")]
     return FeaturesSpec.model_validate_json(
         json.dumps({"kind": "features", "label": "y", "unit": "ms", "features": features} | more)
@@ -19,7 +18,6 @@ def spec(**more: Any) -> FeaturesSpec:
 
 
 def columns(**more: Any) -> Columns:
-    """Give four rows, of which two lack a cell."""
     plain: dict[str, Any] = {
         "size": np.array([1.0, np.nan, 3.0, 4.0]),
         "colour": np.array(["red", "blue", None, "red"], dtype=object),

@@ -94,6 +94,14 @@ def test_a_fit_finds_the_polynomial_that_made_the_timings() -> None:
     function, residuals = CostFunction.fit(timings([[s, 3 + 0.5 * s * s] for s in sizes], 2))
     assert function.coefficients == pytest.approx([3, 0, 0.5], abs=1e-9)
     assert residuals.rms < 1e-9
+    rows = [[a, b, 1 + 0.25 * a * b] for a in (1.0, 2.0, 8.0) for b in (1.0, 3.0, 9.0)]
+    function, residuals = CostFunction.fit(timings(rows, 2))
+    assert function([5.0, 7.0]) == pytest.approx(9.75)
+    assert residuals.largest_over < 1e-9
+    falling, residuals = CostFunction.fit(timings([[1, 4.0], [2, 3.0], [3, 2.0]]))
+    assert falling.coefficients.tolist() == pytest.approx([4.0, 0.0])
+    assert residuals.largest_over == pytest.approx(2.0)
+    assert CostFunction.fit(timings([[1, 0.0], [2, 0.0]]))[0].coefficients.tolist() == [0.0, 0.0]
 
 
 def test_a_fit_provisions_for_the_quantile_at_every_measured_size() -> None:
@@ -113,38 +121,15 @@ def test_a_fit_provisions_for_the_quantile_at_every_measured_size() -> None:
         assert np.all(function.coefficients >= 0)
 
 
-def test_a_fit_of_falling_timings_is_a_constant_above_them_all() -> None:
-    function, residuals = CostFunction.fit(timings([[1, 4.0], [2, 3.0], [3, 2.0]]))
-    assert function.coefficients.tolist() == pytest.approx([4.0, 0.0])
-    assert residuals.largest_over == pytest.approx(2.0)
-
-
-def test_a_fit_in_two_dimensions() -> None:
-    rows = [[a, b, 1 + 0.25 * a * b] for a in (1.0, 2.0, 8.0) for b in (1.0, 3.0, 9.0)]
-    function, residuals = CostFunction.fit(timings(rows, 2))
-    assert function([5.0, 7.0]) == pytest.approx(9.75)
-    assert residuals.largest_over < 1e-9
-
-
-def test_timings_of_nothing_cost_nothing() -> None:
-    assert CostFunction.fit(timings([[1, 0.0], [2, 0.0]]))[0].coefficients.tolist() == [0.0, 0.0]
-
-
 def test_sizes_beyond_what_can_be_computed_are_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"size 1e\+100 to the power 4"):
         CostFunction.fit(timings([[1, 1.0], [2, 2.0], [3, 2.0], [4, 2.0], [1e100, 3.0]], 4))
-
-
-def test_what_is_no_cost_function_is_refused() -> None:
+    with pytest.raises(ValidationError, match="sizes must be at least 1"):
+        Timings.model_validate({"timings": [[1e-200, 0.001], [1, 1], [2, 8], [3, 40]], "degree": 2})
     with pytest.raises(InvalidRequest, match=r"they are \(2, 1\) and \(3,\)"):
         CostFunction(np.array([[0], [1]]), np.ones(3))
     with pytest.raises(InvalidRequest, match="one is -1"):
         CostFunction(np.array([[0]]), np.array([-1.0]))
-
-
-def test_sizes_below_1_are_refused_and_a_fit_always_ends() -> None:
-    with pytest.raises(ValidationError, match="sizes must be at least 1"):
-        Timings.model_validate({"timings": [[1e-200, 0.001], [1, 1], [2, 8], [3, 40]], "degree": 2})
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,11 @@ SCORED: dict[str, Any] = {
 
 
 def as_arrays(columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Make columns as a reader of tables does."""
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     return {name: column.astype(object) if column.dtype.kind in "UO" else column for name, column in arrays.items()}
 
 
 def scored(rows: int = 400) -> dict[str, Any]:
-    """Add scores to the sample trace."""
     rng = np.random.default_rng(3)
     return {**trace_columns(rows), **{name: rng.normal(size=rows).tolist() for name in ("s1", "s2", "s3")}}
 
@@ -51,14 +49,12 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def dataset(name: str, rows: slice = slice(None)) -> Dataset:
-    """Check some rows of a sample."""
     spec, columns = SAMPLES[name]
     some = {column: cells[rows] for column, cells in as_arrays(columns).items()}
     return dataset_from_columns(parse_spec(json.dumps(spec)), some)
 
 
 def as_rows(name: str, places: range) -> list[dict[str, Any]]:
-    """Write rows of a sample as JSON would bring them."""
     _, columns = SAMPLES[name]
     arrays = as_arrays(columns)
     rows = [{column: cells[place] for column, cells in arrays.items()} for place in places]

@@ -11,40 +11,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from models import (
-    FeaturesSpec,
-    FeatureTable,
-    InvalidRequest,
-    Trace,
-    TraceSpec,
-    dataset_from_columns,
-)
+from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec, dataset_from_columns
 
-FEATURES = FeaturesSpec.model_validate(
-    {
-        "kind": "features",
-        "label": "y",
-        "unit": "ms",
-        "size": ["width", "height"],
-        "features": [{"name": "f", "columns": ["a", "b"], "cost": 1.0}, {"name": "g", "columns": ["c"], "cost": 2.0}],
-    }
-)
-TRACE = TraceSpec.model_validate(
-    {
-        "kind": "trace",
-        "label": "y",
-        "unit": "ms",
-        "classifiers": [
-            {"name": "K1", "cost": {"column": "ms"}, "prediction": "p1", "confidence": "c1", "group": "g"},
-            {"name": "K2", "cost": 5.0, "prediction": "p2"},
-        ],
-    }
-)
+TWO = [{"name": "f", "columns": ["a", "b"], "cost": 1.0}, {"name": "g", "columns": ["c"], "cost": 2.0}]
+SIZED = {"kind": "features", "label": "y", "unit": "ms", "size": ["width", "height"], "features": TWO}
+FEATURES = FeaturesSpec.model_validate(SIZED)
+CLASSIFIERS = [
+    {"name": "K1", "cost": {"column": "ms"}, "prediction": "p1", "confidence": "c1", "group": "g"},
+    {"name": "K2", "cost": 5.0, "prediction": "p2"},
+]
+TRACE = TraceSpec.model_validate({"kind": "trace", "label": "y", "unit": "ms", "classifiers": CLASSIFIERS})
 Columns = dict[str, NDArray[Any]]
 
 
 def features() -> Columns:
-    """Make the columns of a good table of features."""
     return {
         "y": np.array(["no", "yes", "no", "yes"], dtype=object),
         "width": np.array([1, 2, 3, 4]),
@@ -56,7 +36,6 @@ def features() -> Columns:
 
 
 def trace() -> Columns:
-    """Make the columns of a good trace."""
     return {
         "y": np.array(["cat", "dog", "cat", "dog"], dtype=object),
         "p1": np.array(["cat", "cat", "owl", "dog"], dtype=object),
@@ -74,7 +53,6 @@ def faults(spec: FeaturesSpec | TraceSpec, columns: Columns, embeddings: NDArray
 
 
 def text(*cells: object) -> NDArray[Any]:
-    """Make a column of text, as it is read."""
     return np.array(cells, dtype=object)
 
 
@@ -84,12 +62,6 @@ def test_a_good_table_of_features_is_kept_in_the_order_of_the_spec() -> None:
     assert (table.rows, table.classes, table.labels.tolist()) == (4, ("no", "yes"), [0, 1, 0, 1])
     assert table.values.tolist() == [[1.0, 0.5, 1.0], [0.0, -1.5, 0.0], [1.0, 2.0, 1.0], [0.0, 0.0, 0.0]]
     assert table.sizes.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]
-
-
-def test_a_table_without_sizes_has_none() -> None:
-    spec = FEATURES.model_copy(update={"size": None})
-    assert FeatureTable.from_columns(spec, features()).sizes.shape == (4, 0)
-    assert spec.used_columns == ("y", "a", "b", "c")
 
 
 def test_a_good_trace_codes_true_classes_first_and_strangers_after_them() -> None:
@@ -103,49 +75,43 @@ def test_a_good_trace_codes_true_classes_first_and_strangers_after_them() -> Non
     assert table.confidences[:, 0].tolist() == [0.9, 0.4, 0.3, 0.8]
     assert np.isnan(table.confidences[:, 1]).all()
     assert table.embeddings.shape == (4, 0)
+    given = trace()
+    embeddings = np.asfortranarray(np.arange(8, dtype=np.float32).reshape(4, 2))
+    traced, table_of_features = (
+        Trace.from_columns(TRACE, given, embeddings),
+        FeatureTable.from_columns(FEATURES, features()),
+    )
+    assert traced.embeddings.tolist() == embeddings.tolist()
+    assert traced.embeddings.flags.c_contiguous
+    for name, column in trace().items():
+        assert given[name].tolist() == column.tolist()
+        assert given[name].flags.writeable
+    for array in (table_of_features.values, table_of_features.sizes, traced.confidences, traced.costs):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 7.0
 
 
 def test_the_columns_of_a_spec_are_each_named_once() -> None:
     assert FEATURES.used_columns == ("y", "width", "height", "a", "b", "c")
     assert TRACE.used_columns == ("y", "p1", "c1", "ms", "p2")
     assert FEATURES.model_copy(update={"size": "width"}).size_columns == ("width",)
+    spec = FEATURES.model_copy(update={"size": None})
+    assert FeatureTable.from_columns(spec, features()).sizes.shape == (4, 0)
+    assert spec.used_columns == ("y", "a", "b", "c")
 
 
-def test_checked_numbers_cannot_be_written_to() -> None:
-    table, traced = FeatureTable.from_columns(FEATURES, features()), Trace.from_columns(TRACE, trace())
-    for array in (table.values, table.sizes, traced.confidences, traced.costs):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0, 0] = 7.0
-
-
-def test_checking_does_not_change_the_columns() -> None:
-    columns = trace()
-    Trace.from_columns(TRACE, columns)
-    for name, column in trace().items():
-        assert columns[name].tolist() == column.tolist()
-        assert columns[name].flags.writeable
-
-
-@pytest.mark.parametrize("name", list(features()))
-def test_a_missing_column_of_features_is_named(name: str) -> None:
-    columns = features()
-    del columns[name]
-    messages = faults(FEATURES, columns)
-    assert list(messages) == [f"table.{name}"]
-    assert messages[f"table.{name}"].startswith("is missing; of the spec's columns the table has ")
-
-
-@pytest.mark.parametrize("name", list(trace()))
-def test_a_missing_column_of_a_trace_is_named(name: str) -> None:
-    columns = trace()
-    del columns[name]
-    assert list(faults(TRACE, columns)) == [f"table.{name}"]
-
-
-def test_a_table_with_none_of_the_columns_says_so() -> None:
-    messages = faults(TRACE, {})
-    assert set(messages) == {f"table.{name}" for name in trace()}
-    assert messages["table.y"] == "is missing; of the spec's columns the table has none"
+@pytest.mark.parametrize(
+    ("spec", "columns", "name"),
+    [(spec, make, name) for spec, make in ((FEATURES, features), (TRACE, trace)) for name in make()],
+)
+def test_a_missing_column_is_named(spec: FeaturesSpec | TraceSpec, columns: Callable[[], Columns], name: str) -> None:
+    given = {other: column for other, column in columns().items() if other != name}
+    assert list(faults(spec, given)) == [f"table.{name}"]
+    messages = faults(spec, {})
+    assert set(messages) == {f"table.{each}" for each in columns()}
+    assert messages["table.y"].endswith("none")
+    empty = faults(spec, {each: column[:0] for each, column in columns().items()})
+    assert set(empty) == set(messages)
 
 
 CellCase = tuple[Callable[[], Columns], FeaturesSpec | TraceSpec, str, NDArray[Any], str]
@@ -186,7 +152,7 @@ def test_a_bad_cell_is_refused_with_its_column_and_row(
     assert faults(spec, make() | {name: column}) == {f"table.{name}": message}
 
 
-def test_all_faults_of_a_table_of_features_are_told_at_once() -> None:
+def test_all_faults_of_a_table_are_told_at_once() -> None:
     columns = features() | {
         "y": text("a", "b", None, "b"),
         "width": np.array([1, 0, 1, 1]),
@@ -195,9 +161,6 @@ def test_all_faults_of_a_table_of_features_are_told_at_once() -> None:
     }
     del columns["c"]
     assert set(faults(FEATURES, columns)) == {"table.y", "table.width", "table.a", "table.b", "table.c"}
-
-
-def test_all_faults_of_a_trace_are_told_at_once() -> None:
     columns = trace() | {
         "y": text("cat", "cat", "cat", "cat"),
         "c1": np.array([np.nan, 0.0, 0.0, 0.0]),
@@ -206,11 +169,11 @@ def test_all_faults_of_a_trace_are_told_at_once() -> None:
     }
     messages = faults(TRACE, columns, np.zeros((3, 2), dtype=np.float32))
     assert set(messages) == {"table.y", "table.c1", "table.ms", "table.p2", "embeddings"}
-
-
-def test_a_table_with_no_rows_says_so_of_every_column() -> None:
-    messages = faults(TRACE, {name: column[:0] for name, column in trace().items()})
-    assert messages == {f"table.{name}": "has no rows" for name in trace()}
+    good = np.zeros((4, 2), dtype=np.float32)
+    assert list(faults(TRACE, trace() | {"y": text("cat", None, "cat", "dog")}, good)) == ["table.y"]
+    assert list(faults(FEATURES, features(), good)) == ["embeddings"]
+    own = change_features(label="a", size=None, features=[{"name": "f", "columns": ["a"], "cost": 1}])
+    assert list(faults(FeaturesSpec.model_validate(own), features())) == ["spec.features"]
 
 
 @pytest.mark.parametrize(
@@ -229,36 +192,11 @@ def test_embeddings_of_the_wrong_kind_are_refused(embeddings: NDArray[Any], mess
     assert faults(TRACE, trace(), embeddings) == {"embeddings": message}
 
 
-def test_good_embeddings_are_no_fault_beside_a_bad_label() -> None:
-    columns = trace() | {"y": text("cat", None, "cat", "dog")}
-    assert list(faults(TRACE, columns, np.zeros((4, 2), dtype=np.float32))) == ["table.y"]
-
-
-def test_embeddings_are_kept_row_by_row() -> None:
-    embeddings = np.asfortranarray(np.arange(8, dtype=np.float32).reshape(4, 2))
-    kept = Trace.from_columns(TRACE, trace(), embeddings).embeddings
-    assert kept.tolist() == embeddings.tolist()
-    assert kept.flags.c_contiguous
-
-
-def test_a_table_of_features_takes_no_embeddings() -> None:
-    assert list(faults(FEATURES, features(), np.zeros((4, 2), dtype=np.float32))) == ["embeddings"]
-
-
-def test_the_label_cannot_be_a_feature() -> None:
-    spec = FeaturesSpec.model_validate(
-        {"kind": "features", "label": "a", "unit": "ms", "features": [{"name": "f", "columns": ["a"], "cost": 1}]}
-    )
-    assert faults(spec, features()) == {"spec.features": "column 'a' is the label, it cannot be a feature too"}
-
-
 def change_features(**changes: object) -> dict[str, Any]:
-    """Give the spec of features as JSON, with changes."""
     return {**FEATURES.model_dump(), **changes}
 
 
 def change_classifier(**changes: object) -> dict[str, Any]:
-    """Give the spec of a trace as JSON, with changes to its second classifier."""
     spec = TRACE.model_dump()
     first, second = spec["classifiers"]
     return {**spec, "classifiers": [first, {**second, **changes}]}
@@ -267,20 +205,13 @@ def change_classifier(**changes: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [
-        (
-            FeaturesSpec,
-            change_features(features=[{"name": "f", "columns": [c], "cost": 1} for c in "ab"]),
-            "feature name 'f' stands twice",
-        ),
-        (
-            FeaturesSpec,
-            change_features(features=[{"name": n, "columns": ["a"], "cost": 1} for n in "fg"]),
-            "column 'a' stands twice",
-        ),
-        (
-            FeaturesSpec,
-            change_features(features=[{"name": "f", "columns": ["a", "a"], "cost": 1}]),
-            "column 'a' stands twice",
+        *(
+            (FeaturesSpec, change_features(features=[{"name": n, "columns": c, "cost": 1} for n, c in some]), message)
+            for some, message in (
+                ([("f", ["a"]), ("f", ["b"])], "feature name 'f' stands twice"),
+                ([("f", ["a"]), ("g", ["a"])], "column 'a' stands twice"),
+                ([("f", ["a", "a"])], "column 'a' stands twice"),
+            )
         ),
         (TraceSpec, change_classifier(name="K1"), "classifier name 'K1' stands twice"),
         (TraceSpec, change_classifier(prediction="y"), "the prediction of 'K2' is the label's own column 'y'"),
@@ -299,7 +230,6 @@ def test_a_spec_that_contradicts_itself_is_refused(kind: type[FeaturesSpec], spe
 
 
 def labelled(column: NDArray[Any], **more: NDArray[Any]) -> FeatureTable:
-    """Make a table of one feature with this label."""
     spec = FeaturesSpec.model_validate(
         {"kind": "features", "label": "y", "unit": "ms", "features": [{"name": "x", "columns": ["x"], "cost": 1}]}
     )
@@ -325,12 +255,6 @@ def test_classes_stand_in_numerical_or_else_alphabetical_order(column: NDArray[A
     table = labelled(column)
     assert table.classes == classes
     assert len(table.labels) == len(column)
-
-
-def test_codes_point_at_the_class_of_their_row() -> None:
-    column = text("owl", "cat", "owl", "dog", "10", "9")
-    table = labelled(column)
-    assert [table.classes[code] for code in table.labels] == column.tolist()
     assert table.labels.dtype == np.int32
 
 
@@ -344,14 +268,8 @@ def test_codes_point_at_the_class_of_their_row() -> None:
     ],
 )
 def test_1_and_1_0_are_one_class(label: NDArray[Any], answers: NDArray[Any]) -> None:
-    spec = TraceSpec.model_validate(
-        {
-            "kind": "trace",
-            "label": "y",
-            "unit": "ms",
-            "classifiers": [{"name": "K", "cost": 1.0, "prediction": "p"}],
-        }
-    )
+    classifiers = [{"name": "K", "cost": 1.0, "prediction": "p"}]
+    spec = TraceSpec.model_validate({"kind": "trace", "label": "y", "unit": "ms", "classifiers": classifiers})
     assert Trace.from_columns(spec, {"y": label, "p": answers}).quality[:, 0].tolist() == [True, True, False]
 
 

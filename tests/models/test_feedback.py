@@ -30,17 +30,10 @@ def test_a_decisions_id_is_read_as_it_was_written(
         assert Outcome(decision=written, correct=True).decision == written
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "index/digits",
-        f"index/digits/0@{DIGITS}?",
-        f"index/digits/3@{DIGITS}?cost=1&cost=2",
-        "a/b/1",
-        "a/b/1@0?",
-    ],
-)
+BAD = ("", "index/digits", f"index/digits/0@{DIGITS}?", f"index/digits/3@{DIGITS}?cost=1&cost=2", "a/b/1", "a/b/1@0?")
+
+
+@pytest.mark.parametrize("text", BAD)
 def test_what_is_no_id_is_refused(text: str) -> None:
     """With one message."""
     with pytest.raises(InvalidRequest, match="is no decision's id"):

@@ -17,17 +17,8 @@ SPEC: dict[str, Any] = {
         {"name": "two", "cost": 3.0, "prediction": "c", "scores": {"dog": "c_dog", "cat": "c_cat"}},
     ],
 }
-COLUMNS: dict[str, Any] = {
-    "truth": ["cat", "dog"],
-    "a": ["cat", "cat"],
-    "b": ["dog", "dog"],
-    "c": ["cat", "dog"],
-    "a_cat": [2.0, 1.0],
-    "a_dog": [1.0, 0.5],
-    "a_owl": [0.0, -3.0],
-    "c_cat": [0.0, 0.0],
-    "c_dog": [0.0, 900.0],
-}
+COLUMNS: dict[str, Any] = {"truth": ["cat", "dog"], "a": ["cat", "cat"], "b": ["dog", "dog"], "c": ["cat", "dog"]}
+COLUMNS |= {"a_cat": [2.0, 1.0], "a_dog": [1.0, 0.5], "a_owl": [0.0, -3.0], "c_cat": [0.0, 0.0], "c_dog": [0.0, 900.0]}
 
 
 def trace(spec: dict[str, Any] = SPEC, **columns: Any) -> Trace:
@@ -42,16 +33,10 @@ def test_a_likelihood_is_the_softmax_at_the_temperature(temperature: float) -> N
     assert likelihoods[:, 0] == pytest.approx([cat[0] / cat.sum(), dog[1] / dog.sum()], rel=1e-6)
     assert likelihoods[:, 1].tolist() == [0.0, 1.0]  # no scores: right or wrong
     assert likelihoods[:, 2] == pytest.approx([0.5, 1.0])
-
-
-def test_a_low_temperature_makes_the_largest_score_certain() -> None:
     assert trace().likelihoods(1e-3)[:, 0] == pytest.approx([1.0, 0.0])
-
-
-def test_without_scores_nothing_is_kept() -> None:
     spec = SPEC | {"classifiers": [SPEC["classifiers"][1]]}
     assert trace(spec).margins.shape == (2, 1, 0)
-    assert trace(spec).likelihoods(1.0).tolist() == [[0.0], [1.0]]
+    assert trace(spec).likelihoods(temperature).tolist() == [[0.0], [1.0]]
 
 
 def test_scores_are_needed_for_every_class_and_must_be_numbers() -> None:

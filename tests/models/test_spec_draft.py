@@ -57,20 +57,10 @@ def test_other_columns_are_features_text_is_categorical_and_gaps_are_missing() -
 def test_traces_of_language_models_that_were_judged_need_no_label() -> None:
     head = ["prompt", "small correct", "small logprob", "small usd", "large_judge", "large_tokens"]
     spec, guesses = draft_of(head, [])
-    assert spec == {
-        "kind": "trace",
-        "unit": "USD",
-        "classifiers": [
-            {
-                "name": "small",
-                "correct": "small correct",
-                "confidence": "small logprob",
-                "confidence_scale": "logprob",
-                "cost": {"column": "small usd"},
-            },
-            {"name": "large", "quality": "large_judge", "cost": 1},
-        ],
-    }
+    small = {"confidence": "small logprob", "confidence_scale": "logprob", "cost": {"column": "small usd"}}
+    large = {"name": "large", "quality": "large_judge", "cost": 1}
+    classifiers = [{"name": "small", "correct": "small correct", **small}, large]
+    assert spec == {"kind": "trace", "unit": "USD", "classifiers": classifiers}
     assert len(guesses) == 2
     assert "tokens in 'large_tokens' times their price" in guesses[1]
 
@@ -79,13 +69,9 @@ def test_where_answers_and_a_label_are_there_these_are_taken() -> None:
     spec, _ = draft_of(["label", "a_says", "a_correct", "b_says", "b_correct"], [])
     assert [one["prediction"] for one in spec["classifiers"]] == ["a_says", "b_says"]
     assert spec["label"] == "label"
-
-
-def test_of_free_text_that_was_judged_the_grade_is_taken() -> None:
-    spec, guesses = draft_of(["a_answer", "a_correct", "b_answer", "b_correct"], [])
+    spec, guesses = draft_of(["a_answer", "a_correct", "b_answer", "b_correct"], [])  # of free text the grade is taken
     assert [one["correct"] for one in spec["classifiers"]] == ["a_correct", "b_correct"]
-    assert "label" not in spec
-    assert all("cost" in guess for guess in guesses)
+    assert ("label" in spec, all("cost" in guess for guess in guesses)) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +82,9 @@ def test_of_free_text_that_was_judged_the_grade_is_taken() -> None:
         (["A pred", "A ms", "what", "B pred", "B ms"], "what"),
         (["x", "y", "label"], "label"),
         (["x", "y"], "y"),
+        (["A pred", "A ms", "actual ms", "B pred", "B ms", "class"], "class"),
+        (["A answer", "A tokens", "what", "B answer", "B tokens"], "what"),
+        (["age", "actual weight", "outcome"], "outcome"),
     ],
 )
 def test_the_label_is_the_column_that_says_so_most_plainly_and_never_an_answer_or_a_cost(
@@ -129,15 +118,3 @@ def test_the_scale_of_a_confidence_is_drafted_by_its_name_and_values(
     (drafted,) = spec["classifiers"]
     assert (drafted["confidence"], drafted.get("confidence_scale")) == (sure, scale)
     assert len(guesses) == (scale is not None)
-
-
-@pytest.mark.parametrize(
-    ("head", "label"),
-    [
-        (["A pred", "A ms", "actual ms", "B pred", "B ms", "class"], "class"),
-        (["A answer", "A tokens", "what", "B answer", "B tokens"], "what"),
-        (["age", "actual weight", "outcome"], "outcome"),
-    ],
-)
-def test_costs_tokens_and_measurements_are_no_labels(head: list[str], label: str) -> None:
-    assert draft_of(head, [])[0]["label"] == label

@@ -38,20 +38,13 @@ def test_answers_are_as_good_as_they_are_told_to_be() -> None:
     assert (trace.classes, trace.rows, trace.predictions.max()) == ((), 3, -1)
     assert trace.likelihoods(1.0).tolist() == trace.quality.tolist()
     assert not trace.spec.has_classes
-    assert DatasetFacts.of(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
-
-
-@pytest.mark.parametrize("cells", [np.array([1, 0, 1]), np.array([1.0, 0.0, 1.0]), np.array([True, False, True])])
-def test_right_and_wrong_are_read_as_people_write_them(cells: Any) -> None:
-    trace = Trace.from_columns(spec(), {**COLUMNS, "small_ok": cells})
-    assert trace.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
-
-
-def test_predictions_with_a_label_may_stand_beside_graded_answers() -> None:
+    for cells in ([1, 0, 1], [1.0, 0.0, 1.0], [True, False, True]):
+        again = Trace.from_columns(spec(), {**COLUMNS, "small_ok": np.array(cells)})
+        assert again.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
     answered = {"small_says": np.array(["a", "b", "b"], dtype=object), "truth": np.array(["a", "a", "b"], dtype=object)}
-    trace = Trace.from_columns(spec(label="truth", correct=None, prediction="small_says"), {**COLUMNS, **answered})
-    assert trace.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
-    assert trace.classes == ("a", "b")
+    told = Trace.from_columns(spec(label="truth", correct=None, prediction="small_says"), {**COLUMNS, **answered})
+    assert (told.quality[:, 0].tolist(), told.classes) == ([1.0, 0.0, 1.0], ("a", "b"))
+    assert DatasetFacts.of(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
 
 
 @pytest.mark.parametrize(
@@ -152,16 +145,13 @@ def test_confidences_beyond_their_scale_are_refused_with_what_to_set(scale: str 
     assert refused.value.faults[0].loc == ("table", "small_sure")
 
 
+TERMS = [{"coefficient": 0.001, "powers": [1, 0]}, {"coefficient": 0.002, "powers": [0, 1]}]
 TOKENS: dict[str, Any] = {
     "kind": "trace",
     "unit": "USD",
     "size": ["tokens_in", "tokens_out"],
     "classifiers": [
-        {
-            "name": "small",
-            "correct": "small_ok",
-            "cost": {"terms": [{"coefficient": 0.001, "powers": [1, 0]}, {"coefficient": 0.002, "powers": [0, 1]}]},
-        },
+        {"name": "small", "correct": "small_ok", "cost": {"terms": TERMS}},
         {"name": "large", "correct": "large_ok", "cost": 5.0},
     ],
 }

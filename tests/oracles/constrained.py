@@ -23,7 +23,6 @@ class Instance:
     constraints: tuple[Constraint, ...]
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> "Instance":
-        """Ask for other constraints."""
         return replace(self, constraints=tuple(constraints))
 
 
@@ -114,7 +113,6 @@ def _drawn(
     group: int | None,
     j: int | None,
 ) -> Constraint:
-    """Draw a bound somewhere in what can be used."""
     counts = np.ones_like(uses[0]) if use is None else uses[use]
     of_them = counts[(groups == group) | (group is None)]
     low, high = (0.0, of_them[:, j].sum()) if j is not None else (of_them.min(axis=1).sum(), of_them.max(axis=1).sum())
@@ -139,25 +137,19 @@ def large(seed: int, n: int, *, samples: int | None = None) -> Instance:
     latency = np.array([1, 1.5, 1.2, 3, 2.5, 6, 5]) * rng.lognormal(0, 0.4, (n, 1))
     spent = np.array([1, 1, 1.3, 1.1, 2, 1.5, 1.2]) * tokens
     groups, dearest = rng.choice(len(TENANTS), n, p=TENANTS), costs.max(axis=1)
-    return Instance(
-        values,
-        (costs, latency, spent, values),
-        groups,
-        (
-            Constraint(("budget",), 0, 0.5 * float(dearest.sum())),
-            Constraint(("resources", "latency"), 1, 3.0 * n),
-            Constraint(("resources", "tokens"), 2, 1.3 * float(tokens.sum())),
-            *(
-                Constraint(("classifiers", str(j), "at_most"), None, float(int(share * n)), classifier=j)
-                for j, share in ((6, 0.35), (5, 0.3), (4, 0.25))
-            ),
-            Constraint(("classifiers", "0", "at_least"), None, float(int(0.05 * n)), most=False, classifier=0),
-            *(
-                Constraint(
-                    ("groups", str(g), "budget"), 0, (0.45 + 0.05 * g) * float(dearest[groups == g].sum()), group=g
-                )
-                for g in range(len(TENANTS))
-            ),
-            Constraint(("groups", "3", "accuracy"), 3, 0.8 * float((groups == 3).sum()), most=False, group=3),
-        ),
+    constraints = [
+        Constraint(("budget",), 0, 0.5 * float(dearest.sum())),
+        Constraint(("resources", "latency"), 1, 3.0 * n),
+        Constraint(("resources", "tokens"), 2, 1.3 * float(tokens.sum())),
+    ]
+    for j, share in ((6, 0.35), (5, 0.3), (4, 0.25)):
+        constraints.append(Constraint(("classifiers", str(j), "at_most"), None, float(int(share * n)), classifier=j))
+    constraints.append(
+        Constraint(("classifiers", "0", "at_least"), None, float(int(0.05 * n)), most=False, classifier=0)
     )
+    for g in range(len(TENANTS)):
+        bound = (0.45 + 0.05 * g) * float(dearest[groups == g].sum())
+        constraints.append(Constraint(("groups", str(g), "budget"), 0, bound, group=g))
+    least = 0.8 * float((groups == 3).sum())
+    constraints.append(Constraint(("groups", "3", "accuracy"), 3, least, most=False, group=3))
+    return Instance(values, (costs, latency, spent, values), groups, tuple(constraints))

@@ -31,7 +31,6 @@ class Instance:
         return [self.accuracies[mask] for mask in masks]
 
     def curves(self) -> Floats:
-        """Give the cost of every set, term by term: (2^F, d + 1)."""
         rows = []
         for mask in range(1 << self.features):
             members = [self.coefficients[f] for f in range(self.features) if mask >> f & 1]
@@ -42,7 +41,6 @@ class Instance:
 
 
 def costs_at(curves: Floats, size: float) -> Floats:
-    """Evaluate every set's cost at a size."""
     total = np.zeros(len(curves))
     for column in reversed(curves.T):
         total = total * size + column

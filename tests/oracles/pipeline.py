@@ -22,7 +22,6 @@ class Result:
 
     @property
     def accuracy(self) -> Fraction:
-        """Conclusive accuracy: 0 where nothing is covered."""
         return Fraction(self.right, self.covered) if self.covered else Fraction(0)
 
     def dominates(self, other: "Result") -> bool:
@@ -30,7 +29,6 @@ class Result:
         return self != other and self.weakly_dominates(other)
 
     def weakly_dominates(self, other: "Result") -> bool:
-        """Tell whether this is at least as good in everything."""
         return self.covered >= other.covered and self.accuracy >= other.accuracy and self.cost <= other.cost
 
 

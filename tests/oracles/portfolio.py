@@ -28,7 +28,6 @@ class Best:
 
 
 def worth(values: Floats, choice: Int64s) -> float:
-    """Add up what an assignment is worth, rounded once."""
     return math.fsum(values[np.arange(len(choice)), choice].tolist())
 
 

@@ -63,7 +63,6 @@ return found
 
 
 def _snapshot(store: "redis.Redis") -> dict[str, Any]:
-    """Read everything of ours in one moment."""
     kept: dict[str, Any] = {}
     for name, kind, value in store.eval(_ALL, 0):
         if kind == b"set":

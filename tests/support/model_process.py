@@ -20,7 +20,6 @@ class ModelServer:
         self._client = httpx.Client(base_url=self.url, timeout=patient(10), trust_env=False)
 
     def close(self) -> None:
-        """Close the connections to it."""
         self._client.close()
 
     def switch(self, **faults: str) -> None:
@@ -33,14 +32,12 @@ class ModelServer:
         return counted
 
     def answers(self) -> bool:
-        """Tell whether it answers yet."""
         try:
             return self._client.get("/calls").status_code == 200
         except httpx.TransportError:
             return False
 
     def json_endpoint(self, name: str, **changes: Any) -> dict[str, Any]:
-        """Give the endpoint of a classifier, in the protocol json."""
         shape = {"body": {"pixels": "{{item}}"}, "label": "/answer/label", "confidence": "/answer/sure"}
         return {"protocol": "json", "url": f"{self.url}/json/{name}", **shape, **changes}
 
@@ -51,14 +48,12 @@ class ModelServer:
         return {"protocol": "open-inference", "url": self.url, **shape, **changes}
 
     def chat_endpoint(self, name: str, **changes: Any) -> dict[str, Any]:
-        """Give the endpoint of a classifier, behind OpenAI's chat API."""
         answer = {"kind": "choice", "labels": [str(digit) for digit in range(10)]}
         return {"protocol": "openai-chat", "url": self.url, "model": name, "answer": answer, **changes}
 
 
 @contextmanager
 def running_models() -> Iterator[ModelServer]:
-    """Run the server until the block ends."""
     port = free_port()
     command = [sys.executable, "-m", "tests.support.model_server", str(port)]
     with subprocess.Popen(command) as process:

@@ -50,7 +50,6 @@ class Models:
         return JSONResponse({**counted, "keys": sorted(self.keys)})
 
     async def json(self, request: Request) -> Response:
-        """Answer as any service might."""
         name = request.path_params["name"]
         body = (
             {"pixels": json.loads(request.query_params["pixels"])} if request.method == "GET" else await request.json()
@@ -61,7 +60,6 @@ class Models:
         return await self._given(request, name, {"answer": {"label": best, "sure": shares[best]}, "all": shares})
 
     async def infer(self, request: Request) -> Response:
-        """Answer in the Open Inference Protocol."""
         name, body = request.path_params["name"], await request.json()
         shares = trained().answer(name, body["inputs"][0]["data"])
         tensor = {"name": "probabilities", "datatype": "FP64", "shape": [1, 10], "data": list(shares.values())}
@@ -73,22 +71,13 @@ class Models:
         name = body["model"]
         shares = trained().answer(name, json.loads(body["messages"][-1]["content"]))
         best = max(shares, key=lambda label: shares[label])
-        choice: dict[str, Any] = {
-            "index": 0,
-            "message": {"role": "assistant", "content": best},
-            "finish_reason": "stop",
-        }
+        message = {"role": "assistant", "content": best}
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
         if body.get("logprobs"):
             choice["logprobs"] = {"content": [{"token": best, "logprob": math.log(max(shares[best], 1e-9))}]}
         usage = {"prompt_tokens": 64, "completion_tokens": 1, "total_tokens": 65}
-        reply = {
-            "id": "c",
-            "object": "chat.completion",
-            "created": 1,
-            "model": name,
-            "choices": [choice],
-            "usage": usage,
-        }
+        head = {"id": "c", "object": "chat.completion", "created": 1, "model": name}
+        reply = {**head, "choices": [choice], "usage": usage}
         if body.get("stream") and self.faults.get(name) in (None, "break"):
             text = f"the digit is {best}" if body.get("user") == "spell" else best
             return StreamingResponse(self._pieces(name, text, reply), media_type="text/event-stream")
@@ -115,7 +104,6 @@ class Models:
         return await self._given(request, "embedder", reply)
 
     async def feature(self, request: Request) -> Response:
-        """Give the values of a feature, which the item holds."""
         name, body = request.path_params["name"], await request.json()
         return await self._given(request, name, {"values": body["item"][name]})
 
@@ -132,7 +120,6 @@ class Models:
         yield "data: [DONE]\n\n"
 
     async def _given(self, request: Request, name: str, reply: dict[str, Any]) -> Response:
-        """Give a reply, or what the switch makes of it."""
         self.calls[name] += 1
         left = self.left
         match self.faults.get(name):
@@ -185,7 +172,6 @@ class Models:
 
 
 def application() -> Starlette:
-    """Join the handlers."""
     models = Models()
     trained()
     routes = [

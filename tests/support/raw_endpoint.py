@@ -11,7 +11,6 @@ Script = Callable[[bytes], Iterable[bytes]]
 
 @contextmanager
 def running_endpoint(script: Script) -> Iterator[str]:
-    """Serve on a thread until the block ends; give the address."""
     server = _RawEndpoint(script)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()

@@ -75,48 +75,31 @@ class World:
             ]
             spec = {"kind": "features", "label": "label", "unit": "ms", "features": features}
             return dataset_from_columns(FeaturesSpec.model_validate(spec), self.features)
-        classifiers = [
-            {
-                "name": name,
-                "cost": {"column": f"{name}_ms"} if measured else cost,
-                "prediction": f"{name}_says",
-                "confidence": f"{name}_sure",
-            }
+        classifiers: list[dict[str, Any]] = [
+            {"name": name, "cost": cost, "prediction": f"{name}_says", "confidence": f"{name}_sure"}
             for name, cost in zip(NAMES, COSTS, strict=True)
         ]
-        trace_spec = TraceSpec.model_validate(
-            {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
-        )
-        return dataset_from_columns(trace_spec, self.trace, self.embeddings)
+        for one in classifiers if measured else ():
+            one["cost"] = {"column": f"{one['name']}_ms"}
+        told = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+        return dataset_from_columns(TraceSpec.model_validate(told), self.trace, self.embeddings)
 
     @cached_property
     def feature_items(self) -> list[dict[str, Any]]:
-        """Give the features of rows as callers send them."""
         return self.items(self.features)
 
     def items(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
-        """Give rows as callers send them."""
         names = [name for name in columns if name != "label"]
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
 
 
 def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[Any]:
-    """Fit a plan in this process, as if it had been published."""
     options = KINDS[solver].options.model_validate(params)
     fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
-    record = ArtifactRecord(
-        **dict(ref),
-        dataset="d",
-        params={},
-        seed=seed,
-        unit=dataset.spec.unit,
-        summary=fitted.summary,
-        worth=fitted.worth,
-        created_at=now(),
-        sha256="0",
-        bytes=0,
-    )
+    facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
+    told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "worth": fitted.worth}
+    record = ArtifactRecord(**dict(ref), **facts, **told)
     return Live.from_record(record, fitted.plan)
 
 
@@ -140,7 +123,6 @@ QUERIES: dict[str, tuple[Value, ...]] = {
 
 
 def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:
-    """Walk fresh rows through a cascade."""
     decision = live.plan.decide(query)
     n = len(fresh.correct)
     right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
@@ -164,7 +146,6 @@ def _labels(plan: IndexPlan, features: tuple[str, ...], fresh: World) -> Any:
 
 
 def replay_index(live: Live[Any], fresh: World, query: IndexQuery) -> list[Replayed]:
-    """Predict fresh items; what features cost is known exactly."""
     decision = live.plan.decide(query)
     labels = _labels(live.plan, decision.features, fresh)
     return _held(live, query, decision, accuracy=labels == fresh.features["label"])

@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MIDDLE = {"name": "middle", "cost": 3.0, "prediction": "middle_says", "confidence": "middle_confidence"}
 TRACE_SPEC: dict[str, Any] = {
     "kind": "trace",
     "label": "truth",
     "unit": "ms",
     "classifiers": [
         {"name": "fast", "cost": 1.0, "prediction": "fast_says", "confidence": "fast_confidence", "group": "small"},
-        {
-            "name": "middle",
-            "cost": 3.0,
-            "prediction": "middle_says",
-            "confidence": "middle_confidence",
-            "group": "small",
-        },
+        {**MIDDLE, "group": "small"},
         {"name": "strong", "cost": {"column": "strong_ms"}, "prediction": "strong_says"},
     ],
 }
@@ -94,7 +89,6 @@ def feature_columns(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def to_csv(columns: dict[str, list[Any]]) -> bytes:
-    """Write columns as CSV."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(columns)
@@ -108,7 +102,6 @@ def trace_upload(rows: int = 400) -> dict[str, Any]:
 
 
 def embedded_upload(rows: int = 400) -> dict[str, Any]:
-    """Give the parts of an upload with embeddings."""
     columns, out = trace_columns(rows), io.BytesIO()
     np.save(out, trace_embeddings(columns))
     return {**table_upload(to_csv(columns)), "embeddings": ("embeddings.npy", out.getvalue())}

@@ -10,13 +10,11 @@ from models.errors import CorruptArtifact
 
 
 def die(number: int) -> None:
-    """End this process by a signal."""
     os.kill(os.getpid(), number)
     time.sleep(10)
 
 
 def refuse(kind: str) -> None:
-    """Raise something."""
     if kind == "ours":
         raise InvalidRequest.at(Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
     if kind == "corrupt":
@@ -32,11 +30,9 @@ class Odd(Exception):
 
 
 def sleep_long(begun: Path) -> None:
-    """Say that work has begun, and never end it."""
     begun.touch()
     time.sleep(1000)
 
 
 def start_another() -> None:
-    """Start a process."""
     Process(target=os.getpid).start()

@@ -74,16 +74,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of the service."""
         return f"http://127.0.0.1:{self.port}"
 
     def tree(self) -> list[psutil.Process]:
-        """List the process and all its descendants."""
         parent = psutil.Process(self.process.pid)
         return [parent, *parent.children(recursive=True)]
 
     def wait_until_ready(self, seconds: float = 60.0) -> None:
-        """Wait for the first load to have finished."""
         wait_for(self._ready, seconds, lambda: f"the server is not ready:\n{self.log.read_text()[-3000:]}")
 
     def wait_for_worker(self) -> None:
@@ -91,14 +88,12 @@ class Server:
         wait_for(lambda: not self.client.get("/health/ready").json()["problems"], 30, "no worker is running")
 
     def stop(self) -> int:
-        """Ask it to stop and wait for its end."""
         self.client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=patient(30))
 
     def kill(self, *, whole_tree: bool) -> None:
-        """Kill it with -9, alone or with all its descendants."""
         self.client.close()
         doomed = self.tree() if whole_tree else [psutil.Process(self.process.pid)]
         for process in doomed:
@@ -157,7 +152,6 @@ def code_of(root: Path | None) -> dict[str, str]:
 def running_server(
     data_dir: Path, *flags: str, root: Path | None = None, cold: bool = False, **settings: object
 ) -> Iterator[Server]:
-    """Run a server until the block ends."""
     server = start_server(data_dir, *flags, port=None, root=root, cold=cold, **settings)
     try:
         server.wait_until_ready()

@@ -39,7 +39,6 @@ class Asked(Protocol):
 
 @contextmanager
 def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator[WarmProcess]:
-    """Run ``parsimony worker`` until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     worker = WarmProcess(["worker"], environment(folder, redis_url=redis_url, **settings), folder / "worker.log")
     try:
@@ -50,7 +49,6 @@ def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator
 
 
 def problems(server: Asked) -> str:
-    """Give what readiness says is wrong; it must be ready."""
     reply = server.client.get("/health/ready", timeout=patient(2.0))
     assert reply.status_code == 200
     return "; ".join(reply.json()["problems"])
@@ -115,7 +113,6 @@ def upload_and_build(server: Asked, name: str) -> None:
 
 
 def build(server: Asked, name: str, dataset: str | None = None, seconds: float = 60) -> None:
-    """Build a cascade, which must succeed."""
     body = {"solver": "cascade", "name": name, "dataset": dataset or name, "params": {"target_precision": 0.9}}
     reply = server.client.post("/v1/builds", json=body)
     assert reply.status_code == 202, reply.text

@@ -22,35 +22,29 @@ from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, mixed_c
 
 
 def trace(rows: int = 60, seed: int = 0) -> Dataset:
-    """Make the sample trace."""
     columns = {name: np.array(cells) for name, cells in trace_columns(rows, seed).items()}
     return dataset_from_columns(parse_spec(json.dumps(TRACE_SPEC)), columns)
 
 
 def features(rows: int = 6) -> Dataset:
-    """Make a table of features."""
     columns: dict[str, NDArray[Any]] = {name: np.arange(rows) / 7 for name in ("glucose", "t1", "t2", "s1")}
     columns |= {"outcome": np.arange(rows) % 2, "pixels": np.arange(rows) + 1}
     return dataset_from_columns(parse_spec(json.dumps(FEATURES_SPEC)), columns)
 
 
 def mixed() -> Dataset:
-    """Make a table of numbers and categories."""
     return dataset_from_columns(parse_spec(json.dumps(MIXED_SPEC)), mixed_columns())
 
 
 def put_trace(repos: Repositories, name: str = "trace", seed: int = 0) -> DatasetInfo:
-    """Store the sample trace."""
     return repos.datasets.put(name, trace(seed=seed), created_at=now())[0]
 
 
 def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> BuildRequest:
-    """Ask for a cascade."""
     return BuildRequest(**{"solver": "cascade", "name": name, "dataset": dataset, **changes})
 
 
 def built(repos: Repositories, asked: BuildRequest) -> bytes:
-    """Fit and pack, without publishing."""
     return fit(repos, asked, checked_request(asked)[1], silent)
 
 
@@ -73,26 +67,15 @@ PLAN = CascadePlan(
 
 
 def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
-    """Make an artifact's bytes; another seed makes other bytes."""
-    manifest = {
-        "solver": "cascade",
-        "name": name,
-        "dataset": "trace",
-        "dataset_sha256": hashlib.sha256(b"").hexdigest(),
-        "params": {},
-        "seed": seed,
-        "unit": "ms",
-        "summary": {"found": 1},
-    }
+    about = {"solver": "cascade", "name": name, "dataset": "trace", "dataset_sha256": hashlib.sha256(b"").hexdigest()}
+    manifest = about | {"params": {}, "seed": seed, "unit": "ms", "summary": {"found": 1}}
     return codec.encode(replace(PLAN), {**manifest, **changes})
 
 
 def publish(repos: Repositories, name: str = "plan", seed: int = 0) -> ArtifactRecord:
-    """Publish an artifact."""
     return repos.artifacts.publish(artifact(name, seed), created_at=now())
 
 
 def keys(repos: Repositories, pattern: str = "*") -> list[str]:
-    """Give the names of the keys in the store."""
     names: list[bytes] = repos.store.client.keys(pattern)  # type: ignore[assignment]
     return sorted(name.decode() for name in names)

@@ -30,12 +30,10 @@ class StoreProcess:
 
     @property
     def url(self) -> str:
-        """The address to connect to."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
     def client(self) -> "redis.Redis":
-        """A client that asks each time anew."""
         return redis.Redis(port=self.port, socket_timeout=10)
 
     def start(self, *options: str) -> None:
@@ -47,18 +45,15 @@ class StoreProcess:
         wait_for(self._answers, 20, "the store does not start")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         assert self.process is not None
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it with -9."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(timeout=patient(10))
 
     def lose(self) -> None:
-        """Remove all its data; to be called while it is not running."""
         shutil.rmtree(self.folder)
 
     def _answers(self) -> bool:
@@ -69,7 +64,6 @@ class StoreProcess:
 
 @contextmanager
 def running_store(folder: Path) -> Iterator[StoreProcess]:
-    """Run a store until the block ends."""
     store = StoreProcess(folder)
     store.start()
     try:
@@ -99,11 +93,9 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The address to connect to."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def close(self) -> None:
-        """Take no more connections and break those there are."""
         self._listener.close()
         self._break()
 

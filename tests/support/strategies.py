@@ -19,16 +19,12 @@ def classifier_sets(draw: st.DrawFn, most: int = 6) -> list[Classifier]:
     """Draw up to ``most`` IDK classifiers and one or two deterministic ones, in any order."""
     members = draw(st.lists(st.tuples(_TIMES, _POWERS, _EXTRAS, st.sampled_from([None, "a", "b"])), max_size=most))
     ends = draw(st.lists(st.tuples(_TIMES, st.just(1.0), _EXTRAS, st.none()), min_size=1, max_size=2))
-    drawn = [
-        Classifier(
-            name=f"K{i}",
-            execution_time=time,
-            success_probability=p,
-            group=group,
-            worst_case_time=None if extra is None else time + extra,
+    drawn = []
+    for i, (time, p, extra, group) in enumerate([*members, *ends]):
+        worst = None if extra is None else time + extra
+        drawn.append(
+            Classifier(name=f"K{i}", execution_time=time, success_probability=p, group=group, worst_case_time=worst)
         )
-        for i, (time, p, extra, group) in enumerate([*members, *ends])
-    ]
     return draw(st.permutations(drawn))
 
 

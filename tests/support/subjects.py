@@ -48,7 +48,6 @@ class Sample:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The options, as a build is given them."""
         return self.options.model_dump(mode="json", exclude_unset=True)
 
 
@@ -109,7 +108,6 @@ SAMPLES: dict[str, Sample] = {
 
 
 def dataset(name: str) -> Dataset:
-    """Make what a sample learns from."""
     if name == "mixed":
         return dataset_from_columns(FeaturesSpec.model_validate(MIXED_SPEC), mixed_columns())
     if name == "features":

@@ -26,7 +26,6 @@ class Trained:
     models: dict[str, tuple[Any, slice]]
 
     def answer(self, name: str, pixels: Any) -> dict[str, float]:
-        """Give a classifier's probability for each label."""
         model, columns = self.models[name]
         shares = model.predict_proba(np.asarray(pixels, dtype=float)[None, columns])[0]
         return dict(zip(LABELS, shares.tolist(), strict=True))
@@ -34,7 +33,6 @@ class Trained:
 
 @cache
 def trained() -> Trained:
-    """Train them, in about a second."""
     data = load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))
     images, truth = data.data[order], data.target[order].astype(str)
@@ -68,6 +66,5 @@ def trace_table() -> tuple[dict[str, Any], dict[str, list[Any]], NDArray[np.floa
 
 
 def embedding(images: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Give the means of rows and columns of images, (n, 16)."""
     squares = images.reshape(-1, 8, 8) / 16
     return np.concatenate([squares.mean(axis=1), squares.mean(axis=2)], axis=1).astype(np.float32)

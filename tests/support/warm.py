@@ -41,18 +41,15 @@ class WarmProcess:
         self.pid: int = self._process.pid or 0
 
     def poll(self) -> int | None:
-        """Say how it ended; None if it has not."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; raises TimeoutExpired."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise TimeoutExpired("parsimony", timeout or 0.0)
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it has not ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

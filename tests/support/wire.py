@@ -24,7 +24,6 @@ def ask(port: int, *pieces: bytes, pause_s: float = 0.0, timeout_s: float = 20.0
 
 
 def sent(raw: socket.socket, data: bytes) -> bool:
-    """Send, unless the server has closed."""
     try:
         raw.sendall(data)
     except (BrokenPipeError, ConnectionResetError):
@@ -33,7 +32,6 @@ def sent(raw: socket.socket, data: bytes) -> bool:
 
 
 def rest(raw: socket.socket) -> bytes:
-    """Read until the server closes."""
     received = b""
     try:
         while part := raw.recv(65536):
@@ -65,7 +63,6 @@ def trickle(port: int, head: bytes, drop: bytes, every_s: float, most_s: float) 
 
 @contextmanager
 def serving(app: Any) -> Iterator[int]:
-    """Serve an application on a thread; yield the port."""
     port = free_port()
     config = uvicorn.Config(
         app, host="127.0.0.1", port=port, http="httptools", ws="none", log_config=None, access_log=False, lifespan="off"

@@ -31,32 +31,26 @@ def changed(world: World, share: float = 0.3) -> World:
     rng = np.random.default_rng(len(world.correct))
     broken = rng.random(world.correct.shape) < share
     labels = np.unique(world.trace["label"])
-    says = {
-        f"{name}_says": np.where(
-            broken[:, k] & world.correct[:, k],
-            labels[(np.searchsorted(labels, world.trace["label"]) + 2) % len(labels)],
-            world.trace[f"{name}_says"],
-        )
-        for k, name in enumerate(NAMES)
-    }
+    places = np.searchsorted(labels, world.trace["label"])
+    wrong, says = labels[(places + 2) % len(labels)], {}
+    for k, name in enumerate(NAMES):
+        given = world.trace[f"{name}_says"]
+        says[f"{name}_says"] = np.where(broken[:, k] & world.correct[:, k], wrong, given)
     return replace(world, trace=world.trace | says, correct=world.correct & ~broken)
 
 
 @pytest.fixture
 def record(repos: Repositories) -> ArtifactRecord:
-    """Publish a cascade that was built from 600 rows of the old world."""
     world = World.of(1, 600)
     repos.datasets.put("trace", world.dataset("cascade"), created_at=time_of_day(STORED_AT))
     return build(repos, BuildRequest(solver="cascade", name="plan", dataset="trace"))
 
 
 def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    """Build in this process."""
     return build_locally(repos, request, checked_request(request)[1], silent)
 
 
 def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: float) -> None:
-    """Send rows of a world with the outcome of an answer by the last classifier."""
     count, columns = Count(1000), [*world.trace]
     for place, cells in enumerate(zip(*(world.trace[name].tolist() for name in columns), strict=True)):
         embedding = tuple(world.embeddings[place].tolist())
@@ -68,7 +62,6 @@ def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: flo
 
 
 def prepare(repos: Repositories, record: ArtifactRecord, **options: Any) -> PreparedRebuild:
-    """Choose rows."""
     return prepare_rebuild(repos, record, RebuildRequest.model_validate_json(json.dumps(options)))
 
 

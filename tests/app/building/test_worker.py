@@ -13,7 +13,7 @@ from app.store.builds import checked_request
 from app.store.repositories import Repositories
 from models import BuildProgress
 from models.errors import Cancelled, StoreRefused, UnknownDataset
-from solvers import KINDS, silent
+from solvers import KINDS
 from tests.support import stored
 from tests.support.patience import patient
 from tests.support.servers import environment, wait_for
@@ -30,28 +30,15 @@ def run(repos: Repositories, build_id: str, tmp_path: Path, before: str = "") ->
     )
 
 
-def test_the_same_dataset_params_and_seed_give_the_same_bytes(repos: Repositories) -> None:
-    stored.put_trace(repos)
-    asked = stored.request(params={"target_precision": 0.9}, seed=3)
-    assert stored.built(repos, asked) == stored.built(repos, asked)
-
-
-def test_another_dataset_seed_or_parameter_is_told_in_the_bytes(repos: Repositories) -> None:
-    stored.put_trace(repos)
-    stored.put_trace(repos, "other", seed=1)
-    asked = stored.request(params={"target_precision": 0.9})
-    others: list[dict[str, Any]] = [{"seed": 1}, {"dataset": "other"}, {"name": "x"}]
-    others.append({"params": {"target_precision": 0.8}})
-    built = [
-        stored.built(repos, asked),
-        *(stored.built(repos, asked.model_copy(update=change)) for change in others),
-    ]
-    assert len(set(built)) == len(built)
-
-
-def test_the_manifest_tells_what_it_was_built_from(repos: Repositories) -> None:
+def test_the_same_request_gives_the_same_bytes_and_another_others(repos: Repositories) -> None:
     info = stored.put_trace(repos)
-    manifest = checked_manifest(stored.built(repos, stored.request(seed=5)))
+    stored.put_trace(repos, "other", seed=1)
+    asked = stored.request(params={"target_precision": 0.9}, seed=5)
+    others: list[dict[str, Any]] = [{"seed": 1}, {"dataset": "other"}, {"name": "x"}, {"params": {}}]
+    built = [stored.built(repos, each) for each in (asked, *(asked.model_copy(update=change) for change in others))]
+    assert len(set(built)) == len(built)
+    assert stored.built(repos, asked) == built[0]
+    manifest = checked_manifest(built[-1])
     assert (manifest.dataset, manifest.dataset_sha256, manifest.seed) == ("trace", info.sha256, 5)
     assert (manifest.solver, manifest.name, manifest.unit) == ("cascade", "plan", "ms")
     assert manifest.params == KINDS["cascade"].options().model_dump(mode="json")
@@ -59,32 +46,26 @@ def test_the_manifest_tells_what_it_was_built_from(repos: Repositories) -> None:
 
 
 def test_a_build_in_this_process_publishes_and_tells_its_progress(repos: Repositories) -> None:
-    stored.put_trace(repos)
     asked = stored.request()
-    steps: list[tuple[int, int, str]] = []
-    record = build_locally(repos, asked, checked_request(asked)[1], lambda *step: steps.append(step))
-    assert repos.artifacts.record("cascade", "plan") == record
-    assert steps
-    assert repos.artifacts.data(record) == stored.built(repos, asked)
+    steps: list[BuildProgress] = []  # which takes nothing but plain integers
 
-
-def test_a_progress_that_says_stop_stops_the_build(repos: Repositories) -> None:
-    stored.put_trace(repos)
-    asked = stored.request()
+    def note(done: int, total: int, message: str) -> None:
+        steps.append(BuildProgress(done=done, total=total, message=message))
 
     def stop(done: int, total: int, message: str) -> None:
         raise Cancelled("enough")
 
+    with pytest.raises(UnknownDataset):
+        build_locally(repos, asked, checked_request(asked)[1], note)
+    stored.put_trace(repos)
     with pytest.raises(Cancelled, match="enough"):
         build_locally(repos, asked, checked_request(asked)[1], stop)
     assert repos.artifacts.pointers() == {}
-
-
-def test_a_build_from_a_dataset_that_is_not_there_publishes_nothing(repos: Repositories) -> None:
-    asked = stored.request()
-    with pytest.raises(UnknownDataset):
-        build_locally(repos, asked, checked_request(asked)[1], silent)
-    assert repos.artifacts.pointers() == {}
+    record = build_locally(repos, asked, checked_request(asked)[1], note)
+    assert repos.artifacts.record("cascade", "plan") == record
+    assert steps
+    assert all(step.total == 0 or step.done <= step.total for step in steps)
+    assert repos.artifacts.data(record) == stored.built(repos, asked)
 
 
 def test_a_queued_build_runs_to_its_end(repos: Repositories, tmp_path: Path) -> None:
@@ -100,25 +81,21 @@ def test_a_queued_build_runs_to_its_end(repos: Repositories, tmp_path: Path) -> 
     assert repos.artifacts.data(record) == stored.built(repos, asked)
 
 
-def test_a_build_whose_table_is_gone_fails_and_says_so(repos: Repositories, tmp_path: Path) -> None:
+def test_a_build_whose_table_is_gone_fails_and_a_cancelled_one_does_nothing(
+    repos: Repositories, tmp_path: Path
+) -> None:
     info = stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
+    build, cancelled = (repos.builds.enqueue(stored.request()) for _ in range(2))
+    repos.builds.cancel(cancelled.id)
+    assert run(repos, cancelled.id, tmp_path).returncode == 0
+    assert repos.builds.get(cancelled.id).status == "cancelled"
     repos.store.client.delete(f"parsimony:blob:{info.sha256}")
     with pytest.raises(StoreRefused):
         repos.datasets.load(info)
     assert run(repos, build.id, tmp_path).returncode == 0
     failed = repos.builds.get(build.id)
     assert failed.status == "failed"
-    assert failed.error == "the table of dataset 'trace' is gone from the store; upload it again"
-    assert repos.artifacts.pointers() == {}
-
-
-def test_a_build_that_was_cancelled_before_it_started_does_nothing(repos: Repositories, tmp_path: Path) -> None:
-    stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
-    repos.builds.cancel(build.id)
-    assert run(repos, build.id, tmp_path).returncode == 0
-    assert repos.builds.get(build.id).status == "cancelled"
+    assert "'trace' is gone" in (failed.error or "")
     assert repos.artifacts.pointers() == {}
 
 
@@ -126,13 +103,11 @@ def test_a_build_that_was_cancelled_before_it_started_does_nothing(repos: Reposi
     ("failure", "error"),
     [
         ("MemoryError", "ran out of memory"),
-        ("JobTimeoutException", "took longer than 3600 s (PARSIMONY_BUILD_TIMEOUT_S)"),
-        ("ZeroDivisionError", "an internal error; the worker's log tells more under build {id}"),
+        ("JobTimeoutException", "PARSIMONY_BUILD_TIMEOUT_S"),
+        ("ZeroDivisionError", "{id}"),
     ],
 )
-def test_a_build_that_breaks_fails_with_a_sentence(
-    failure: str, error: str, repos: Repositories, tmp_path: Path
-) -> None:
+def test_a_build_that_breaks_says_why(failure: str, error: str, repos: Repositories, tmp_path: Path) -> None:
     stored.put_trace(repos)
     build = repos.builds.enqueue(stored.request())
     breaking = (
@@ -141,28 +116,21 @@ def test_a_build_that_breaks_fails_with_a_sentence(
     )
     finished = run(repos, build.id, tmp_path, breaking)
     failed = repos.builds.get(build.id)
-    assert (failed.status, failed.error) == ("failed", error.format(id=build.id))
+    assert (failed.status, error.format(id=build.id) in (failed.error or "")) == ("failed", True)
     assert (finished.returncode == 0) == (failure != "ZeroDivisionError")
     assert repos.artifacts.pointers() == {}
 
 
 def test_a_build_ends_with_the_process_that_started_it(repos: Repositories, tmp_path: Path) -> None:
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import os, signal, sys, time\n"
-            "from app.processes.parent_death import die_with_parent\n"
-            "child = os.fork()\n"
-            "if not child:\n"
-            "    die_with_parent(signal.SIGKILL, os.getppid())\n"
-            "    print(os.getpid(), flush=True)\n"
-            "    time.sleep(60)\n"
-            "time.sleep(60)\n",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    code = """
+import os, signal, time
+from app.processes.parent_death import die_with_parent
+if not os.fork():
+    die_with_parent(signal.SIGKILL, os.getppid())
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()
@@ -176,16 +144,3 @@ def _alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]
     except FileNotFoundError:
         return False
-
-
-def test_progress_never_goes_past_its_total(repos: Repositories) -> None:
-    stored.put_trace(repos)
-    asked = stored.request()
-    steps: list[BuildProgress] = []  # which takes nothing but plain integers
-
-    def note(done: int, total: int, message: str) -> None:
-        steps.append(BuildProgress(done=done, total=total, message=message))
-
-    build_locally(repos, asked, checked_request(asked)[1], note)
-    assert steps
-    assert all(step.total == 0 or step.done <= step.total for step in steps)

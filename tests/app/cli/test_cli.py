@@ -45,7 +45,6 @@ def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def done(result: tuple[int, str, str]) -> str:
-    """Give what a command printed that had to succeed; it fits 80 columns."""
     status, out, err = result
     assert status == 0, err
     assert max(map(len, out.splitlines()), default=0) <= 80
@@ -53,14 +52,12 @@ def done(result: tuple[int, str, str]) -> str:
 
 
 def parsed(result: tuple[int, str, str]) -> Any:
-    """Give the JSON that a command printed that had to succeed."""
     status, out, err = result
     assert status == 0, err
     return json.loads(out)
 
 
 def refused(result: tuple[int, str, str], status: int = 1) -> str:
-    """Give the one line of a refusal."""
     exit_status, out, err = result
     assert (exit_status, out) == (status, "")
     lines = err.splitlines()
@@ -71,7 +68,6 @@ def refused(result: tuple[int, str, str], status: int = 1) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """Write the sample trace and its spec."""
     table, spec = tmp_path / "trace.csv", tmp_path / "spec.json"
     table.write_bytes(to_csv(trace_columns(60)))
     spec.write_text(json.dumps(TRACE_SPEC))
@@ -80,109 +76,80 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path, Path], repos: Repositories) -> None:
     table, spec = files
-    added = done(run("dataset", "add", "trace", table, "--spec", spec))
-    assert "dataset trace" in added
+    np.save(vectors := table.with_name("vectors.npy"), np.ones((60, 4), dtype=np.float32))
+    command = ("dataset", "add", "trace", table, "--spec", spec)
+    added = done(run(*command))
     assert "cat, dog, owl" in added
-    listed = done(run("dataset", "list"))
-    assert "trace" in listed
-    assert "60" in listed
-    shown = done(run("dataset", "show", "trace"))
-    assert [line for line in shown.splitlines() if "advised" not in line] == added.splitlines()
-    assert done(run("dataset", "delete", "trace")) == "deleted dataset trace\n"
+    assert [line for line in done(run("dataset", "show", "trace")).splitlines() if "advised" not in line] == (
+        added.splitlines()
+    )
+    assert "60" in done(run("dataset", "list"))
+    assert parsed(run(*command, "--embeddings", vectors, "--json"))["embedding_dimensions"] == 4
+    info = repos.datasets.info("trace").model_dump(mode="json")
+    assert parsed(run("dataset", "show", "trace", "--json")) == {**info, "advised": False}
+    assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
+    table.write_bytes(to_csv(trace_columns(60) | {"strong_ms": ["slow"] * 60}))
+    assert refused(run(*command)).startswith("table.strong_ms: ")
+    done(run("dataset", "delete", "trace"))
     assert repos.datasets.infos() == []
 
 
-def test_the_json_of_a_dataset_is_that_of_the_api(run: Run, files: tuple[Path, Path], repos: Repositories) -> None:
-    table, spec = files
-    added = parsed(run("dataset", "add", "trace", table, "--spec", spec, "--json"))
-    info = repos.datasets.info("trace").model_dump(mode="json")
-    assert added == info
-    assert parsed(run("dataset", "show", "trace", "--json")) == {**info, "advised": False}
-    assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
-
-
-def test_embeddings_are_added_from_a_file(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
-    table, spec = files
-    np.save(tmp_path / "vectors.npy", np.ones((60, 4), dtype=np.float32))
-    added = run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", tmp_path / "vectors.npy", "--json")
-    assert parsed(added)["embedding_dimensions"] == 4
-
-
-def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, files: tuple[Path, Path]) -> None:
-    table, spec = files
-    columns = trace_columns(60)
-    columns["strong_ms"][6] = "slow"
-    table.write_bytes(to_csv(columns))
-    line = refused(run("dataset", "add", "trace", table, "--spec", spec))
-    assert line == "table.strong_ms: must hold numbers; row 7 says 'slow'"
-
-
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("command", "named"),
     [
-        (["dataset", "show", "nosuch"], "there is no dataset called 'nosuch'"),
-        (["dataset", "delete", "nosuch"], "there is no dataset called 'nosuch'"),
-        (["build", "oracle", "x", "--dataset", "trace", "--local"], "solver: is 'oracle', must be one of cascade"),
-        (["build", "cascade", "x", "--dataset", "nosuch", "--local"], "there is no dataset called 'nosuch'"),
-        (["build", "cascade", "x", "--dataset", "nosuch"], "there is no dataset called 'nosuch'"),
-        (["build", "cascade", "X Y", "--dataset", "trace"], "name: String should match pattern"),
-        (["build", "cascade", "x", "--dataset", "trace", "--seed", "-1"], "seed: Input should be greater than"),
-        (
-            ["build", "cascade", "x", "--dataset", "trace", "-p", "a=1", "--local"],
-            "params.a: is no parameter of cascade; there are target_precision",
-        ),
-        (["build", "cascade", "x", "--dataset", "trace", "-p", "target_precision=NaN"], "params.target_precision: "),
-        (["artifacts", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
-        (["artifacts", "cascade", "plan", "--activate", "9"], "cascade 'plan' has no version 9"),
-        (["artifacts", "--activate", "1"], "activate: needs a solver and a name"),
-        (["decide", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
-        (["decide", "oracle", "plan"], "solver: is 'oracle', must be one of cascade"),
-        (["decide", "cascade", "plan", "deadline=2"], "the fastest cascade takes at most 6"),
-        (["decide", "cascade", "plan", "deadline=nan"], "deadline: "),
-        (["decide", "cascade", "plan", "deadlin=2"], "deadlin: is no query parameter; there are budget"),
-        (["decide", "cascade", "plan", "--version", "3"], "cascade 'plan' has no version 3"),
-        (["export", "cascade", "nosuch", "-o", "x"], "there is no cascade artifact called 'nosuch'"),
-        (["export", "cascade", "plan", "-o", "/no/such/folder/x"], "/no/such/folder/x: No such file or directory"),
-        (["import", __file__], "the bytes are no artifact"),
-        (["plot", "cascade", "plan", "-o", "x.pdf"], "output: is 'x.pdf', must end in .png or .svg"),
-        (["plot", "cascade", "plan", "-o", "x"], "output: is 'x', must end in .png or .svg"),
-        (["plot", "oracle", "plan", "-o", "x.png"], "solver: is 'oracle', must be one of cascade"),
-        (["plot", "cascade", "nosuch", "-o", "x.png"], "there is no cascade artifact called 'nosuch'"),
-        (["plot", "cascade", "plan", "--version", "3", "-o", "x.png"], "cascade 'plan' has no version 3"),
-        (["plot", "cascade", "plan", "-o", "/no/such/folder/x.png"], "/no/such/folder/x.png: No such file"),
-        (["bench", "nosuch"], "there is no benchmark 'nosuch'"),
-        (["bench", "../cli"], "there is no benchmark '../cli'"),
+        ("dataset show nosuch", "'nosuch'"),
+        ("dataset delete nosuch", "'nosuch'"),
+        ("build oracle x --dataset trace --local", "solver: "),
+        ("build cascade x --dataset nosuch --local", "'nosuch'"),
+        ("build cascade x --dataset nosuch", "'nosuch'"),
+        ("build cascade X_Y --dataset trace", "name: "),
+        ("build cascade x --dataset trace --seed -1", "seed: "),
+        ("build cascade x --dataset trace -p a=1 --local", "params.a: "),
+        ("build cascade x --dataset trace -p target_precision=NaN", "params.target_precision: "),
+        ("artifacts frog", "frog"),
+        ("artifacts cascade nosuch", "'nosuch'"),
+        ("artifacts cascade plan --activate 9", "version 9"),
+        ("artifacts --activate 1", "activate: "),
+        ("artifacts --delete", "delete: "),
+        ("artifacts cascade plan --delete --activate 1", "delete: "),
+        ("artifacts cascade plan --even-active", "even-active: "),
+        ("decide cascade nosuch", "'nosuch'"),
+        ("decide oracle plan", "solver: "),
+        ("decide cascade plan deadline=2", "at most 6"),
+        ("decide cascade plan deadline=2 deadline=3", "deadline: "),
+        ("decide cascade plan deadline=nan", "deadline: "),
+        ("decide cascade plan deadlin=2", "deadlin: "),
+        ("decide cascade plan --version 3", "version 3"),
+        ("export cascade nosuch -o x", "'nosuch'"),
+        ("export cascade plan -o /no/such/folder/x", "/no/such/folder/x: "),
+        (f"import {__file__}", "bytes"),
+        ("plot cascade plan -o x.pdf", "output: "),
+        ("plot cascade plan -o x", "output: "),
+        ("plot oracle plan -o x.png", "solver: "),
+        ("plot cascade nosuch -o x.png", "'nosuch'"),
+        ("plot cascade plan --version 3 -o x.png", "version 3"),
+        ("plot cascade plan -o /no/such/folder/x.png", "/no/such/folder/x.png: "),
+        ("bench nosuch", "'nosuch'"),
+        ("bench ../cli", "'../cli'"),
     ],
 )
-def test_a_refusal_is_one_line_and_status_1(arguments: list[str], line: str, run: Run, repos: Repositories) -> None:
+def test_a_refusal_is_one_line_and_status_1(command: str, named: str, run: Run, repos: Repositories) -> None:
     stored.put_trace(repos)
     stored.publish(repos)
-    assert refused(run(*arguments)).startswith(line)
+    line = refused(run(*command.split()))
+    assert line.startswith(named) if named.endswith(": ") else named in line
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["nosuch"],
-        ["dataset", "nosuch"],
-        ["dataset", "add", "x"],
-        ["dataset", "add", "x", "/no/such/table", "--spec", "/no/such/spec"],
-        ["build", "cascade"],
-        ["build", "cascade", "x", "--dataset", "d", "--seed", "much"],
-        ["build", "cascade", "x", "--dataset", "d", "-p", "novalue"],
-        ["decide", "cascade"],
-        ["decide", "cascade", "plan", "deadline"],
-        ["artifacts", "--activate", "two"],
-        ["import", "/no/such/file"],
-        ["export", "cascade", "plan"],
-        ["plot", "cascade", "plan"],
-        ["dataset", "list", "--nosuch"],
-    ],
-)
-def test_wrong_usage_is_status_2_with_no_trace(arguments: list[str], run: Run) -> None:
-    status, out, err = run(*arguments)
-    assert (status, out) == (2, "")
-    assert "Traceback" not in err
+WRONG_USAGE = """nosuch | dataset nosuch | dataset add x | dataset add x /no/such/table --spec /no/such/spec
+    | build cascade | build cascade x --dataset d --seed much | build cascade x --dataset d -p novalue | decide cascade
+    | decide cascade plan deadline | artifacts --activate two | import /no/such/file | export cascade plan
+    | plot cascade plan | dataset list --nosuch"""
+
+
+@pytest.mark.parametrize("command", WRONG_USAGE.split("|"))
+def test_wrong_usage_is_status_2_with_no_trace(command: str, run: Run) -> None:
+    status, out, err = run(*command.split())
+    assert (status, out, "Traceback" in err) == (2, "", False)
     assert err.startswith("Usage: ")
 
 
@@ -225,29 +192,20 @@ def test_builds_are_listed_shown_and_cancelled(run: Run, repos: Repositories) ->
     assert "queued" in done(run("builds", "show", queued.id))
     assert parsed(run("builds", "cancel", queued.id, "--json"))["status"] == "cancelled"
     assert repos.builds.get(queued.id).status == "cancelled"
-    assert refused(run("builds", "show", "nosuch")) == "there is no build 'nosuch'"
+    assert "'nosuch'" in refused(run("builds", "show", "nosuch"))
 
 
 def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, repos: Repositories) -> None:
     stored.put_trace(repos)
-    status, out, err = run("build", "cascade", "mine", "--dataset", "trace", "--local", "-p", "target_precision=0.9")
-    assert status == 0
-    assert "cascade mine, version 1" in out
-    assert "summary" in out
+    command = ("build", "cascade", "mine", "--dataset", "trace", "--local", "-p")
+    status, out, err = run(*command, "target_precision=0.9")
+    assert (status, "cascade mine, version 1" in out) == (0, True)
     assert max(map(len, out.splitlines())) <= 80
     assert err.startswith("cascade mine: ")
     assert len(err.splitlines()) == len(set(err.splitlines()))
     assert repos.artifacts.record("cascade", "mine").params["target_precision"] == 0.9
-
-
-def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, repos: Repositories) -> None:
-    stored.put_trace(repos)
-    built = parsed(
-        run(
-            *("build", "cascade", "mine", "--dataset", "trace", "--seed", 3, "--local", "--json"),
-            *("-p", "dependence=independent", "-p", "deadlines=[5, 12]", "-p", 'deterministic="strong"'),
-        )
-    )
+    more = ("dependence=independent", "-p", "deadlines=[5, 12]", "-p", 'deterministic="strong"', "--seed", 3, "--json")
+    built = parsed(run(*command, *more))
     assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
     assert (built["seed"], built["params"]["deadlines"]) == (3, [5.0, 12.0])
     assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
@@ -267,18 +225,14 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_pa
         assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
         repos.datasets.put("table", stored.features(), created_at=now())
         line = refused_last(run("build", "index", "mine", "--dataset", "table", "-p", "learner=no.such.Learner"))
-        assert line.startswith("parsimony: build ")
-        assert " failed: " in line
         assert "no.such.Learner" in line
     finally:
         worker.terminate()
         assert worker.wait(timeout=patient(20)) == 0
-    warning = "PARSIMONY_BUILD_TIMEOUT is no setting and is ignored; PARSIMONY_BUILD_TIMEOUT_S is one"
-    assert warning in (tmp_path / "worker.log").read_text()
+    assert "PARSIMONY_BUILD_TIMEOUT_S" in (tmp_path / "worker.log").read_text()
 
 
 def refused_last(result: tuple[int, str, str]) -> str:
-    """Give the last line of a failure that had shown progress before."""
     status, out, err = result
     assert (status, out) == (1, "")
     assert "Traceback" not in err
@@ -290,11 +244,9 @@ def test_artifacts_are_listed_shown_and_rolled_back(run: Run, repos: Repositorie
         stored.publish(repos, seed=seed)
     stored.publish(repos, "other")
     listed = done(run("artifacts"))
-    assert "plan" in listed
-    assert "other" in listed
+    assert ("plan" in listed, "other" in listed) == (True, True)
     assert "other" not in done(run("artifacts", "cascade", "plan"))
-    rolled = done(run("artifacts", "cascade", "plan", "--activate", 1))
-    assert "cascade plan, version 1" in rolled
+    done(run("artifacts", "cascade", "plan", "--activate", 1))
     assert repos.artifacts.record("cascade", "plan").version == 1
     items = parsed(run("artifacts", "cascade", "plan", "--json"))["items"]
     assert [(item["version"], item["active"]) for item in items] == [(1, True), (2, False)]
@@ -320,28 +272,16 @@ def test_an_artifact_is_deleted_once_its_name_is_typed(run: Run, repos: Reposito
     for seed in (0, 1, 2):
         stored.publish(repos, seed=seed)
     command = ("artifacts", "cascade", "plan")
-    assert "is active" in refused(run(*command, "--delete-version", 3, "--yes"))
-    assert done(run(*command, "--delete-version", 1, "--yes")) == "deleted version 1 of cascade plan\n"
+    refused(run(*command, "--delete-version", 3, "--yes"))
+    done(run(*command, "--delete-version", 1, "--yes"))
     printed = parsed(run(*command, "--delete-version", 3, "--even-active", "--yes", "--json"))
     assert printed == {"deleted": {"solver": "cascade", "name": "plan", "version": 3}}
     assert [record.version for record in repos.artifacts.versions("cascade", "plan")] == [2]
-    assert "was not deleted" in refused_last(run(*command, "--delete", typed="other\n"))
+    refused_last(run(*command, "--delete", typed="other\n"))
     assert repos.artifacts.has("cascade", "plan")
-    assert run(*command, "--delete", typed="plan\n")[:2] == (0, "deleted cascade plan\n")
+    assert run(*command, "--delete", typed="plan\n")[0] == 0
     assert not repos.artifacts.has("cascade", "plan")
-    assert "there is no cascade artifact called 'plan'" in refused(run(*command, "--delete", "--yes"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--delete",), "delete: needs a solver and a name"),
-        (("cascade", "plan", "--delete", "--activate", 1), "delete: is not to be given beside activate"),
-        (("cascade", "plan", "--even-active"), "even-active: belongs to --delete-version"),
-    ],
-)
-def test_what_cannot_be_deleted_is_refused(run: Run, arguments: tuple[object, ...], said: str) -> None:
-    assert refused(run("artifacts", *arguments)) == said
+    refused(run(*command, "--delete", "--yes"))
 
 
 def test_a_decision_is_a_table_or_json(run: Run, repos: Repositories) -> None:
@@ -384,27 +324,15 @@ def test_an_artifact_is_drawn_into_a_file(run: Run, repos: Repositories, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("PORT", "http"), ("REDIS_URL", "http://x"), ("LOG_LEVEL", "loud"), ("REDIS_URL", "redis://localhost:port")],
+    "setting",
+    ["PORT=http", "REDIS_URL=http://x", "LOG_LEVEL=loud", "REDIS_URL=redis://localhost:port", "API_KEYS=topsecret"],
 )
-def test_a_bad_setting_is_refused_by_its_variable(
-    name: str, value: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_setting_is_refused_by_its_variable(setting: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _, value = setting.partition("=")
     monkeypatch.setenv(f"PARSIMONY_{name}", value)
-    assert refused(run("dataset", "list")).startswith(f"PARSIMONY_{name}: ")
-    assert refused(run("worker")).startswith(f"PARSIMONY_{name}: ")
-
-
-def test_a_key_in_a_bad_setting_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARSIMONY_API_KEYS", "topsecret")
-    line = refused(run("dataset", "list"))
-    assert line.startswith("PARSIMONY_API_KEYS: ")
-    assert "topsecret" not in line
-
-
-def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PARSIMONY_REDIS_URL", f"unix://{tmp_path}/none.sock")
-    assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
+    for line in (refused(run("dataset", "list")), refused(run("worker"))):
+        assert line.startswith(f"PARSIMONY_{name}: ")
+        assert "topsecret" not in line
 
 
 @pytest.mark.slow
@@ -423,31 +351,23 @@ def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, 
 
     added = program("dataset", "add", "trace", table, "--spec", spec, "--json")
     assert added.returncode == 0
-    assert added.stderr.startswith(f"a new store is made in {tmp_path / 'data' / 'redis'}; ")
     assert len(added.stderr.splitlines()) == 1
     assert json.loads(added.stdout)["rows"] == 60
     assert "trace" in program("dataset", "list").stdout
     missing = program("dataset", "show", "nosuch")
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr == "parsimony: there is no dataset called 'nosuch'\n"
+    assert (missing.returncode, missing.stdout, len(missing.stderr.splitlines())) == (1, "", 1)
     assert program("nosuch").returncode == 2
 
 
 def test_a_store_that_is_made_by_a_command_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", f"unix://{tmp_path}/none.sock")
+    assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
     monkeypatch.delenv("PARSIMONY_REDIS_URL")
     monkeypatch.setenv("PARSIMONY_DATA_DIR", str(tmp_path / "fresh"))
     first, again = (run("dataset", "list")[2] for _ in range(2))
-    assert f"a new store is made in {tmp_path / 'fresh' / 'redis'}; " in first
-    assert "set PARSIMONY_URL" in first
-    assert "a new store" not in again
-
-
-def test_an_unknown_solver_is_no_empty_list(run: Run) -> None:
-    assert "must be one of cascade" in refused(run("artifacts", "frog"))
-
-
-def test_what_is_given_twice_is_refused(run: Run) -> None:
-    assert refused(run("decide", "cascade", "plan", "deadline=2", "deadline=3")) == "deadline: is given twice"
+    assert f"{tmp_path / 'fresh' / 'redis'}; " in first
+    assert "PARSIMONY_URL" in first
+    assert "PARSIMONY_URL" not in again
 
 
 def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -464,10 +384,8 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     lines = chosen.read_text().splitlines()
     assert lines[0] == "query,classifier"
     assert len(lines) == 61
-    assert refused(run(*command)) == "give a budget, or a min_accuracy, or both, or other limits; there is none"
-    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(
-        run(*command, "--budget-total", 1)
-    )
+    refused(run(*command))
+    assert "60 ms" in refused(run(*command, "--budget-total", 1))
     limits = tmp_path / "limits.json"
     limits.write_text('{"classifiers": {"strong": {"at_most": 5}}, "accuracy": {"at_least": 0.1}}')
     limited = parsed(run(*command, "--budget-total", 180, "--constraints", limits, "--json"))
@@ -483,11 +401,9 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     done(run("portfolio", "assign", "trace", table, *same[4:], "-o", whole))
     assert json.loads(whole.read_text()) == limited
     limits.write_text('{"accuracy": {"at_least": 1}}')
-    assert refused(run(*command, "--constraints", limits)).startswith(
-        "no assignment keeps accuracy.at_least at least 1 (would have to be 0."
-    )
+    assert "accuracy.at_least" in refused(run(*command, "--constraints", limits))
     limits.write_text("[]")
-    assert refused(run(*command, "--constraints", limits)).startswith("constraints: must be a JSON object")
+    assert refused(run(*command, "--constraints", limits)).startswith("constraints: ")
     vectors.write_bytes(b"no array")
     assert refused(run(*command, "--budget", "50%")).startswith("queries: ")
     single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", "budget=3", "--json")

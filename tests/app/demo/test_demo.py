@@ -26,17 +26,14 @@ EXTRACTORS = pytest.mark.parametrize("extractor", extractors(), ids=lambda extra
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    """Give the demo's images."""
     return load_split(np.random.default_rng(SEED))
 
 
 def table(extractor: Extractor, images: Floats, side: int) -> Floats:
-    """Compute a feature of every image at one size."""
     return np.array([extractor.compute(resized(image, side)) for image in images])
 
 
 def smaller(split: Split, count: int) -> Split:
-    """Take the first images of each part."""
     parts = ((images[:count], labels[:count]) for images, labels in (split.train, split.trace, split.final))
     return Split(*parts)
 
@@ -55,26 +52,15 @@ def test_an_image_is_enlarged_linearly_and_keeps_its_ink(split: Split) -> None:
 
 @EXTRACTORS
 @pytest.mark.parametrize("side", [8, 20, 32, 48, 100])
-def test_features_have_the_width_that_they_say_at_every_size(extractor: Extractor, side: int, split: Split) -> None:
-    values = table(extractor, split.train[0][:5], side)
-    assert values.shape == (5, extractor.width) == (5, len(extractor.columns))
-    assert np.all(np.isfinite(values))
-
-
-@EXTRACTORS
-def test_features_of_blank_and_of_black_images_are_finite(extractor: Extractor) -> None:
-    for image in (np.zeros((32, 32)), np.ones((32, 32))):
-        values = extractor.compute(image)
-        assert values.shape == (extractor.width,)
+def test_features_have_their_width_at_every_size_and_leave_the_image_alone(
+    extractor: Extractor, side: int, split: Split
+) -> None:
+    for image in (*(resized(each, side) for each in split.train[0][:5]), np.zeros((side, side)), np.ones((side, side))):
+        before, values = image.copy(), extractor.compute(image)
+        assert len(values) == extractor.width == len(extractor.columns)
         assert np.all(np.isfinite(values))
-
-
-@EXTRACTORS
-def test_features_are_deterministic_and_leave_the_image_alone(extractor: Extractor, split: Split) -> None:
-    image = resized(split.train[0][3], 48)
-    before = image.copy()
-    assert np.array_equal(extractor.compute(image), extractor.compute(image))
-    assert np.array_equal(image, before)
+        assert np.array_equal(values, extractor.compute(image))
+        assert np.array_equal(image, before)
 
 
 @EXTRACTORS
@@ -109,7 +95,6 @@ def test_making_the_next_item_is_not_timed() -> None:
 
 
 def index_part(repos: Repositories, split: Split, progress: Progress) -> index.IndexOutcome:
-    """Do the index's part of the demo on these images."""
     stage = Stage(split)
     index.store(repos, stage, progress)
     (request,) = index.REQUESTS
@@ -129,7 +114,9 @@ def test_the_index_part_works_from_images_to_table(
     assert any("timing" in message for _, _, message in steps)
     check_rows(outcome)
     check_costs(repos, outcome)
-    check_nothing(repos, outcome, split)
+    row = index.keep_to(repos.artifacts.plan(outcome.record), 0.0, 96, smaller(split, 60).final)
+    assert (row.features, row.predicted_ms) == ((), 0)
+    assert 0 <= row.accuracy < 0.4
     outcome.print()
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
@@ -159,15 +146,6 @@ def check_costs(repos: Repositories, outcome: index.IndexOutcome) -> None:
     assert (nothing.features, nothing.cost) == ((), 0.0)
 
 
-def check_nothing(repos: Repositories, outcome: index.IndexOutcome, split: Split) -> None:
-    """A budget of nothing computes nothing and answers the most common class."""
-    plan: Any = repos.artifacts.plan(outcome.record)
-    row = index.keep_to(plan, 0.0, 96, smaller(split, 60).final)
-    assert row.features == ()
-    assert row.predicted_ms == 0
-    assert 0 <= row.accuracy < 0.4
-
-
 class Fake:
     """A part of the demo that builds nothing, which is there, or has something left to build."""
 
@@ -178,17 +156,14 @@ class Fake:
         self.REQUESTS = () if there else (stored.request(name),)
 
     def store(self, repos: Repositories, stage: Stage, progress: Progress) -> None:
-        """Store the sample trace."""
         stored.put_trace(repos)
 
     def run(self, repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> "Fake":
-        """Count."""
         assert [record.name for record in records] == [request.name for request in self.REQUESTS]
         self.ran += 1
         return self
 
     def facts(self) -> dict[str, Any]:
-        """Say that it ran."""
         return {self.name: self.ran}
 
     def print(self) -> None:
@@ -251,12 +226,8 @@ def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_ca
 
     with pytest.raises(ParsimonyError, match="cascade plan: cancelled"):
         run.follow(repos, [build], progress)
-    assert messages == ["0/1 building in the worker", "1/1 building in the worker"]
-
-
-def test_a_build_of_the_demo_that_failed_is_told(repos: Repositories) -> None:
-    stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
-    repos.builds.end(build.id, "failed", "ran out of memory")
+    assert [message.split()[0] for message in messages] == ["0/1", "1/1"]
+    failed = repos.builds.enqueue(stored.request())
+    repos.builds.end(failed.id, "failed", "ran out of memory")
     with pytest.raises(ParsimonyError, match="cascade plan: ran out of memory"):
-        run.follow(repos, [build], silent)
+        run.follow(repos, [failed], silent)

@@ -18,13 +18,11 @@ READER, BUILDER = b"Bearer reader", b"Bearer builder"
 
 
 def scope_of(method: str, path: str, **headers: bytes) -> Scope:
-    """Make the scope of a request."""
     listed = [(name.replace("_", "-").encode(), value) for name, value in headers.items()]
     return {"type": "http", "method": method, "path": path, "headers": listed, "state": {"request_id": "r"}}
 
 
 async def accept(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the whole body and answer with its length."""
     read, more = 0, True
     while more:
         message = await receive()
@@ -34,7 +32,6 @@ async def accept(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
-    """Call an application; give the status and the body."""
     waiting, sent = list(chunks or (b"",)), []
 
     async def receive() -> Message:
@@ -49,93 +46,53 @@ def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
 
 
 def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> Access:
-    """Make an application behind these keys."""
     monkeypatch.setenv("PARSIMONY_API_KEYS", keys)
     return Access(accept, Settings().api_keys)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "statuses"),
-    [
-        ("GET", "/v1/datasets", (401, 200, 200)),
-        ("HEAD", "/v1/artifacts/cascade/x", (401, 200, 200)),
-        ("PUT", "/v1/datasets/x", (401, 403, 200)),
-        ("DELETE", "/v1/datasets/x", (401, 403, 200)),
-        ("GET", "/v1/builds/1/events", (401, 200, 200)),
-        ("POST", "/v1/builds", (401, 403, 200)),
-        ("DELETE", "/v1/builds/1", (401, 403, 200)),
-        ("PUT", "/v1/artifacts/cascade/x/active", (401, 403, 200)),
-        ("POST", "/v1/artifacts/import", (401, 403, 200)),
-        ("DELETE", "/v1/artifacts/cascade/x/versions/1", (401, 403, 200)),
-        ("GET", "/v1/cascades/x/decision", (401, 200, 200)),
-        ("POST", "/v1/cascades/solve", (401, 200, 200)),
-        ("POST", "/v1/feedback", (401, 200, 200)),
-        ("GET", "/v1/endpoints", (401, 200, 200)),
-        ("PUT", "/v1/endpoints/x", (401, 403, 200)),
-        ("POST", "/v1/endpoints/x/probe", (401, 403, 200)),
-        ("DELETE", "/v1/endpoints/x", (401, 403, 200)),
-        ("POST", "/v1/cascades/x/runs", (401, 200, 200)),
-        ("POST", "/v1/batches", (401, 200, 200)),
-        ("GET", "/v1/batches/1/output", (401, 200, 200)),
-        ("DELETE", "/v1/batches/1", (401, 200, 200)),
-        ("POST", "/v1/chat/completions", (401, 200, 200)),
-        ("GET", "/v2", (401, 200, 200)),
-        ("POST", "/v2/models/cascade.x/infer", (401, 200, 200)),
-        ("GET", "/v1/feedback/cascade/x", (401, 200, 200)),
-        ("DELETE", "/v1/feedback/cascade/x", (401, 403, 200)),
-        ("GET", "/health/live", (200, 200, 200)),
-        ("GET", "/metrics", (200, 200, 200)),
-        ("GET", "/docs", (200, 200, 200)),
-        ("GET", "/openapi.json", (200, 200, 200)),
-    ],
-)
+DECIDERS = """GET /v1/datasets | HEAD /v1/artifacts/cascade/x | GET /v1/builds/1/events | GET /v1/cascades/x/decision
+    | POST /v1/cascades/solve | POST /v1/feedback | GET /v1/endpoints | POST /v1/cascades/x/runs | POST /v1/batches
+    | GET /v1/batches/1/output | DELETE /v1/batches/1 | POST /v1/chat/completions | GET /v2
+    | POST /v2/models/cascade.x/infer | GET /v1/feedback/cascade/x"""
+BUILDERS = """PUT /v1/datasets/x | DELETE /v1/datasets/x | POST /v1/builds | DELETE /v1/builds/1
+    | PUT /v1/artifacts/cascade/x/active | POST /v1/artifacts/import | DELETE /v1/artifacts/cascade/x/versions/1
+    | PUT /v1/endpoints/x | POST /v1/endpoints/x/probe | DELETE /v1/endpoints/x | DELETE /v1/feedback/cascade/x"""
+ANYBODY = "GET /health/live | GET /metrics | GET /docs | GET /openapi.json"
+TABLE = [
+    (request, statuses)
+    for requests, statuses in ((DECIDERS, (401, 200, 200)), (BUILDERS, (401, 403, 200)), (ANYBODY, (200, 200, 200)))
+    for request in requests.split("|")
+]
+
+
+@pytest.mark.parametrize(("request_line", "statuses"), TABLE)
 def test_each_role_may_do_what_the_table_says(
-    method: str, path: str, statuses: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+    request_line: str, statuses: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = guarded(monkeypatch)
+    (method, path), app = request_line.split(), guarded(monkeypatch)
     senders: tuple[dict[str, bytes], ...] = ({}, {"authorization": READER}, {"authorization": BUILDER})
-    answered = [answer(app, scope_of(method, path, **headers))[0] for headers in senders]
-    assert tuple(answered) == statuses
+    answered = [answer(app, scope_of(method, path, **headers)) for headers in senders]
+    assert tuple(status for status, _ in answered) == statuses
+    assert not any(b"reader" in body for _, body in answered)
+    assert answer(guarded(monkeypatch, ""), scope_of(method, path))[0] == 200, (
+        "without keys everybody may do everything"
+    )
 
 
 @pytest.mark.parametrize(
-    "header",
+    ("header", "status"),
     [
-        b"",
-        b"reader",
-        b"Bearer",
-        b"Bearer ",
-        b"Bearer other",
-        b"Basic reader",
-        b"Bearer reader:decide",
-        b"Bearer READER",
-        b"Bearer \xff",
+        *((header, 401) for header in (b"", b"reader", b"Bearer", b"Bearer ", b"Bearer other", b"Basic reader")),
+        *((header, 401) for header in (b"Bearer reader:decide", b"Bearer READER", b"Bearer \xff")),
+        *((header, 200) for header in (b"bearer reader", b"BEARER reader", b"Bearer  reader")),
     ],
 )
-def test_anything_but_a_known_key_is_unauthorized(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    status, body = answer(guarded(monkeypatch), scope_of("GET", "/v1/datasets", authorization=header))
-    assert status == 401
-    assert json.loads(body)["type"] == "urn:parsimony:unauthorized"
-
-
-@pytest.mark.parametrize("header", [b"bearer reader", b"BEARER reader", b"Bearer  reader"])
-def test_the_scheme_may_be_written_in_any_case(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(guarded(monkeypatch), scope_of("GET", "/v1/datasets", authorization=header))[0] == 200
-
-
-def test_a_refusal_names_the_roles_and_not_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, body = answer(guarded(monkeypatch), scope_of("POST", "/v1/builds", authorization=READER))
-    assert status == 403
-    assert json.loads(body)["detail"] == "this needs a key with the role build, the key sent has the role decide"
-    assert b"reader" not in body
-
-
-def test_without_keys_everybody_may_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(guarded(monkeypatch, ""), scope_of("POST", "/v1/builds"))[0] == 200
-
-
-def test_a_body_up_to_the_limit_passes() -> None:
-    assert answer(BodyLimit(accept, 10), scope_of("POST", "/v1/builds"), b"12345", b"67890") == (200, b"10")
+def test_a_known_key_is_taken_in_any_case_of_the_scheme_and_nothing_else(
+    header: bytes, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, body = answer(guarded(monkeypatch), scope_of("GET", "/v1/datasets", authorization=header))
+    assert answered == status
+    assert status == 200 or json.loads(body)["type"] == "urn:parsimony:unauthorized"
 
 
 def test_a_declared_length_over_the_limit_is_refused_before_anything_is_read() -> None:
@@ -147,7 +104,10 @@ def test_a_declared_length_over_the_limit_is_refused_before_anything_is_read() -
 
     status, body = answer(BodyLimit(never, 10), scope_of("PUT", "/v1/datasets/x", content_length=b"11"))
     assert (status, read) == (413, False)
-    assert json.loads(body)["detail"] == "the body has 11 bytes, the limit is 10 bytes (PARSIMONY_MAX_BODY_BYTES)"
+    detail = json.loads(body)["detail"]
+    assert all(word in detail for word in ("11 bytes", "10 bytes", "PARSIMONY_MAX_BODY_BYTES"))
+    assert answer(BodyLimit(accept, 10), scope_of("POST", "/v1/builds"), b"12345", b"67890") == (200, b"10")
+    assert answer(BodyLimit(accept, 10), scope_of("GET", "/v1/x", content_length=b"11"))[0] == 200
 
 
 @pytest.mark.parametrize("headers", [{}, {"content_length": b"5"}, {"content_length": b"-1"}, {"content_length": b"x"}])
@@ -166,7 +126,3 @@ def test_a_body_that_goes_on_over_the_limit_is_refused_whatever_it_declared(head
     assert status == 413
     assert json.loads(body)["type"] == "urn:parsimony:payload-too-large"
     assert sum(read) <= 10
-
-
-def test_a_get_is_not_counted() -> None:
-    assert answer(BodyLimit(accept, 10), scope_of("GET", "/v1/x", content_length=b"11"))[0] == 200

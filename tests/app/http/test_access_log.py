@@ -16,7 +16,6 @@ SCOPE = {
 
 
 def line(style: str, **state: object) -> str:
-    """Write one line; no loop runs, so it is written at once."""
     out = io.StringIO()
     log = AccessLog(out, style)
     log.note({**SCOPE, "state": {**SCOPE["state"], **state}}, 200, 0.0005)  # type: ignore[dict-item]

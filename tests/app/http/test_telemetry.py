@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,13 +21,11 @@ Message = MutableMapping[str, Any]
 
 
 def request(path: str = "/v1/datasets", method: str = "GET", **headers: bytes) -> Scope:
-    """Make the scope of a request."""
     listed = [(name.replace("_", "-").encode(), value) for name, value in headers.items()]
     return {"type": "http", "method": method, "path": path, "headers": listed, "query_string": b"", "state": {}}
 
 
 def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> list[Message]:
-    """Call an application and give what it sent."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -43,25 +42,21 @@ def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> list[Message]:
 
 
 async def fine(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 204."""
     scope["state"]["route"] = "/v1/datasets"
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
 async def broken(scope: Scope, receive: Receive, send: Send) -> None:
-    """Fail before anything is sent."""
     raise ZeroDivisionError("secret detail")
 
 
 async def half(scope: Scope, receive: Receive, send: Send) -> None:
-    """Fail in the middle of a reply."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     raise ZeroDivisionError("too late")
 
 
 def id_of(sent: list[Message]) -> str:
-    """Give the id in a reply's headers."""
     ids = [value for name, value in sent[0]["headers"] if name == b"x-request-id"]
     assert len(ids) == 1
     return str(ids[0].decode())
@@ -72,16 +67,11 @@ def test_the_callers_request_id_is_kept(value: bytes) -> None:
     assert id_of(call(Telemetry(fine, Metrics()), request(x_request_id=value))) == value.decode()
 
 
-@pytest.mark.parametrize("value", [b"", b"x" * 129, b"a b", b"a\n", b"a\x7f", "é".encode(), b"\x00"])
-def test_an_id_that_is_long_or_not_visible_ascii_is_replaced(value: bytes) -> None:
-    request_id = id_of(call(Telemetry(fine, Metrics()), request(x_request_id=value)))
-    assert request_id != value.decode()
-    assert len(request_id) == 32
-
-
-def test_every_request_gets_an_id_of_its_own() -> None:
-    app = Telemetry(fine, Metrics())
-    assert id_of(call(app, request())) != id_of(call(app, request()))
+def test_an_id_that_is_long_or_not_visible_ascii_is_replaced_by_one_of_its_own() -> None:
+    app, bad = Telemetry(fine, Metrics()), (b"", b"x" * 129, b"a b", b"a\n", b"a\x7f", "é".encode(), b"\x00")
+    made = [id_of(call(app, request(x_request_id=value))) for value in bad] + [id_of(call(app, request()))]
+    assert {len(each) for each in made} == {32}
+    assert len(set(made)) == len(bad) + 1
 
 
 def test_a_bug_is_logged_with_its_id_and_told_without_its_trace(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,10 +83,7 @@ def test_a_bug_is_logged_with_its_id_and_told_without_its_trace(caplog: pytest.L
     assert "secret" not in json.dumps(body)
     assert "request mine failed" in caplog.text
     assert "ZeroDivisionError: secret detail" in caplog.text
-
-
-def test_a_bug_in_the_middle_of_a_reply_sends_no_second_start() -> None:
-    sent = call(Telemetry(half, Metrics()), request())
+    sent = call(Telemetry(half, Metrics()), request())  # in the middle of a reply: no second start
     assert [message["type"] for message in sent] == ["http.response.start"]
 
 
@@ -109,36 +96,21 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
     assert 'parsimony_requests_total{method="GET",route="unmatched",status="500"} 1.0' in text
     assert 'parsimony_request_seconds_count{route="/v1/datasets"} 2.0' in text
     assert "_created" not in text
-
-
-def test_two_applications_count_apart() -> None:
-    one, other = Metrics(), Metrics()
-    call(Telemetry(fine, one), request())
-    assert "parsimony_requests_total{" in one.render().decode()
-    assert "parsimony_requests_total{" not in other.render().decode()
-
-
-def test_what_is_no_http_passes_untouched() -> None:
+    assert "parsimony_requests_total{" not in Metrics().render().decode(), "applications count apart"
+    route = SimpleNamespace(path="/v1/datasets/{name}")  # a name in a path makes no new series
+    assert route_of({"state": {}, "route": route}) == "/v1/datasets/{name}"
+    assert route_of({"state": {"route": "/hot"}, "route": route}) == "/hot"
+    assert route_of({"state": {}}) == "unmatched"
     seen: list[Scope] = []
 
     async def lifespan(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope)
 
-    assert call(Telemetry(lifespan, Metrics()), {"type": "lifespan"}) == []
+    assert call(Telemetry(lifespan, metrics), {"type": "lifespan"}) == []  # what is no HTTP passes untouched
     assert seen == [{"type": "lifespan"}]
 
 
-def test_a_name_in_a_path_makes_no_new_series() -> None:
-    class Route:
-        path = "/v1/datasets/{name}"
-
-    assert route_of({"state": {}, "route": Route()}) == "/v1/datasets/{name}"
-    assert route_of({"state": {"route": "/hot"}, "route": Route()}) == "/hot"
-    assert route_of({"state": {}}) == "unmatched"
-
-
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
-    """Make a record of the log."""
     entry = logging.LogRecord("parsimony.x", logging.INFO, __file__, 1, message, args, None)
     entry.__dict__.update(extra)
     return entry
@@ -149,14 +121,7 @@ def test_a_record_is_one_json_object_on_one_line() -> None:
     assert "\n" not in line
     entry = json.loads(line)
     assert entry.pop("time")[10] == "T"
-    assert entry == {
-        "level": "info",
-        "logger": "parsimony.x",
-        "message": "two\nlines ü",
-    }
-
-
-def test_an_exception_is_part_of_the_one_line() -> None:
+    assert entry == {"level": "info", "logger": "parsimony.x", "message": "two\nlines ü"}
     failed = record("failed")
     try:
         raise ValueError("over\ntwo lines")

@@ -32,14 +32,12 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 def dataset_for(solver: str) -> Dataset:
-    """Make what a subject's sample artifact learns from."""
     name = SAMPLES[solver].dataset
     return stored.features(60) if name == "features" else dataset(name)
 
 
 @cache
 def sample(solver: str) -> Live[Any]:
-    """Fit a subject's sample artifact."""
     return built(solver, dataset_for(solver), **PARAMS[solver])
 
 
@@ -83,7 +81,6 @@ def test_the_points_are_those_of_the_curve(solver: str, tmp_path: Path) -> None:
 
 
 def index_of(costs: list[Any], size: str | list[str] | None = None, **params: Any) -> Live[Any]:
-    """Index features of one column each, with these costs; the first tells most."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 60)
     columns: dict[str, Any] = {f"f{i}": label + 0.5 * (i + 1) * rng.normal(size=60) for i in range(len(costs))}
@@ -111,13 +108,18 @@ def test_indexes_of_all_kinds_are_drawn(costs: list[Any], size: Any, params: dic
     drawn(index_of(costs, size, **params), tmp_path)
 
 
-def test_shares_that_hardly_differ_are_drawn_hardly_apart() -> None:
+def test_shares_that_hardly_differ_are_drawn_hardly_apart_and_letters_without_a_font_are_known(tmp_path: Path) -> None:
     axes = Figure().subplots()
     axes.plot([0, 1], [0.999, 0.9995])
     percents(axes)
     low, high = axes.get_ylim()
     assert high - low == pytest.approx(LEAST_SPAN)
     assert low < 0.999 < 0.9995 < high
+    assert families()[0] == OWN_FONT
+    for text, legible in (("plain", True), ("\U0010fffd", False)):
+        figure = Figure()
+        figure.text(0.5, 0.5, text)
+        assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]
 
 
 def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
@@ -131,11 +133,3 @@ def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
         _, texts = drawn(built(solver, dataset, **params), tmp_path)
         said = " ".join(texts)
         assert all(name in said for name in ("_hidden", "$x^{$", "www"))
-
-
-def test_whether_every_letter_has_a_font_is_known(tmp_path: Path) -> None:
-    assert families()[0] == OWN_FONT
-    for text, legible in (("plain", True), ("\U0010fffd", False)):
-        figure = Figure()
-        figure.text(0.5, 0.5, text)
-        assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]

@@ -10,7 +10,6 @@ from app.processes.garbage import made_to_stay
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    """Leave nothing frozen to other tests."""
     yield
     gc.enable()
     gc.unfreeze()

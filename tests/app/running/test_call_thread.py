@@ -14,7 +14,6 @@ T = TypeVar("T")
 
 
 def on_thread(work: Callable[[CallThread], Awaitable[T]]) -> T:
-    """Do work with a thread, and end that."""
 
     async def worked() -> T:
         thread = CallThread()

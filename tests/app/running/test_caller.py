@@ -25,14 +25,12 @@ SECRET = {"secret": "PARSIMONY_SECRET_TEST", "secret_header": "X-Key"}
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[ModelServer]:
-    """Run the model server."""
     with running_models() as server:
         yield server
 
 
 @pytest.fixture
 def image() -> list[float]:
-    """Give an image that no classifier has learned from."""
     pixels: list[float] = trained().images[LEARN + 800].tolist()
     return pixels
 
@@ -47,7 +45,6 @@ def called(
     environ: Any = None,
     hosts: tuple[str, ...] = ("127.0.0.1",),
 ) -> list[Heard]:
-    """Call an endpoint some times, one after the other."""
 
     async def work() -> list[Heard]:
         caller = Caller(Hosts(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
@@ -74,6 +71,10 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
         assert (heard.label, heard.error, heard.attempts) == (best, None, 1)
         assert heard.confidence == pytest.approx(shares[best])
     assert called(endpoints, "chat", image)[0].cost == 64 * 0.5 + 2.0 + 1.0
+    judge = models.json_endpoint("half", body={"pixels": "{{item/item}}"})  # where the model tells no confidence
+    judged = models.chat_endpoint("all", logprobs=False, judge="judge")
+    (heard,) = called({"chat": judged, "judge": judge}, "chat", image)
+    assert heard.confidence == pytest.approx(max(trained().answer("half", image).values()))
 
 
 FAULTS = [
@@ -102,16 +103,12 @@ def test_a_fault_is_an_error_that_says_what_and_nothing_is_asked_twice_that_may_
     assert models.counted()["calls"]["all"] == tries
 
 
-def test_what_is_busy_once_is_asked_again_and_answers(models: ModelServer, image: list[float]) -> None:
-    models.switch(all="busy-once")
-    (heard,) = called({"all": models.json_endpoint("all")}, "all", image)
-    assert (heard.error, heard.attempts) == (None, 2)
-    assert models.counted()["answered"] == {"all": 1}
-
-
 def test_what_is_busy_is_asked_again_when_it_says_and_not_if_that_is_too_late(
     models: ModelServer, image: list[float]
 ) -> None:
+    models.switch(all="busy-once")
+    (heard,) = called({"all": models.json_endpoint("all")}, "all", image)
+    assert (heard.error, heard.attempts, models.counted()["answered"]) == (None, 2, {"all": 1})
     endpoint = {"all": models.json_endpoint("all", retries={"attempts": 2, "wait_s": 0.0})}
     models.switch(all="busy-a-second")
     (heard,) = called(endpoint, "all", image)
@@ -127,16 +124,9 @@ def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) ->
     url = f"http://127.0.0.1:{free_port()}/"
     endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"wait_s": 0.0}}
     (heard,) = called({"all": endpoint}, "all", image)
-    assert "cannot be reached" in str(heard.error)
-    assert heard.attempts == 2
-
-
-def test_a_call_ends_with_the_time_of_its_run(models: ModelServer, image: list[float]) -> None:
-    models.switch(all="hang")
-    started = time.monotonic()
-    (heard,) = called({"all": models.json_endpoint("all")}, "all", image, within=0.2)
-    assert time.monotonic() - started < 5
-    assert "no answer within 0.2 s" in str(heard.error)
+    assert ("cannot be reached" in str(heard.error), heard.attempts) == (True, 2)
+    (heard,) = called({}, "all", None)
+    assert (heard.error, heard.attempts) == (UNKNOWN, 0)
 
 
 @pytest.mark.parametrize("fault", ["hang", "reset", "endless"])
@@ -145,6 +135,7 @@ def test_a_call_that_is_cut_off_costs_its_price(models: ModelServer, image: list
     endpoint = models.json_endpoint("all", prices={"per_call": 3.0}, most_reply_bytes=10_000)
     (heard,) = called({"all": endpoint}, "all", image, within=0.3)
     assert (heard.label, heard.cost, heard.is_paid) == (None, 3.0, True)
+    assert fault != "hang" or ("no answer within 0.3 s" in str(heard.error) and heard.seconds < 5)
 
 
 def test_an_endpoint_that_fails_again_and_again_is_left_out_and_logged_once(
@@ -154,45 +145,29 @@ def test_an_endpoint_that_fails_again_and_again_is_left_out_and_logged_once(
     heard = called({"all": models.json_endpoint("all")}, "all", image, times=FAILURES + 2)
     assert [one.error for one in heard[-2:]] == [OPEN, OPEN]
     assert models.counted()["calls"] == {"all": FAILURES}
-    assert [line.getMessage() for line in caplog.records if line.name == "parsimony.endpoints"] == [
-        f"endpoint all: its circuit is open: {heard[FAILURES - 1].error}"
-    ]
+    (line,) = (each.getMessage() for each in caplog.records if each.name == "parsimony.endpoints")
+    assert str(heard[FAILURES - 1].error) in line
 
 
-def test_a_run_that_had_no_time_is_no_failure_of_the_endpoint(models: ModelServer, image: list[float]) -> None:
-    models.switch(all="slow")
-    heard = called({"all": models.json_endpoint("all")}, "all", image, within=0.05, times=FAILURES + 1)
-    assert OPEN not in [one.error for one in heard]
-
-
-def test_the_key_is_sent_and_never_told(models: ModelServer, image: list[float]) -> None:
+def test_the_key_is_sent_if_it_is_one_only_to_named_hosts_and_never_told(
+    models: ModelServer, image: list[float]
+) -> None:
     models.switch()
+    secret = models.json_endpoint("all", **SECRET)
+    for value in ("", "a\r\nX-Other: b", "ключ"):
+        (heard,) = called({"all": secret}, "all", image, environ={"PARSIMONY_SECRET_TEST": value})
+        assert "PARSIMONY_SECRET_TEST" in str(heard.error)
+    (heard,) = called({"all": secret | {"url": "http://models.invalid/"}}, "all", image, hosts=("*",))
+    assert "keys go only to hosts" in str(heard.error)
+    assert models.counted()["calls"] == {}
     (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image)
     assert heard.error is None
     assert KEY in models.counted()["keys"]
     assert KEY not in repr(heard)
-
-
-@pytest.mark.parametrize("value", ["", "a\r\nX-Other: b", "ключ"])
-def test_a_key_that_is_none_is_not_sent(models: ModelServer, image: list[float], value: str) -> None:
-    models.switch()
-    environ = {"PARSIMONY_SECRET_TEST": value}
-    (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image, environ=environ)
-    assert "PARSIMONY_SECRET_TEST" in str(heard.error)
-    assert models.counted()["calls"] == {}
-
-
-def test_a_reply_that_repeats_the_key_is_no_answer(models: ModelServer, image: list[float]) -> None:
-    models.switch(all="echo")
+    models.switch(all="echo")  # a reply that repeats the key is no answer
     for pointers in ({}, {"label": "/answer/sure", "confidence": "/answer/label"}):
         (heard,) = called({"all": models.json_endpoint("all", **SECRET, **pointers)}, "all", image)
         assert (heard.label, heard.error) == (None, "the reply repeats the key that was sent")
-
-
-def test_a_key_goes_only_to_hosts_that_are_named(models: ModelServer, image: list[float]) -> None:
-    endpoint = models.json_endpoint("all", **SECRET) | {"url": "http://models.invalid/"}
-    (heard,) = called({"all": endpoint}, "all", image, hosts=("*",))
-    assert "keys go only to hosts" in str(heard.error)
 
 
 def test_a_get_is_never_sent_twice_by_itself(models: ModelServer, image: list[float]) -> None:
@@ -234,6 +209,14 @@ def test_an_items_fault_opens_no_circuit_and_is_paid_all_the_same(
     if fault == "no-such-digit":
         assert heard[0].cost == 32.0
     assert heard[0].is_paid
+    models.switch(all="slow")  # nor does a run that had no time, or an item that the template does not fit
+    heard = called({"all": models.json_endpoint("all")}, "all", image, within=0.05, times=FAILURES + 1)
+    assert OPEN not in [one.error for one in heard]
+    models.switch()
+    unfit = models.json_endpoint("all", body={"pixels": "{{item/pixels}}"})
+    heard = called({"all": unfit}, "all", {"other": 1}, times=FAILURES + 1)
+    assert {one.error for one in heard} == {"there is no /pixels"}
+    assert models.counted()["calls"] == {}
 
 
 @pytest.mark.parametrize("item", [{"chat": {}}, {"chat": {"messages": [1]}}, 2**70, "\ud800", [float("1e308")]])
@@ -242,23 +225,6 @@ def test_no_item_raises(models: ModelServer, item: Any) -> None:
     for endpoint in (models.json_endpoint("all"), models.chat_endpoint("all"), models.inference_endpoint("all")):
         (heard,) = called({"all": endpoint}, "all", item)
         assert heard.error is not None
-
-
-def test_a_judge_gives_the_confidence_where_the_model_tells_none(models: ModelServer, image: list[float]) -> None:
-    models.switch()
-    endpoint = models.json_endpoint("half", body={"pixels": "{{item/item}}"})
-    chat = models.chat_endpoint("all", logprobs=False, judge="judge")
-    (heard,) = called({"chat": chat, "judge": endpoint}, "chat", image)
-    shares = trained().answer("half", image)
-    assert heard.confidence == pytest.approx(max(shares.values()))
-
-
-def test_an_item_that_the_template_does_not_fit_is_no_failure(models: ModelServer) -> None:
-    models.switch()
-    endpoint = models.json_endpoint("all", body={"pixels": "{{item/pixels}}"})
-    heard = called({"all": endpoint}, "all", {"other": 1}, times=FAILURES + 1)
-    assert {one.error for one in heard} == {"there is no /pixels"}
-    assert models.counted()["calls"] == {}
 
 
 def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelServer, image: list[float]) -> None:
@@ -270,11 +236,6 @@ def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelSer
     assert many.values == alone.values * 8
     (short,) = called({"e": endpoint | {"most_reply_bytes": 100}}, "e", Texts((text,) * 8))
     assert short.error == "the reply has more than 800 bytes"
-
-
-def test_what_is_not_registered_is_said() -> None:
-    (heard,) = called({}, "all", None)
-    assert (heard.error, heard.attempts) == (UNKNOWN, 0)
 
 
 def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[float]) -> None:

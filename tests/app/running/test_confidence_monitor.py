@@ -17,7 +17,6 @@ PROFILES: dict[str, Any] = {name: {"rows": 2000, "quantiles": QUANTILES.tolist()
 
 
 def observe_run(monitor: ConfidenceMonitor, **confidences: float) -> None:
-    """Take a run that called these, in their order."""
     monitor.observe(REF, PROFILES, [Heard(name, "yes", confidence) for name, confidence in confidences.items()])
 
 

@@ -13,36 +13,13 @@ from models import InvalidRequest
 SOMEWHERE = "93.184.216.34"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.1/",
-        "http://127.0.0.1:8080/x",
-        "http://[::1]/",
-        "http://[::ffff:127.0.0.1]/",
-        "http://10.0.0.1/",
-        "http://192.168.1.1/",
-        "http://172.16.0.1/",
-        "http://100.64.0.1/",
-        "http://[fc00::1]/",
-        "http://0.0.0.0/",
-        "http://169.254.169.254/latest/meta-data/",
-        "http://[fe80::1]/",
-        "http://[fe80::1%25eth0]/",
-        "http://[fd00:ec2::254]/",
-        "http://100.100.100.200/",
-        "http://168.63.129.16/",
-        "http://224.0.0.1/",
-        "http://255.255.255.255/",
-        "http://[64:ff9b::7f00:1]/",
-        "http://[2002:7f00:1::]/",
-        "http://[::]/",
-        "http://\uff11\uff12\uff17.0.0.1/",
-        "http://127\u30020\u30020\u30021/",
-        "http://\u2460\u2461\u2466.0.0.1/",
-        "http://\uff11\uff16\uff19.\uff12\uff15\uff14.\uff11\uff16\uff19.\uff12\uff15\uff14/",
-    ],
-)
+NOT_PUBLIC = """127.0.0.1 127.0.0.1:8080 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.168.1.1 172.16.0.1 100.64.0.1 [fc00::1]
+    0.0.0.0 169.254.169.254 [fe80::1] [fe80::1%25eth0] [fd00:ec2::254] 100.100.100.200 168.63.129.16 224.0.0.1
+    255.255.255.255 [64:ff9b::7f00:1] [2002:7f00:1::] [::] \uff11\uff12\uff17.0.0.1 127\u30020\u30020\u30021
+    \u2460\u2461\u2466.0.0.1 \uff11\uff16\uff19.\uff12\uff15\uff14.\uff11\uff16\uff19.\uff12\uff15\uff14"""
+
+
+@pytest.mark.parametrize("url", [f"http://{host}/x" for host in NOT_PUBLIC.split()])
 def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
     with pytest.raises(InvalidRequest, match=r"not public|never called"):
         Hosts(()).refuse_url(url)
@@ -83,24 +60,17 @@ def test_what_is_named_may_be_called_and_nothing_else() -> None:
     for url in ("http://127.0.0.1:9001/", "https://models.example.org/", "https://example.org/", "http://[::1]:81/"):
         with pytest.raises(InvalidRequest, match="PARSIMONY_ENDPOINT_HOSTS"):
             hosts.refuse_url(url)
-
-
-def test_a_star_alone_names_public_hosts_only() -> None:
-    hosts = Hosts(("*",))
-    hosts.refuse_url(f"https://{SOMEWHERE}/")
+    Hosts(("*",)).refuse_url(f"https://{SOMEWHERE}/")
     with pytest.raises(InvalidRequest, match="not public"):
-        hosts.refuse_url("http://127.0.0.1/")
+        Hosts(("*",)).refuse_url("http://127.0.0.1/")
+    with pytest.raises(HostRefused):
+        Hosts(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "0.0.0.0", "64:ff9b::a00:1"])
 def test_some_addresses_are_never_called_even_if_they_are_named(address: str) -> None:
     with pytest.raises(HostRefused, match="never called"):
         Hosts((address, "metadata")).check("metadata", 80, [address])
-
-
-def test_a_name_with_one_bad_address_among_good_ones_is_refused() -> None:
-    with pytest.raises(HostRefused):
-        Hosts(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
 
 
 def test_the_last_look_before_a_connection_admits_only_what_a_name_led_to() -> None:

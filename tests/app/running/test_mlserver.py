@@ -18,7 +18,6 @@ LABELS = [str(digit) for digit in range(10)]
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[list[float]]]]:
-    """Run MLServer."""
     with running_mlserver(tmp_path_factory.mktemp("mlserver")) as served:
         yield served
 

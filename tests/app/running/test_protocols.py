@@ -24,12 +24,10 @@ CHAT = {"protocol": "openai-chat", "url": f"{URL}/v1/", "model": "m"}
 
 
 def read(endpoint: dict[str, Any], reply: Any) -> Any:
-    """Read a reply as of an endpoint."""
     return protocols.read(ENDPOINT.validate_python(endpoint), reply)
 
 
 def request(endpoint: dict[str, Any], item: Any) -> Any:
-    """Make a request as to an endpoint."""
     return protocols.request(ENDPOINT.validate_python(endpoint), item)
 
 
@@ -44,32 +42,35 @@ def test_json_fills_its_templates_and_follows_its_pointers() -> None:
 def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
     said = read(JSON | {"scores": ""}, {"a": 0.2, "b": 0.8})
     assert (said.label, said.confidence) == ("b", 0.8)
-    assert read(JSON | {"values": "/v"}, {"v": [1, 2.5]}).values == (1.0, 2.5)
-    assert read(JSON | {"values": "/v"}, {"v": 3}).values == (3.0,)
-    assert read(JSON | {"values": "/v"}, {"v": [1, None]}).values == (1.0, None)
-    assert read(JSON | {"values": "/v"}, {"v": None}).values == (None,)
+    for values, made in (([1, 2.5], (1.0, 2.5)), (3, (3.0,)), ([1, None], (1.0, None)), (None, (None,))):
+        assert read(JSON | {"values": "/v"}, {"v": values}).values == made
 
 
-@pytest.mark.parametrize(
-    ("pointers", "reply", "said"),
-    [
-        ({"label": "/y"}, {}, "no /y"),
-        ({"label": "/y"}, {"y": None}, "the label is nothing"),
-        ({"label": "/y"}, {"y": ""}, "0 characters"),
-        ({"label": "/y"}, {"y": "x" * 201}, "201 characters"),
-        ({"label": "/y"}, [], "no /y"),
-        ({"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "the confidence is a text"),
-        ({"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "the cost must be from 0"),
-        ({"label": "/y", "labels": ["a", "b"]}, {"y": "zebra"}, "none of the endpoint's labels"),
-        ({"scores": "/s"}, {"s": {}}, "no scores"),
-        ({"scores": "/s"}, {"s": [1]}, "must be an object"),
-        ({"values": "/v"}, {"v": []}, "no values"),
-        ({"values": "/v"}, {"v": [True]}, "must be a number"),
-    ],
-)
-def test_json_says_what_is_wrong_with_a_reply(pointers: dict[str, str], reply: Any, said: str) -> None:
+WRONG: list[tuple[dict[str, Any], Any, str]] = [
+    (JSON | {"label": "/y"}, {}, "no /y"),
+    (JSON | {"label": "/y"}, {"y": None}, "label"),
+    (JSON | {"label": "/y"}, {"y": ""}, "0 characters"),
+    (JSON | {"label": "/y"}, {"y": "x" * 201}, "201 characters"),
+    (JSON | {"label": "/y"}, [], "no /y"),
+    (JSON | {"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "confidence"),
+    (JSON | {"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "cost must be from 0"),
+    (JSON | {"label": "/y", "labels": ["a", "b"]}, {"y": "zebra"}, "labels"),
+    (JSON | {"scores": "/s"}, {"s": {}}, "no scores"),
+    (JSON | {"scores": "/s"}, {"s": [1]}, "must be an object"),
+    (JSON | {"values": "/v"}, {"v": []}, "no values"),
+    (JSON | {"values": "/v"}, {"v": [True]}, "must be a number"),
+    (TENSORS, {}, "no outputs"),
+    (TENSORS, {"outputs": []}, "no output 'label'"),
+    (TENSORS, {"outputs": [{"name": "label"}]}, "no data"),
+    (TENSORS, {"outputs": [{"name": "label", "data": [5]}]}, "the label is 5"),
+    (TENSORS, {"outputs": [{"name": "label", "data": [0, 1]}]}, "2 elements"),
+]
+
+
+@pytest.mark.parametrize(("endpoint", "reply", "said"), WRONG)
+def test_what_is_wrong_with_a_reply_is_said(endpoint: dict[str, Any], reply: Any, said: str) -> None:
     with pytest.raises(WrongShape, match=said):
-        read(JSON | pointers, reply)
+        read(endpoint, reply)
 
 
 def test_open_inference_sends_a_row_and_reads_label_or_probabilities() -> None:
@@ -81,24 +82,6 @@ def test_open_inference_sends_a_row_and_reads_label_or_probabilities() -> None:
     assert read(TENSORS, {"outputs": outputs}).label == "b"
     said = read(TENSORS | {"probabilities_output": "p"}, {"outputs": outputs})
     assert (said.label, said.confidence, said.scores) == ("b", 0.7, {"a": 0.3, "b": 0.7})
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        ({}, "no outputs"),
-        ({"outputs": []}, "no output 'label'"),
-        ({"outputs": [{"name": "label"}]}, "no data"),
-        ({"outputs": [{"name": "label", "data": [5]}]}, "the label is 5"),
-        ({"outputs": [{"name": "label", "data": [0, 1]}]}, "2 elements"),
-    ],
-)
-def test_open_inference_says_what_is_wrong_with_a_reply(reply: Any, said: str) -> None:
-    with pytest.raises(WrongShape, match=said):
-        read(TENSORS, reply)
-
-
-def test_an_item_that_is_no_row_is_no_tensor() -> None:
     with pytest.raises(WrongShape, match="a value or a list of values"):
         request(TENSORS, [[1, 2]])
 
@@ -106,10 +89,7 @@ def test_an_item_that_is_no_row_is_no_tensor() -> None:
 def test_chat_sends_texts_messages_or_a_whole_request() -> None:
     made = request(CHAT | {"system": "be brief", "max_tokens": 3}, "hello")
     assert made.url == f"{URL}/v1/chat/completions"
-    assert made.body["messages"] == [
-        {"role": "system", "content": "be brief"},
-        {"role": "user", "content": "hello"},
-    ]
+    assert made.body["messages"] == [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
     assert (made.body["max_tokens"], made.body["temperature"], made.body["logprobs"]) == (3, 0.0, True)
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert request(CHAT, messages).body["messages"] == messages
@@ -126,7 +106,6 @@ def test_chat_sends_texts_messages_or_a_whole_request() -> None:
 
 
 def chat_reply(content: Any, **more: Any) -> dict[str, Any]:
-    """Make a chat completion."""
     choice = {"message": {"content": content}, **more}
     return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 2}}
 
@@ -147,44 +126,27 @@ def test_chat_is_as_sure_as_its_tokens_and_costs_what_they_cost() -> None:
         (Pattern(pattern=r"answer: (\w+)"), "so the answer: B!", "B", None),
         (Pattern(pattern=r"\d+"), "about 42 or 43", "42", None),
         (WholeText(), "free text", "free text", None),
+        (Pattern(pattern=r"(?:a+)+$|b"), "a" * 5000 + "b", "b", None),  # which would take for ever elsewhere
+        (Choice(labels=("a",)), "ab", None, None),
+        (JsonField(), "no json", None, None),
+        (JsonField(), "{}", None, None),
+        (Pattern(pattern="x"), "y", None, None),
+        (WholeText(), "", None, None),
     ],
 )
-def test_labels_are_read_from_answers(answer: Any, text: str, label: str, confidence: float | None) -> None:
-    assert read_label(answer, text) == (label, confidence)
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (Choice(labels=("a",)), "ab"),
-        (JsonField(), "no json"),
-        (JsonField(), "{}"),
-        (Pattern(pattern="x"), "y"),
-        (WholeText(), ""),
-    ],
-)
-def test_an_answer_without_a_label_is_none(answer: Any, text: str) -> None:
+def test_labels_are_read_from_answers(answer: Any, text: str, label: str | None, confidence: float | None) -> None:
+    if label is not None:
+        assert read_label(answer, text) == (label, confidence)
+        return
     with pytest.raises(WrongShape):
         read_label(answer, text)
 
 
-def test_a_pattern_that_would_take_for_ever_elsewhere_is_quick() -> None:
-    assert read_label(Pattern(pattern=r"(?:a+)+$|b"), "a" * 5000 + "b")[0]
-
-
-def test_embeddings_are_read() -> None:
-    endpoint = {"protocol": "openai-embeddings", "url": URL, "model": "e", "dimensions": 2}
-    assert request(endpoint, "text").body == {
-        "model": "e",
-        "input": "text",
-        "encoding_format": "float",
-        "dimensions": 2,
-    }
-    assert read(endpoint, {"data": [{"embedding": [0.5, 1]}]}).values == (0.5, 1.0)
-
-
 def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
     endpoint = {"protocol": "openai-embeddings", "url": URL, "model": "e"}
+    body = request(endpoint | {"dimensions": 2}, "text").body
+    assert body == {"model": "e", "input": "text", "encoding_format": "float", "dimensions": 2}
+    assert read(endpoint | {"dimensions": 2}, {"data": [{"embedding": [0.5, 1]}]}).values == (0.5, 1.0)
     asked = request(endpoint, Texts(("a", "b", "c")))
     assert (asked.body["input"], asked.answers) == (["a", "b", "c"], 3)
     vectors = {0: [1.0, 2.0], 1: [3.0, 4.0], 2: [5.0, 6.0]}
@@ -220,6 +182,8 @@ def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int)
     assert [text for piece in pieces for text in piece] == texts
     assert all(1 <= len(piece) <= most for piece in pieces)
     assert len(pieces) == -(-len(texts) // most)
+    long = "x" * (MOST_LETTERS - 1)
+    assert [len(piece) for piece in in_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
 
 
 @given(
@@ -235,11 +199,6 @@ def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tup
     assert sum(one.seconds for one in shares) == pytest.approx(0.5)
     assert tuple(sum(one.tokens[side] for one in shares) for side in (0, 1)) == tokens
     assert all(share >= 0 for one in shares for share in (*one.tokens, one.seconds))
-
-
-def test_long_texts_go_in_requests_of_their_own() -> None:
-    long = "x" * (MOST_LETTERS - 1)
-    assert [len(piece) for piece in in_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
 
 
 def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:

@@ -34,9 +34,6 @@ def test_a_text_in_a_url_stays_where_it_is_put(text: str) -> None:
 
 def test_a_place_within_a_text_takes_a_texts_value_and_writes_others_as_json() -> None:
     assert fill("<{{item/a}}|{{item/b}}>", {"a": "x", "b": [1, 2]}) == "<x|[1,2]>"
-
-
-def test_a_template_within_an_item_is_text() -> None:
     assert fill("say {{item}}", "{{item}}") == "say {{item}}"
 
 

@@ -46,15 +46,9 @@ fields that a definition does not have, so none may be there."""
 
 
 def decision(*names: str) -> CascadeRunDecision:
-    """Make a cascade of these, the last one taken whatever it says."""
+    times = {"execution_time": 1.0, "worst_case_time": 1.0, "probability_of_reaching": 1.0}
     steps = tuple(
-        CascadeStep(
-            classifier=name,
-            confidence_threshold=None if name == names[-1] else 0.25,
-            execution_time=1.0,
-            worst_case_time=1.0,
-            probability_of_reaching=1.0,
-        )
+        CascadeStep(classifier=name, confidence_threshold=None if name == names[-1] else 0.25, **times)
         for name in names
     )
     facts: Any = {"expected_duration": 1.0, "maximum_duration": 1.0, "deadline": None, "algorithm": "set-states"}
@@ -82,8 +76,5 @@ def test_a_step_is_taken_while_the_one_before_was_not_sure() -> None:
     assert node["routerType"] == "Sequence"
     assert [step["serviceName"] for step in node["steps"]] == ["few-pixels", "half", "all"]
     assert node["steps"][1]["condition"] == "[@this].#(outputs.1.data.0<0.25)"
-
-
-def test_classifiers_that_would_have_one_name_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="a-b"):
         inference_graph("x", decision("a b", "A.b", "all"), "confidence")

@@ -1,8 +1,9 @@
 """Artifacts in a real store: versions, pointers, roll back, delete, export and import."""
 
-import threading
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,32 +14,27 @@ from app.store.client import key
 from app.store.codec import FORMAT
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories, open_repositories
-from models import ArtifactRecord, ParsimonyError
+from models import ArtifactRecord
 from models.cascade import CascadeQuery
 from models.errors import Conflict, CorruptArtifact, StoreRefused, UnknownArtifact, UnknownVersion
 from tests.support import stored
 
 
 def blobs(repos: Repositories) -> set[str]:
-    """Give the SHA-256 of all bytes in the store."""
     return {name.rpartition(":")[2] for name in stored.keys(repos, key("blob", "*"))}
 
 
-def test_versions_count_from_1_and_the_newest_is_active(repos: Repositories) -> None:
-    records = [stored.publish(repos, seed=seed) for seed in (0, 1, 2)]
+def test_versions_of_each_name_count_from_1_and_the_newest_is_active(repos: Repositories) -> None:
+    with repos.store.announcements() as wait:
+        records = [stored.publish(repos, seed=seed) for seed in (0, 1, 2)]
+        assert wait(2.0)
     assert [(r.version, r.active, r.seed) for r in records] == [(1, True, 0), (2, True, 1), (3, True, 2)]
-    assert [(r.version, r.active) for r in repos.artifacts.versions("cascade", "plan")] == [
-        (1, False),
-        (2, False),
-        (3, True),
-    ]
+    versions = [(r.version, r.active) for r in repos.artifacts.versions("cascade", "plan")]
+    assert versions == [(1, False), (2, False), (3, True)]
     assert repos.artifacts.record("cascade", "plan") == records[2]
     assert repos.artifacts.pointers() == {("cascade", "plan"): (3, records[2].sha256)}
-
-
-def test_each_name_counts_for_itself(repos: Repositories) -> None:
-    assert [stored.publish(repos, name).version for name in ("a", "b", "a")] == [1, 1, 2]
-    assert [(r.name, r.version) for r in repos.artifacts.active()] == [("a", 2), ("b", 1)]
+    assert stored.publish(repos, "b").version == 1
+    assert [(r.name, r.version) for r in repos.artifacts.active()] == [("b", 1), ("plan", 3)]
     assert [r.name for r in repos.artifacts.active(name="b")] == ["b"]
     assert repos.artifacts.active("index") == []
 
@@ -46,21 +42,11 @@ def test_each_name_counts_for_itself(repos: Repositories) -> None:
 def test_a_record_tells_what_the_bytes_hold(repos: Repositories) -> None:
     data = stored.artifact(seed=4)
     record = repos.artifacts.publish(data, created_at="2026-01-01T00:00:00.000Z")
-    assert record == ArtifactRecord(
-        solver="cascade",
-        name="plan",
-        version=1,
-        active=True,
-        created_at="2026-01-01T00:00:00.000Z",
-        sha256=sha256(data).hexdigest(),
-        bytes=len(data),
-        dataset="trace",
-        dataset_sha256=sha256(b"").hexdigest(),
-        params={},
-        seed=4,
-        unit="ms",
-        summary={"found": 1},
-    )
+    told = {"solver": "cascade", "name": "plan", "dataset": "trace", "dataset_sha256": sha256(b"").hexdigest()}
+    about = {"version": 1, "active": True, "created_at": record.created_at, "params": {}, "seed": 4, "unit": "ms"}
+    own = {"sha256": sha256(data).hexdigest(), "bytes": len(data), "summary": {"found": 1}}
+    assert record == ArtifactRecord.model_validate({**told, **about, **own})
+    assert record.created_at == "2026-01-01T00:00:00.000Z"
     assert repos.artifacts.data(record) == data
     assert repos.artifacts.plan(record).decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)
 
@@ -74,17 +60,6 @@ def test_rolling_back_and_forward_moves_the_pointer_and_is_announced(repos: Repo
     assert repos.artifacts.record("cascade", "plan").version == 1
     repos.artifacts.activate("cascade", "plan", 2)
     assert repos.artifacts.record("cascade", "plan") == second
-
-
-def test_publishing_is_announced(repos: Repositories) -> None:
-    with repos.store.announcements() as wait:
-        stored.publish(repos)
-        assert wait(2.0)
-
-
-def test_after_a_roll_back_the_next_version_is_still_a_new_one(repos: Repositories) -> None:
-    for seed in (0, 1):
-        stored.publish(repos, seed=seed)
     repos.artifacts.activate("cascade", "plan", 1)
     repos.artifacts.delete("cascade", "plan", 2)
     assert stored.publish(repos, seed=2).version == 3
@@ -92,6 +67,8 @@ def test_after_a_roll_back_the_next_version_is_still_a_new_one(repos: Repositori
 
 def test_a_version_that_is_not_active_can_be_deleted_with_its_bytes(repos: Repositories) -> None:
     first, second = stored.publish(repos, seed=0), stored.publish(repos, seed=1)
+    with pytest.raises(Conflict, match="version 2 of cascade 'plan' is active"):
+        repos.artifacts.delete("cascade", "plan", 2)
     repos.artifacts.delete("cascade", "plan", 1)
     assert [r.version for r in repos.artifacts.versions("cascade", "plan")] == [2]
     assert blobs(repos) == {second.sha256}
@@ -99,13 +76,6 @@ def test_a_version_that_is_not_active_can_be_deleted_with_its_bytes(repos: Repos
         repos.artifacts.record("cascade", "plan", 1)
     with pytest.raises(StoreRefused, match="the bytes of cascade 'plan' version 1 are gone"):
         repos.artifacts.data(first)
-
-
-def test_the_active_version_cannot_be_deleted(repos: Repositories) -> None:
-    stored.publish(repos)
-    with pytest.raises(Conflict, match=r"version 1 of cascade 'plan' is active; activate another one first"):
-        repos.artifacts.delete("cascade", "plan", 1)
-    assert repos.artifacts.record("cascade", "plan").version == 1
 
 
 def test_bytes_that_two_versions_share_stay_until_the_last_is_deleted(repos: Repositories) -> None:
@@ -119,29 +89,20 @@ def test_bytes_that_two_versions_share_stay_until_the_last_is_deleted(repos: Rep
     assert blobs(repos) == {last.sha256}
 
 
-@pytest.mark.parametrize("solver", ["cascade", "index"])
-def test_an_artifact_that_does_not_exist_is_unknown(solver: str, repos: Repositories) -> None:
-    stored.publish(repos)
-    for call in (
-        lambda: repos.artifacts.record(solver, "other"),
-        lambda: repos.artifacts.versions(solver, "other"),
-        lambda: repos.artifacts.activate(solver, "other", 1),
-        lambda: repos.artifacts.delete(solver, "other", 1),
-    ):
-        with pytest.raises(UnknownArtifact, match=f"there is no {solver} artifact called 'other'"):
-            call()
-
-
+@pytest.mark.parametrize(("solver", "name"), [("cascade", "other"), ("index", "other"), ("cascade", "plan")])
 @pytest.mark.parametrize("version", [0, 2, -1])
-def test_a_version_that_does_not_exist_is_unknown(version: int, repos: Repositories) -> None:
+def test_an_artifact_or_version_that_does_not_exist_is_unknown(
+    solver: str, name: str, version: int, repos: Repositories
+) -> None:
     stored.publish(repos)
-    for call in (
-        lambda: repos.artifacts.record("cascade", "plan", version),
-        lambda: repos.artifacts.activate("cascade", "plan", version),
-        lambda: repos.artifacts.delete("cascade", "plan", version),
-    ):
-        with pytest.raises(UnknownVersion, match=f"cascade 'plan' has no version {version}"):
-            call()
+    calls: list[Callable[..., Any]] = [repos.artifacts.record, repos.artifacts.activate, repos.artifacts.delete]
+    kind = UnknownArtifact if name == "other" else UnknownVersion
+    if name == "other":
+        with pytest.raises(UnknownArtifact, match="'other'"):
+            repos.artifacts.versions(solver, name)
+    for call in calls:
+        with pytest.raises(kind, match=f"{solver} .*'{name}'"):
+            call(solver, name, version)
     assert repos.artifacts.record("cascade", "plan").version == 1
 
 
@@ -161,12 +122,12 @@ def test_an_exported_artifact_is_the_same_in_another_store(repos: Repositories, 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"solver": "oracle"}, "the artifact is for the solver 'oracle', known are cascade, index"),
-        ({"name": "Not A Name"}, "the artifact's manifest is not valid: String should match pattern"),
-        ({"surprise": 1}, "the artifact's manifest is not valid: Extra inputs are not permitted"),
-        ({"seed": "1"}, "the artifact's manifest is not valid: Input should be a valid integer"),
-        ({"format": FORMAT + 1}, f"the bytes are of format {FORMAT + 1}, this version reads format {FORMAT}"),
-        ({"kind": "OtherPlan"}, "the bytes hold a OtherPlan, not a CascadePlan"),
+        ({"solver": "oracle"}, "'oracle', known are cascade, index"),
+        ({"name": "Not A Name"}, "String should match pattern"),
+        ({"surprise": 1}, "Extra inputs are not permitted"),
+        ({"seed": "1"}, "Input should be a valid integer"),
+        ({"format": FORMAT + 1}, f"format {FORMAT + 1}, .* format {FORMAT}"),
+        ({"kind": "OtherPlan"}, "a OtherPlan, not a CascadePlan"),
     ],
 )
 def test_bytes_that_are_not_for_us_are_refused_and_nothing_is_kept(
@@ -174,20 +135,18 @@ def test_bytes_that_are_not_for_us_are_refused_and_nothing_is_kept(
 ) -> None:
     with pytest.raises(CorruptArtifact, match=reason):
         repos.artifacts.publish(stored.artifact(**change), created_at=now())  # type: ignore[arg-type]
-    assert stored.keys(repos) == []
-
-
-def test_a_changed_byte_is_refused_and_nothing_is_kept(repos: Repositories) -> None:
     data = bytearray(stored.artifact())
     data[len(data) // 2] ^= 1
     with pytest.raises(CorruptArtifact):
         repos.artifacts.publish(bytes(data), created_at=now())
+
+    def check(pipe: object) -> None:
+        raise Conflict("not now")
+
+    with pytest.raises(Conflict, match="not now"):
+        repos.artifacts.publish(stored.artifact(), created_at=now(), check=check)
     assert stored.keys(repos) == []
-
-
-def test_the_manifest_of_good_bytes_is_given() -> None:
-    manifest = checked_manifest(stored.artifact(seed=9))
-    assert (manifest.solver, manifest.name, manifest.seed, manifest.format) == ("cascade", "plan", 9, FORMAT)
+    assert checked_manifest(stored.artifact(seed=9)).seed == 9
 
 
 def test_bytes_that_were_corrupted_in_the_store_are_refused(repos: Repositories) -> None:
@@ -195,42 +154,6 @@ def test_bytes_that_were_corrupted_in_the_store_are_refused(repos: Repositories)
     repos.store.client.setrange(key("blob", record.sha256), 100, b"\xff\xff")
     with pytest.raises(StoreRefused, match="do not match their SHA-256"):
         repos.artifacts.plan(record)
-
-
-def test_a_record_that_cannot_be_read_is_refused(repos: Repositories) -> None:
-    stored.publish(repos)
     repos.store.client.set(key("version", "cascade", "plan", 1), b'{"from": "a later version"}')
-    with pytest.raises(StoreRefused, match="the record of cascade 'plan' version 1 is not readable"):
+    with pytest.raises(StoreRefused, match="the record of cascade 'plan' version 1"):
         repos.artifacts.record("cascade", "plan")
-
-
-def test_two_who_publish_at_once_get_different_versions(repos: Repositories) -> None:
-    rounds, records, failures = 15, list[ArtifactRecord](), list[ParsimonyError]()
-    start = threading.Barrier(2)
-
-    def work(who: int) -> None:
-        start.wait()
-        for number in range(rounds):
-            try:
-                records.append(stored.publish(repos, seed=1000 * who + number))
-            except ParsimonyError as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert sorted(record.version for record in records) == list(range(1, 2 * rounds + 1))
-    newest = max(records, key=lambda record: record.version)
-    assert repos.artifacts.pointers() == {("cascade", "plan"): (2 * rounds, newest.sha256)}
-
-
-def test_a_refused_check_publishes_nothing(repos: Repositories) -> None:
-    def check(pipe: object) -> None:
-        raise Conflict("not now")
-
-    with pytest.raises(Conflict, match="not now"):
-        repos.artifacts.publish(stored.artifact(), created_at=now(), check=check)
-    assert stored.keys(repos) == []

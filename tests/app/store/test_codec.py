@@ -33,15 +33,11 @@ Alias = TypeAliasType("Alias", np.ndarray[tuple[Any, ...], np.dtype[Number]], ty
 
 @dataclass(frozen=True)
 class WithAlias:
-    """A plan with an array whose type goes by another name."""
-
     numbers: Alias[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """A plan with a field of every sort."""
-
     numbers: NDArray[np.float64]
     codes: NDArray[np.int32]
     names: tuple[str, ...]
@@ -55,14 +51,11 @@ class Sample:
 
     @property
     def sum(self) -> float:
-        """The derived field."""
         return self._sum
 
 
 @dataclass(frozen=True)
 class Other:
-    """A plan of another kind."""
-
     limit: float | None
 
 
@@ -78,7 +71,6 @@ class Summed:
 
 
 def sample(**changes: Any) -> Sample:
-    """Make a sample."""
     values: dict[str, Any] = {
         "numbers": np.array([[0.5, 1.0], [2.0, np.nan]]),
         "codes": np.array([3, 1, 2], dtype=np.int32),
@@ -91,14 +83,12 @@ def sample(**changes: Any) -> Sample:
 
 
 def same(one: Sample, other: Sample) -> bool:
-    """Whether two samples hold the same, bit by bit."""
     arrays = (one.numbers, other.numbers), (one.codes, other.codes)
     equal = all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in arrays)
     return equal and all(getattr(one, n) == getattr(other, n) for n in ("names", "pairs", "limit", "options"))
 
 
 def opened(data: bytes) -> Entries:
-    """Take bytes apart."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -129,84 +119,63 @@ def forged(**changes: bytes | None) -> bytes:
 
 
 def canonical(value: object) -> bytes:
-    """Write JSON as ``encode`` does."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def npy(header: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
-    """Write an .npy with a header of our own."""
     text = header.encode("latin-1")
     return b"\x93NUMPY" + version + struct.pack("<H", len(text)) + text + data
 
 
 def refused(data: bytes) -> str:
-    """Give the reason for which bytes are refused."""
     with pytest.raises(CorruptArtifact) as caught:
         codec.decode(data, Sample)
     return str(caught.value)
 
 
 def test_what_is_encoded_comes_back() -> None:
-    back = codec.decode(codec.encode(sample(), {}), Sample)
+    """Derived fields are made again; the type of an array may be an alias, as in NumPy for Python 3.12 and later."""
+    data = codec.encode(sample(), {})
+    back = codec.decode(data, Sample)
     assert same(back, sample())
     assert isinstance(back.options, CascadeOptions)
     assert isinstance(back.names, tuple)
-
-
-def test_arrays_come_back_where_the_type_of_an_array_is_an_alias() -> None:
-    """As NumPy has it for Python 3.12 and later."""
-    back = codec.decode(codec.encode(WithAlias(np.arange(3.0)), {}), WithAlias)
-    assert back.numbers.tolist() == [0.0, 1.0, 2.0]
-
-
-def test_a_derived_field_is_left_out_and_made_again() -> None:
-    data = codec.encode(sample(numbers=np.array([1.0, 2.0])), {})
-    assert b"_sum" not in data
-    assert codec.decode(data, Sample).sum == 3.0
-
-
-def test_decoded_arrays_cannot_be_written_to() -> None:
-    back = codec.decode(codec.encode(sample(), {}), Sample)
     with pytest.raises(ValueError, match="read-only"):
         back.codes[0] = 1
+    assert b"_sum" not in data
+    assert codec.decode(codec.encode(sample(numbers=np.array([1.0, 2.0])), {}), Sample).sum == 3.0
+    assert codec.decode(codec.encode(WithAlias(np.arange(3.0)), {}), WithAlias).numbers.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_equal_plans_give_equal_bytes() -> None:
+def test_equal_plans_give_equal_bytes_and_different_ones_others() -> None:
+    whole = codec.encode(sample(), {})
     assert codec.encode(sample(), {"a": 1, "b": 2}) == codec.encode(sample(), {"b": 2, "a": 1})
-    turned = sample(numbers=np.asfortranarray(sample().numbers))
-    assert codec.encode(turned, {}) == codec.encode(sample(), {})
-    assert codec.encode(sample(codes=np.arange(6, dtype=np.int32)[::2]), {}) == codec.encode(
-        sample(codes=np.array([0, 2, 4], dtype=np.int32)), {}
-    )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"numbers": np.array([0.5])}, {"codes": np.array([3, 1, 3], dtype=np.int32)}, {"limit": 0.0}, {"names": ("K1",)}],
-)
-def test_different_plans_give_different_bytes(changes: dict[str, Any]) -> None:
-    assert codec.encode(sample(**changes), {}) != codec.encode(sample(), {})
-
-
-def test_the_manifest_is_kept_beside_the_plan() -> None:
+    assert codec.encode(sample(numbers=np.asfortranarray(sample().numbers)), {}) == whole
+    codes = (np.arange(6, dtype=np.int32)[::2], np.array([0, 2, 4], dtype=np.int32))
+    assert len({codec.encode(sample(codes=each), {}) for each in codes}) == 1
+    others: list[dict[str, Any]] = [
+        {"numbers": np.array([0.5])},
+        {"codes": codes[0]},
+        {"limit": 0.0},
+        {"names": ("K1",)},
+    ]
+    assert whole not in [codec.encode(sample(**changes), {}) for changes in others]
     data = codec.encode(sample(), {"solver": "cascade", "seed": 3})
     assert codec.read_manifest(data) == {"format": codec.FORMAT, "kind": "Sample", "solver": "cascade", "seed": 3}
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_plain_number_that_json_cannot_hold_is_not_written(value: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        codec.encode(sample(limit=value), {})
-
-
-def test_only_dataclasses_are_encoded() -> None:
-    with pytest.raises(TypeError, match="Polynomial is not a dataclass"):
-        codec.encode(Polynomial(polynomial=(1.0,)), {})
-
-
-def test_an_object_array_is_never_written() -> None:
-    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        codec.encode(sample(codes=np.array([{}], dtype=object)), {})
+@pytest.mark.parametrize(
+    ("plan", "error"),
+    [
+        *((sample(limit=value), ValueError) for value in (math.nan, math.inf)),
+        (sample(codes=np.array([{}], dtype=object)), ValueError),
+        (Polynomial(polynomial=(1.0,)), TypeError),
+    ],
+)
+def test_what_cannot_be_read_again_is_not_written(plan: Any, error: type[Exception]) -> None:
+    """A number that JSON cannot hold, an array of objects, and what is no dataclass."""
+    with pytest.raises(error, match=r"not JSON compliant|Object arrays cannot be saved|is not a dataclass"):
+        codec.encode(plan, {})
 
 
 arrays = st.sampled_from(["<f8", "<f4", "<i4", "<i8", "|u1", "|b1", ">f8"]).flatmap(
@@ -275,18 +244,13 @@ def test_bytes_with_a_stretch_replaced_are_refused(data: st.DataObject) -> None:
         refused(changed)
 
 
-def test_the_forger_of_these_tests_can_also_write_good_bytes() -> None:
-    assert forged() == GOOD
-
-
 @pytest.mark.parametrize("number", [0, 2, "1", None, 1.5])
-def test_an_unknown_format_is_refused_with_both_numbers(number: object) -> None:
-    manifest = canonical({"format": number, "kind": "Sample"})
-    assert refused(forged(manifest_json=manifest)) == f"the bytes are of format {number}, this version reads format 1"
-
-
-def test_another_kind_is_refused_with_both_names() -> None:
-    assert refused(codec.encode(Other(limit=None), {})) == "the bytes hold a Other, not a Sample"
+def test_an_unknown_format_or_kind_is_refused_with_both(number: object) -> None:
+    message = refused(forged(manifest_json=canonical({"format": number, "kind": "Sample"})))
+    assert f"format {number}," in message
+    assert "format 1" in message
+    message = refused(codec.encode(Other(limit=None), {}))
+    assert ("Other" in message, "Sample" in message) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +261,19 @@ def test_a_manifest_that_is_no_object_with_format_and_kind_is_refused(manifest: 
     refused(forged(manifest_json=manifest))
 
 
+def test_json_that_encode_would_not_have_written_and_arrays_that_cannot_be_compared_are_refused() -> None:
+    start = b'{"format":1,"kind":"Sample"'
+    ends = (b',"x":NaN}', b',"x":Infinity}', b',"x":"\\ud800"}', b',"kind":"Sample"}')
+    for manifest in (*(start + end for end in ends), start.replace(b",", b", ") + b"}"):
+        with pytest.raises(CorruptArtifact, match="JSON"):
+            codec.read_manifest(forged(manifest_json=manifest))
+    entries = opened(codec.encode(Summed(np.zeros(2), np.ones(2)), {}))
+    data = sealed(entries | {"right.npy": codec.array_to_bytes(np.ones(3))})
+    with pytest.raises(CorruptArtifact, match="Summed"):
+        codec.decode(data, Summed)
+
+
 def fields(**changes: object) -> bytes:
-    """Give the plain fields of a sample as JSON, with changes."""
     return canonical({**json.loads(opened(GOOD)["fields.json"]), **changes})
 
 
@@ -325,55 +300,40 @@ def test_plain_fields_that_are_missing_unknown_or_of_the_wrong_type_are_refused(
     refused(forged(fields_json=plain))
 
 
-def test_a_plain_value_where_an_array_belongs_is_refused() -> None:
-    data = forged(codes_npy=None, fields_json=fields(codes=[1, 2]))
-    assert refused(data) == "the field codes is a plain value, must be an array"
+PLAIN = {name: value for name, value in json.loads(fields()).items() if name != "names"}
+ZEROS = codec.array_to_bytes(np.zeros(2))
+FORGED: list[tuple[dict[str, bytes | None], str]] = [
+    ({"codes_npy": None, "fields_json": fields(codes=[1, 2])}, "codes is a plain value"),
+    ({"fields_json": canonical(PLAIN), "names_npy": ZEROS}, "names is an array"),
+    ({"codes_npy": ZEROS}, "codes holds float64, must be int32"),
+]
+FORGED += [({name: None}, "") for name in ("manifest_json", "fields_json", "codes_npy", "numbers_npy")]
+FORGED += [({name: ZEROS}, "") for name in ("more_npy", "more_json", "../codes_npy", "codes_npy/", "_sum.npy")]
 
 
-def test_an_array_where_a_plain_value_belongs_is_refused() -> None:
-    plain = {name: value for name, value in json.loads(fields()).items() if name != "names"}
-    data = forged(fields_json=canonical(plain), names_npy=codec.array_to_bytes(np.zeros(2)))
-    assert refused(data) == "the field names is an array, must be a plain value"
+@pytest.mark.parametrize(("changes", "reason"), FORGED)
+def test_an_entry_of_another_sort_or_missing_or_too_many_is_refused(
+    changes: dict[str, bytes | None], reason: str
+) -> None:
+    assert forged() == GOOD, "the forger can also write good bytes"
+    assert reason in refused(forged(**changes))
 
 
-def test_an_array_of_another_type_is_refused() -> None:
-    data = forged(codes_npy=codec.array_to_bytes(np.zeros(3)))
-    assert refused(data) == "the array codes holds float64, must be int32"
-
-
-@pytest.mark.parametrize("name", ["manifest_json", "fields_json", "codes_npy", "numbers_npy"])
-def test_a_missing_entry_is_refused(name: str) -> None:
-    refused(forged(**{name: None}))
-
-
-@pytest.mark.parametrize("name", ["more_npy", "more_json", "../codes_npy", "codes_npy/", "_sum.npy"])
-def test_an_entry_too_many_is_refused(name: str) -> None:
-    refused(forged(**{name: codec.array_to_bytes(np.zeros(1))}))
-
-
-def test_a_missing_digest_is_refused() -> None:
-    entries = opened(GOOD)
-    del entries["sha256"]
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in entries.items():
-            archive.writestr(name, data)
-    assert refused(out.getvalue()).startswith("the bytes are no artifact: they hold ")
-
-
-def test_a_wrong_digest_is_refused() -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in (opened(GOOD) | {"sha256": b"0" * 64}).items():
-            archive.writestr(name, data)
-    assert refused(out.getvalue()) == "the bytes do not match their own SHA-256"
-
-
-def test_two_entries_of_one_name_are_refused() -> None:
+def test_a_digest_that_is_wrong_or_missing_and_a_name_twice_are_refused() -> None:
+    good = opened(GOOD)
+    for entries, reason in (
+        (good | {"sha256": b"0" * 64}, "do not match their own SHA-256"),
+        ({name: data for name, data in good.items() if name != "sha256"}, "the bytes are no artifact: they hold "),
+    ):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, data in entries.items():
+                archive.writestr(name, data)
+        assert reason in refused(out.getvalue())
     out = io.BytesIO(GOOD)
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(out, "a") as archive:
-        archive.writestr("codes.npy", codec.array_to_bytes(np.zeros(1)))
-    assert refused(out.getvalue()) == "the bytes hold two entries of one name"
+        archive.writestr("codes.npy", ZEROS)
+    assert "two entries of one name" in refused(out.getvalue())
 
 
 def test_a_compressed_entry_is_refused_before_it_is_unpacked() -> None:
@@ -389,26 +349,21 @@ def test_a_compressed_entry_is_refused_before_it_is_unpacked() -> None:
 
 
 class Trap:
-    """Something that runs code when it is unpickled."""
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (pytest.fail, ("unpickled",))
 
 
-@pytest.mark.parametrize("data", [pickle.dumps(Trap()), np.array([Trap()]).dumps()])
-def test_a_pickle_is_refused_and_does_not_run(data: bytes) -> None:
-    refused(data)
-    refused(forged(codes_npy=data))
-    refused(forged(fields_json=data))
-
-
-def test_an_object_array_is_refused_and_does_not_run() -> None:
-    out = io.BytesIO()
-    np.save(out, np.array([Trap()]), allow_pickle=True)
-    assert refused(forged(codes_npy=out.getvalue())) == "the array holds object, must be numbers"
+def test_a_pickle_is_refused_and_does_not_run() -> None:
+    np.save(out := io.BytesIO(), np.array([Trap()]), allow_pickle=True)
+    for data in (pickle.dumps(Trap()), np.array([Trap()]).dumps(), out.getvalue()):
+        refused(data)
+        refused(forged(codes_npy=data))
+        refused(forged(fields_json=data))
 
 
 HEADER = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }"
+SHAPES = ("(0, 1000000000000000000000)", "(0, 10**30)", "(-1,)", "(-1, -1)", "(1.0,)", "1", f"({'0,' * 80})")
+TYPES = ("|O", "<U4", "|V8", "<M8[s]", "<c16", "nonsense")
 
 
 @pytest.mark.parametrize("shape", [(10**12,), (2**62, 2), (10**6, 10**6), (2**63,)])
@@ -425,45 +380,18 @@ def test_a_header_that_promises_more_than_there_is_allocates_nothing(shape: tupl
 
 
 @pytest.mark.parametrize(
-    "header",
+    "data",
     [
-        "",
-        "{",
-        "{}",
-        "[]",
-        "(" * 5000,
-        "-" * 9000 + "1",
-        "{[]: 1}",
-        "{1: 2, 'a': 3}",
-        "__import__('os')",
-        HEADER % ("<f8", "(0, 1000000000000000000000)"),
-        HEADER % ("<f8", "(0, 10**30)"),
-        HEADER % ("<f8", "(-1,)"),
-        HEADER % ("<f8", "(-1, -1)"),
-        HEADER % ("<f8", "(1.0,)"),
-        HEADER % ("<f8", "1"),
-        HEADER % ("<f8", f"({'0,' * 80})"),
-        HEADER % ("|O", "(0,)"),
-        HEADER % ("<U4", "(0,)"),
-        HEADER % ("|V8", "(0,)"),
-        HEADER % ("<M8[s]", "(0,)"),
-        HEADER % ("<c16", "(0,)"),
-        HEADER % ("nonsense", "(0,)"),
-        "{'descr': (), 'fortran_order': False, 'shape': (0,)}",
-        "{'descr': [[]], 'fortran_order': False, 'shape': (0,)}",
-        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (0,)}",
-        "{'descr': [('a', ())], 'fortran_order': False, 'shape': (0,)}",
-        "{'descr': '<f8', 'fortran_order': 1, 'shape': (0,)}",
-        "x" * 20_000,
+        *map(npy, ("", "{", "{}", "[]", "(" * 5000, "-" * 9000 + "1", "{[]: 1}", "{1: 2, 'a': 3}", "__import__('os')")),
+        *(npy(HEADER % ("<f8", shape)) for shape in SHAPES),
+        *(npy(HEADER % (kind, "(0,)")) for kind in TYPES),
+        *(npy((HEADER % ("", "(0,)")).replace("''", d)) for d in ("()", "[[]]", "[('a', '<f8')]", "[('a', ())]")),
+        npy("{'descr': '<f8', 'fortran_order': 1, 'shape': (0,)}"),
+        npy("x" * 20_000),
+        *(b"", b"\x93NUMPY", npy("", version=b"\x02\x00"), npy("", version=b"\x09\x09")),
     ],
 )
-def test_a_made_up_array_header_is_refused(header: str) -> None:
-    with pytest.raises(CorruptArtifact):
-        codec.array_from_bytes(npy(header))
-
-
-@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", npy("", version=b"\x02\x00"), npy("", version=b"\x09\x09")])
-def test_bytes_that_are_no_npy_of_version_1_are_refused(data: bytes) -> None:
+def test_an_array_with_a_made_up_header_or_of_another_version_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptArtifact):
         codec.array_from_bytes(data)
 
@@ -497,25 +425,3 @@ def test_a_forger_of_one_entry_gets_a_refusal_or_a_plan(name: str, data: st.Data
         return
     assert plan.numbers.dtype == np.float64
     assert plan.codes.dtype == np.int32
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    [
-        b'{"format":1,"kind":"Sample","x":NaN}',
-        b'{"format":1,"kind":"Sample","x":Infinity}',
-        b'{"format":1,"kind":"Sample","x":"\\ud800"}',
-        b'{"format":1, "kind":"Sample"}',
-        b'{"format":1,"format":1,"kind":"Sample"}',
-    ],
-)
-def test_json_that_encode_would_not_have_written_is_refused(manifest: bytes) -> None:
-    with pytest.raises(CorruptArtifact, match="JSON"):
-        codec.read_manifest(forged(manifest_json=manifest))
-
-
-def test_arrays_that_a_check_cannot_even_compare_are_refused() -> None:
-    entries = opened(codec.encode(Summed(np.zeros(2), np.ones(2)), {}))
-    data = sealed(entries | {"right.npy": codec.array_to_bytes(np.ones(3))})
-    with pytest.raises(CorruptArtifact, match="the fields of the Summed do not fit each other"):
-        codec.decode(data, Summed)

@@ -51,14 +51,12 @@ def processes(folder: Path, word: str = "") -> list[psutil.Process]:
 
 
 def one(folder: Path, word: str) -> psutil.Process:
-    """Find the one process of a kind."""
     wait_for(lambda: len(processes(folder, word)) == 1, 10)
     return processes(folder, word)[0]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder; when the test is over, no process may be left that uses it."""
     yield tmp_path
     wait_for(lambda: not processes(tmp_path), 10, lambda: f"left over: {processes(tmp_path)}")
 
@@ -78,19 +76,16 @@ def user(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def leave(process: subprocess.Popen[str]) -> None:
-    """Tell a user to leave."""
     process.communicate("leave\n", timeout=patient(10))
     assert process.returncode == 0
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kill a user."""
     process.kill()
     process.communicate(timeout=patient(10))
 
 
 def written(server: EmbeddedRedis, name: str = "name") -> object:
-    """Read a key."""
     store = Store(server.url)
     try:
         return store.client.get(name)
@@ -99,48 +94,38 @@ def written(server: EmbeddedRedis, name: str = "name") -> object:
 
 
 def write(server: EmbeddedRedis, name: str = "name") -> None:
-    """Write a key."""
     store = Store(server.url)
     store.client.set(name, "written")
     store.close()
 
 
 def answers(server: EmbeddedRedis, name: str = "name") -> bool:
-    """Whether the server answers with the key."""
     try:
         return written(server, name) == b"written"
     except redis.ConnectionError:
         return False
 
 
-def test_nobody_else_can_reach_the_socket(folder: Path) -> None:
-    with EmbeddedRedis(folder) as server:
+def test_nobody_else_can_reach_the_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the folder was there and others could read it; a relative path is the same store."""
+    (folder / "redis").mkdir(mode=0o755)
+    monkeypatch.chdir(folder)
+    with EmbeddedRedis(folder) as server, EmbeddedRedis(Path(".")) as same:
         assert (folder / "redis").stat().st_mode & 0o777 == 0o700
         assert socket_path(server.folder).stat().st_mode & 0o777 == 0o700
-        assert server.url == f"unix://{folder}/redis/redis.sock"
+        assert server.url == same.url == f"unix://{folder}/redis/redis.sock"
         assert one(folder, SERVER).net_connections("inet") == []
 
 
-def test_a_folder_that_others_could_read_is_closed_to_them(folder: Path) -> None:
-    (folder / "redis").mkdir(mode=0o755)
-    with EmbeddedRedis(folder):
-        assert (folder / "redis").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_clean_stop_saves_and_leaves_no_process(folder: Path) -> None:
-    with EmbeddedRedis(folder) as server:
-        write(server)
-    wait_for(lambda: not processes(folder), 10)
-    with EmbeddedRedis(folder) as server:
-        assert written(server) == b"written"
-
-
-def test_who_comes_while_it_stops_waits_and_finds_the_data(folder: Path) -> None:
+def test_a_clean_stop_saves_and_who_comes_while_it_stops_waits_and_finds_the_data(folder: Path) -> None:
     for _ in range(3):
         with EmbeddedRedis(folder) as server:
             write(server)
         with EmbeddedRedis(folder) as server:
             assert written(server) == b"written"
+    wait_for(lambda: not processes(folder), 10)
+    with EmbeddedRedis(folder) as server:
+        assert written(server) == b"written"
 
 
 def test_two_users_share_one_server_and_the_last_stops_it(folder: Path) -> None:
@@ -151,12 +136,7 @@ def test_two_users_share_one_server_and_the_last_stops_it(folder: Path) -> None:
     with EmbeddedRedis(folder) as third:
         assert written(third, "one") == written(third, "two") == b"written"
     assert server.is_running()
-    leave(second)
-    wait_for(lambda: not processes(folder), 10)
-
-
-def test_a_user_that_is_killed_counts_no_more(folder: Path) -> None:
-    end(user(folder, "one"))
+    end(second)
     wait_for(lambda: not processes(folder), 10)
 
 
@@ -174,9 +154,16 @@ def test_after_everything_was_killed_the_next_start_finds_the_data_and_no_orphan
 
 
 def test_a_killed_keeper_takes_the_server_with_it_and_revive_starts_both_again(folder: Path) -> None:
+    """A living keeper is left alone, and signals from the terminal do not stop it."""
     with EmbeddedRedis(folder) as server:
         write(server)
         keeper, doomed = one(folder, KEEPER), one(folder, SERVER)
+        server.revive()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            keeper.send_signal(number)
+            wait_for(lambda: answers(server), 30)
+        assert (one(folder, SERVER).pid, keeper.is_running()) == (doomed.pid, True)
+        assert os.getsid(keeper.pid) != os.getsid(0)
         keeper.kill()
         wait_for(lambda: not doomed.is_running() or doomed.status() == psutil.STATUS_ZOMBIE, 10)
         assert not answers(server)
@@ -184,15 +171,6 @@ def test_a_killed_keeper_takes_the_server_with_it_and_revive_starts_both_again(f
         assert answers(server)
         one(folder, KEEPER)
         one(folder, SERVER)
-
-
-def test_revive_leaves_a_living_keeper_alone(folder: Path) -> None:
-    with EmbeddedRedis(folder) as server:
-        write(server)
-        before = one(folder, SERVER).pid
-        server.revive()
-        assert one(folder, SERVER).pid == before
-        assert answers(server)
 
 
 def test_a_killed_server_is_started_again_on_its_data(folder: Path) -> None:
@@ -203,17 +181,6 @@ def test_a_killed_server_is_started_again_on_its_data(folder: Path) -> None:
         doomed.wait(5)
         wait_for(lambda: answers(server), 10)
         assert one(folder, SERVER).pid != doomed.pid
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Signals, folder: Path) -> None:
-    with EmbeddedRedis(folder) as server:
-        write(server)
-        keeper = one(folder, KEEPER)
-        keeper.send_signal(number)
-        wait_for(lambda: answers(server), 30)
-        assert keeper.is_running()
-        assert os.getsid(keeper.pid) != os.getsid(0)
 
 
 def test_a_keeper_that_is_terminated_stops_the_server_which_can_be_revived_with_all_it_held(folder: Path) -> None:
@@ -239,26 +206,15 @@ def test_a_path_too_long_for_a_socket_works(folder: Path) -> None:
     wait_for(lambda: not processes(folder), 10)
     with EmbeddedRedis(data_dir) as server:
         assert written(server) == b"written"
-
-
-def test_two_long_paths_have_sockets_of_their_own(folder: Path) -> None:
     assert socket_path(folder / ("a" * 120)) != socket_path(folder / ("a" * 119))
     assert socket_path(folder / "a") == folder / "a" / "redis.sock"
-
-
-def test_a_relative_path_is_the_same_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    with EmbeddedRedis(folder) as server, EmbeddedRedis(Path(".")) as same:
-        assert server.url == same.url
 
 
 def test_a_store_that_cannot_start_says_where_to_look(folder: Path) -> None:
     (folder / "redis" / "redis.log").mkdir(parents=True)
     with pytest.raises(StoreUnavailable, match=r"the embedded store did not start; see .*redis\.log"):
         EmbeddedRedis(folder)
-
-
-def test_the_folder_of_the_data_that_is_a_file_is_refused(folder: Path) -> None:
+    shutil.rmtree(folder / "redis")
     (folder / "redis").write_text("")
     with pytest.raises(OSError, match="File exists"):
         EmbeddedRedis(folder)
@@ -276,20 +232,7 @@ def test_a_server_whose_folder_was_removed_ends_by_itself(tmp_path: Path) -> Non
     wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
 
 
-def test_a_keeper_that_is_told_to_end_saves_and_ends(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path / "data") as embedded:
-        store = Store(embedded.url)
-        store.client.set("a", "1")
-        for process in naming(tmp_path):
-            process.terminate()
-        wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
-        embedded.revive()
-        assert store.client.get("a") == b"1"
-        store.close()
-
-
 def naming(folder: Path) -> list[psutil.Process]:
-    """Find the processes whose command names the folder."""
     listed = psutil.process_iter(["cmdline", "status"])
     alive = [process for process in listed if process.info["status"] != psutil.STATUS_ZOMBIE]
     return [process for process in alive if any(str(folder) in word for word in process.info["cmdline"] or [])]

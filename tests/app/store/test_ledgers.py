@@ -54,24 +54,14 @@ def of_several(rng: random.Random, tenant: str) -> Terms:
     """Draw what a query of a tenant takes: a cheap classifier, a dear one, and one that takes much of a resource."""
     size = rng.choice([0.5, 1.0, 2.0])
     costs = size * np.array([1.0, 4.0, 10.0])
-    return Terms(
-        (
-            Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True),
-            Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True),
-            Account(
-                ("resources", "tokens"),
-                Stream.of_resource(TOTALS["tokens"], 200, 5.0),
-                size * np.array([5.0, 40.0, 10.0]),
-                is_cost=False,
-            ),
-            Account(
-                ("resources", "carbon"),
-                Stream.of_resource(TOTALS["carbon"], 200, 2.0),
-                np.array([2.0, 3.0, 20.0]),
-                is_cost=False,
-            ),
-        )
+    tokens, carbon = size * np.array([5.0, 40.0, 10.0]), np.array([2.0, 3.0, 20.0])
+    of_tokens, of_carbon = (
+        Stream.of_resource(TOTALS[name], 200, least) for name, least in (("tokens", 5.0), ("carbon", 2.0))
     )
+    own = Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True)
+    total = Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True)
+    used = Account(("resources", "tokens"), of_tokens, tokens, is_cost=False)
+    return Terms((total, own, used, Account(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
 
 
 def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None:
@@ -146,33 +136,18 @@ def test_a_tenant_that_has_spent_its_own_is_refused_and_others_go_on(store: Stor
     assert (own.spent, own.queries, its.spent, its.queries) == (22.0, 4, 10.0, 1)
 
 
-def test_each_stream_has_a_ledger_of_its_own_that_servers_share(store: Store) -> None:
+def test_each_stream_has_a_ledger_of_its_own_that_servers_share_with_the_terms_it_was_begun_with(store: Store) -> None:
     one, other = Ledgers(store), Ledgers(store)
     first, second = (Pacing(ledger=name, total=100.0, queries=10) for name in ("first", "second"))
-    assert send(one, first).queries == 1
-    assert send(other, first).queries == 2
+    assert [send(each, first).queries for each in (one, other)] == [1, 2]
+    for total, queries in ((1000.0, 10), (100.0, 11)):
+        with pytest.raises(Conflict, match="another total or number of queries"):
+            send(other, Pacing(ledger="first", total=total, queries=queries))
     third = send(one, first)
     assert (third.spent, third.queries) == (30.0, 3)
     assert send(one, second).queries == 1
     assert 0 < store.client.ttl(key("ledger", "portfolio", "first")) <= 90 * 24 * 3600
-
-
-def test_a_ledger_that_was_emptied_begins_anew(store: Store) -> None:
-    ledgers, pacing = Ledgers(store), Pacing(ledger="emptied", total=10.0, queries=1)
-    assert send(ledgers, pacing).spent == 10.0
     store.client.flushall()
-    assert send(ledgers, pacing).spent == 10.0
-
-
-def test_a_store_that_is_away_is_said_to_be(store: Store) -> None:
+    assert send(one, first).spent == 10.0
     with pytest.raises(StoreUnavailable):
-        send(Ledgers(Store("redis://127.0.0.1:1/0")), Pacing(ledger="x", total=10.0, queries=2))
-
-
-def test_a_ledger_keeps_the_terms_that_it_was_begun_with(store: Store) -> None:
-    ledgers = Ledgers(store)
-    send(ledgers, Pacing(ledger="terms", total=100.0, queries=10))
-    for other in ({"total": 1000.0, "queries": 10}, {"total": 100.0, "queries": 11}):
-        with pytest.raises(Conflict, match="begun with another total or number of queries"):
-            send(Ledgers(store), Pacing(ledger="terms", **other))  # type: ignore[arg-type]
-    assert send(ledgers, Pacing(ledger="terms", total=100.0, queries=10)).queries == 2
+        send(Ledgers(Store("redis://127.0.0.1:1/0")), first)

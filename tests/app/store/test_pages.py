@@ -28,7 +28,6 @@ LISTS: dict[str, Callable[..., Page[Any]]] = {
 
 
 def fill(repos: Repositories, count: int = 7) -> None:
-    """Keep so many of each."""
     for number in range(count):
         stored.publish(repos, f"a-{number}")
         stored.publish(repos, "a-1", seed=number)
@@ -37,7 +36,6 @@ def fill(repos: Repositories, count: int = 7) -> None:
 
 
 def shown(item: Any) -> object:
-    """Tell items apart."""
     return (item.name, item.version) if hasattr(item, "version") else getattr(item, "id", item.name)
 
 
@@ -151,9 +149,6 @@ def test_a_damaged_cursor_is_none_and_a_whole_one_is_read() -> None:
     for damaged in (cursor[:-1], cursor + "=", cursor + "A", " " + cursor):
         with pytest.raises(InvalidRequest, match="no cursor of this list"):
             read_cursor("artifact", damaged)
-
-
-def test_a_page_that_is_just_full_leads_nowhere() -> None:
-    assert cut("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)
+    assert cut("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
     assert cut("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)
     assert cut("build", [], 1, 0, int) == Page([], None, 0)

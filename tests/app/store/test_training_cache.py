@@ -6,32 +6,16 @@ from app.store.client import Store
 from app.store.training_cache import TrainingCache
 
 
-def test_what_was_remembered_is_found_again_by_name(store: Store) -> None:
+def test_what_was_remembered_is_found_again_by_name_until_it_is_forgotten(store: Store) -> None:
     cache = TrainingCache(store)
     cache["accuracy of a,b"] = b"\x00\x01"
     assert TrainingCache(store)["accuracy of a,b"] == b"\x00\x01"
-    assert cache.get("something else") is None
-    assert "something else" not in cache
-    assert len(cache) == 1
-
-
-def test_what_was_forgotten_is_unknown(store: Store) -> None:
-    cache = TrainingCache(store)
-    cache["a"] = b"1"
-    del cache["a"]
-    with pytest.raises(KeyError, match="a"):
-        cache["a"]
-    with pytest.raises(KeyError, match="a"):
-        del cache["a"]
-
-
-def test_an_entry_does_not_stay_for_ever(store: Store) -> None:
-    cache = TrainingCache(store)
-    cache["a"] = b"1"
+    assert (cache.get("something else"), "something else" in cache, len(cache)) == (None, False, 1)
     (name,) = store.client.scan_iter(match="parsimony:memo:*")
     assert 0 < store.client.ttl(name) <= 30 * 24 * 3600
-
-
-def test_names_cannot_be_listed(store: Store) -> None:
     with pytest.raises(TypeError, match="by name"):
-        iter(TrainingCache(store))
+        iter(cache)
+    del cache["accuracy of a,b"]
+    for call in (cache.__getitem__, cache.__delitem__):
+        with pytest.raises(KeyError, match="accuracy of a,b"):
+            call("accuracy of a,b")

@@ -18,12 +18,7 @@ from solvers.cascade import CascadePlan, fit
 from tests.support.strategies import random_trace
 
 DEPENDENCES: tuple[Dependence, ...] = ("independent", "dependent", "grouped", "joint")
-ALGORITHMS = {
-    "independent": "ratio-frontier",
-    "dependent": "power-frontier",
-    "grouped": "group-states",
-    "joint": "set-states",
-}
+ALGORITHMS = dict(zip(DEPENDENCES, ("ratio-frontier", "power-frontier", "group-states", "set-states"), strict=True))
 
 
 def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
@@ -66,11 +61,14 @@ def test_joint_predicts_the_build_half_exactly(trace: Trace) -> None:
         assert replayed["predicted"]["mean_duration"] == pytest.approx(replayed["build"]["mean_duration"], rel=1e-12)
         assert replayed["predicted"]["answered"] == pytest.approx(replayed["build"]["answered"], rel=1e-12)
         assert replayed["build"]["maximum_duration"] <= replayed["predicted"]["maximum_duration"]
-
-
-def test_a_wrong_dependence_shows_in_the_summary(trace: Trace) -> None:
     (replayed,) = build(trace, dependence="independent", target_precision=0.9).summary["replays"]
     assert replayed["held_out"]["mean_duration"] > 1.2 * replayed["predicted"]["mean_duration"]
+    calm = random_trace(np.random.default_rng(6), 1000, 3, measured=True)
+    slower = dataclasses.replace(calm, costs=calm.costs * np.where(np.arange(1000) < 500, 1.0, 2.0)[:, None])
+    (replayed,) = build(slower, in_time_order=True).summary["replays"]  # checked on the later half, which is slower
+    assert replayed["held_out"]["mean_duration"] > 1.6 * replayed["predicted"]["mean_duration"]
+    (mixed,) = build(slower).summary["replays"]
+    assert mixed["held_out"]["mean_duration"] == pytest.approx(mixed["predicted"]["mean_duration"], rel=0.2)
 
 
 @pytest.mark.parametrize("dependence", DEPENDENCES)
@@ -113,7 +111,7 @@ def test_classifiers_that_cannot_be_used_are_listed_with_the_reason(trace: Trace
     left_out = {row["name"]: row for row in summary["left_out"]}
     assert left_out["idk1"] == {"name": "idk1", "reason": "gives no confidence", "best_precision_bound": None}
     poor = left_out["idk0"]
-    assert poor["reason"] == "its precision is never proved to be 0.998"
+    assert "0.998" in poor["reason"]
     assert 0.5 < poor["best_precision_bound"] < 0.998
 
 
@@ -122,17 +120,14 @@ def test_a_classifier_slower_than_the_deterministic_one_is_discarded(trace: Trac
     assert plan.names[-1] == "idk3"
     assert set(plan.names) == {"idk0", "idk1", "idk2", "idk3"}
     assert [name for name, _ in plan.discarded] == ["idk4", "idk5"]
-    assert plan.decide(CascadeQuery()).discarded[0].reason == "is not faster than the deterministic idk3: 9 against 7"
+    assert "idk3: 9 against 7" in plan.decide(CascadeQuery()).discarded[0].reason
 
 
 def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Trace) -> None:
     with pytest.raises(InvalidRequest, match="'strong', the trace has the classifiers idk0, idk1") as caught:
         build(trace, deterministic="strong")
     assert caught.value.faults[0].loc == ("deterministic",)
-
-
-def test_too_few_rows_are_refused_with_the_numbers() -> None:
-    with pytest.raises(InvalidRequest, match="has 19 rows, a cascade needs at least 20"):
+    with pytest.raises(InvalidRequest, match=r"19 rows, .* 20"):
         build(random_trace(np.random.default_rng(0), 19, 2))
     assert build(random_trace(np.random.default_rng(0), 20, 2)).plan.names[-1]
 
@@ -149,15 +144,9 @@ def test_joint_with_more_than_twenty_classifiers_is_refused() -> None:
 def perfect_trace(rows: int = 200) -> Trace:
     """A trace whose cheap classifier is as accurate as the dear one, always sure, and always right."""
     label = np.arange(rows) % 2
-    spec = TraceSpec(
-        kind="trace",
-        label="label",
-        unit="ms",
-        classifiers=(
-            TraceClassifier(name="dear", cost=10.0, prediction="answer"),
-            TraceClassifier(name="cheap", cost=1.0, prediction="answer", confidence="sure"),
-        ),
-    )
+    dear = TraceClassifier(name="dear", cost=10.0, prediction="answer")
+    cheap = TraceClassifier(name="cheap", cost=1.0, prediction="answer", confidence="sure")
+    spec = TraceSpec(kind="trace", label="label", unit="ms", classifiers=(dear, cheap))
     return Trace.from_columns(spec, {"label": label, "answer": label, "sure": np.ones(rows)})
 
 
@@ -248,24 +237,9 @@ def test_rows_of_one_item_that_follow_each_other_are_no_dependence_on_time() -> 
     assert [len(each) for each in found] == [0, len(calm.spec.classifiers)]
 
 
-def test_rows_in_the_order_of_time_are_checked_on_the_later_half() -> None:
-    """Calls that become twice as slow in the later half exceed what the earlier half promised."""
-    calm = random_trace(np.random.default_rng(6), 1000, 3, measured=True)
-    slower = dataclasses.replace(calm, costs=calm.costs * np.where(np.arange(1000) < 500, 1.0, 2.0)[:, None])
-    (replayed,) = build(slower, in_time_order=True).summary["replays"]
-    assert replayed["held_out"]["mean_duration"] > 1.6 * replayed["predicted"]["mean_duration"]
-    (mixed,) = build(slower).summary["replays"]
-    assert mixed["held_out"]["mean_duration"] == pytest.approx(mixed["predicted"]["mean_duration"], rel=0.2)
-
-
 def test_a_decision_is_a_look_up(trace: Trace) -> None:
     """Its steps are made once, and are the same objects from then on; the benchmark tells how long it takes."""
     plan = build(trace, dependence="independent").plan
     first, again = (plan.decide(CascadeQuery(deadline=55.0)) for _ in range(2))
-    assert first == again
+    assert first == again == type(first).model_validate(first.model_dump())
     assert first.steps is again.steps
-
-
-def test_a_decision_validates_as_itself(trace: Trace) -> None:
-    decision = build(trace).plan.decide(CascadeQuery(deadline=50.0))
-    assert type(decision).model_validate(decision.model_dump()) == decision

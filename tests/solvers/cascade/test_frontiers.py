@@ -14,10 +14,8 @@ from solvers.cascade.problem import Front, Problem, best_within, step_function
 from solvers.cascade.ratio_order import ratio_frontier
 from tests.support.strategies import even_groups
 
-CASES: list[tuple[SolveDependence, Callable[..., Front]]] = [
-    ("independent", ratio_frontier),
-    ("dependent", power_frontier),
-]
+CASES: list[tuple[SolveDependence, Callable[..., Front]]]
+CASES = [("independent", ratio_frontier), ("dependent", power_frontier)]
 
 
 @pytest.mark.parametrize(("dependence", "frontier"), CASES)
@@ -30,6 +28,9 @@ def test_the_step_function_answers_every_deadline(dependence: SolveDependence, f
         for step in steps:
             alone = solve([*idk, last], dependence=dependence, deadline=step.maximum)
             assert alone.expected_duration == pytest.approx(step.expected, rel=1e-10)
+    *idk, last = even_groups(np.random.default_rng(0), [1])  # a cascade that gains nothing is no step
+    useless = Problem.of([idk[0].model_copy(update={"execution_time": 99.0})], last, "independent")
+    assert [step.members for step in step_function(useless, Front(iter([(0,), ()])))] == [()]
 
 
 @pytest.mark.parametrize(("dependence", "frontier"), CASES)
@@ -60,12 +61,6 @@ def test_two_hundred_classifiers_with_a_deadline() -> None:
         decision = solve(classifiers, deadline=100 + (total - 100) / 3, dependence=dependence)
         assert decision.lower_bound <= decision.expected_duration <= 1.05 * decision.lower_bound
         assert decision.maximum_duration <= 100 + (total - 100) / 3
-
-
-def test_a_cascade_that_gains_nothing_is_no_step() -> None:
-    *idk, last = even_groups(np.random.default_rng(0), [1])
-    useless = Problem.of([idk[0].model_copy(update={"execution_time": 99.0})], last, "independent")
-    assert [step.members for step in step_function(useless, Front(iter([(0,), ()])))] == [()]
 
 
 def test_thinning_keeps_a_label_near_every_dropped_one() -> None:

@@ -15,27 +15,21 @@ from tests.support.samples import TRACE_SPEC, trace_columns
 
 @pytest.fixture(scope="module")
 def plan() -> CascadePlan:
-    """Fit the sample trace."""
     columns = {name: np.array(values) for name, values in trace_columns().items()}
     trace: Any = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
     return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
 
 
-def changed(plan: CascadePlan, fields: dict[str, Any]) -> CascadePlan:
-    """Make the plan again with other fields."""
-    return replace(plan, **fields)
+ARRAYS = """thresholds execution_times worst_case_times maximum_durations expected_durations offsets members reaching"""
+SHORT = {"maximum_durations": np.empty(0), "expected_durations": np.empty(0), "reaching": np.empty(0)}
+EMPTY = SHORT | {"members": np.empty(0, np.int32), "offsets": np.zeros(1, np.int64)}
 
 
-@pytest.mark.parametrize("name", ["thresholds", "execution_times", "worst_case_times", "maximum_durations"])
-def test_an_array_of_the_wrong_length_is_refused(plan: CascadePlan, name: str) -> None:
+@pytest.mark.parametrize("cut", [slice(-1), slice(1, None)], ids=["last", "first"])
+@pytest.mark.parametrize("name", ARRAYS.split())
+def test_an_array_without_its_last_or_first_entry_is_refused(plan: CascadePlan, name: str, cut: slice) -> None:
     with pytest.raises(InvalidRequest, match="no cascade plan"):
-        changed(plan, {name: getattr(plan, name)[:-1].copy()})
-
-
-@pytest.mark.parametrize("name", ["expected_durations", "offsets", "members", "reaching"])
-def test_a_missing_entry_is_refused(plan: CascadePlan, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="no cascade plan"):
-        changed(plan, {name: getattr(plan, name)[1:].copy()})
+        replace(plan, **{name: getattr(plan, name)[cut].copy()})
 
 
 @pytest.mark.parametrize(
@@ -46,22 +40,16 @@ def test_an_entry_out_of_range_is_refused(plan: CascadePlan, name: str, value: f
     array = getattr(plan, name).copy()
     array[0] = value
     with pytest.raises(InvalidRequest):
-        changed(plan, {name: array})
+        replace(plan, **{name: array})
 
 
-def test_an_array_of_other_dimensions_is_refused(plan: CascadePlan) -> None:
-    with pytest.raises(InvalidRequest, match="one dimension"):
-        changed(plan, {"members": np.array(0, dtype=np.int32)})
-
-
-def test_infinite_thresholds_and_names_that_stand_twice_are_refused(plan: CascadePlan) -> None:
-    with pytest.raises(InvalidRequest, match="thresholds"):
-        changed(plan, {"thresholds": np.full_like(plan.thresholds, np.inf)})
-    with pytest.raises(InvalidRequest, match="different names"):
-        changed(plan, {"names": (plan.names[0],) * len(plan.names)})
-
-
-def test_an_empty_plan_is_refused(plan: CascadePlan) -> None:
-    nothing = {"maximum_durations": np.empty(0), "expected_durations": np.empty(0), "reaching": np.empty(0)}
-    with pytest.raises(InvalidRequest, match="at least one step"):
-        changed(plan, {**nothing, "members": np.empty(0, np.int32), "offsets": np.zeros(1, np.int64)})
+def test_other_dimensions_infinite_thresholds_equal_names_and_an_empty_plan_are_refused(plan: CascadePlan) -> None:
+    forged: list[tuple[dict[str, Any], str]] = [
+        ({"members": np.array(0, dtype=np.int32)}, "one dimension"),
+        ({"thresholds": np.full_like(plan.thresholds, np.inf)}, "thresholds"),
+        ({"names": (plan.names[0],) * len(plan.names)}, "different names"),
+        (EMPTY, "at least one step"),
+    ]
+    for fields, reason in forged:
+        with pytest.raises(InvalidRequest, match=reason):
+            replace(plan, **fields)

@@ -14,24 +14,22 @@ def make(name: str, time: float, p: float, worst: float | None = None, group: st
     return Classifier(name=name, execution_time=time, success_probability=p, worst_case_time=worst, group=group)
 
 
-def test_duplicate_names_are_refused_at_the_second() -> None:
-    with pytest.raises(InvalidRequest, match="'A' stands twice") as caught:
-        solve([make("A", 1, 0.5), make("B", 2, 0.5), make("A", 3, 1)])
-    assert caught.value.faults[0].loc == ("classifiers", 2, "name")
-
-
-@pytest.mark.parametrize("classifiers", [[], [make("A", 1, 0.5)]])
-def test_without_a_deterministic_classifier_nothing_can_end(classifiers: list[Classifier]) -> None:
-    with pytest.raises(InvalidRequest, match="success probability 1") as caught:
-        solve(classifiers)
-    assert caught.value.faults[0].loc == ("classifiers",)
-
-
-@pytest.mark.parametrize("deadline", [0.0, -1.0, math.nan, math.inf])
-def test_a_deadline_is_a_number_above_zero(deadline: float) -> None:
-    with pytest.raises(InvalidRequest, match="finite and above 0") as caught:
-        solve([make("D", 1, 1)], deadline=deadline)
-    assert caught.value.faults[0].loc == ("deadline",)
+@pytest.mark.parametrize(
+    ("classifiers", "deadline", "loc", "message"),
+    [
+        ([make("A", 1, 0.5), make("B", 2, 0.5), make("A", 3, 1)], None, ("classifiers", 2, "name"), "'A'"),
+        ([], None, ("classifiers",), "success probability 1"),
+        ([make("A", 1, 0.5)], None, ("classifiers",), "success probability 1"),
+        *(([make("D", 1, 1)], deadline, ("deadline",), ".") for deadline in (0.0, -1.0, math.nan, math.inf)),
+    ],
+)
+def test_what_cannot_be_solved_is_refused_at_its_place(
+    classifiers: list[Classifier], deadline: float | None, loc: tuple[object, ...], message: str
+) -> None:
+    """Equal names at the second of them; without a deterministic classifier nothing can end."""
+    with pytest.raises(InvalidRequest, match=message) as caught:
+        solve(classifiers, deadline=deadline)
+    assert caught.value.faults[0].loc == loc
 
 
 @pytest.mark.parametrize(
@@ -52,8 +50,7 @@ def test_an_algorithm_that_does_not_apply_is_refused_with_those_that_do(
 
 
 def test_no_deterministic_classifier_in_time_is_infeasible_with_the_numbers() -> None:
-    message = "the fastest deterministic classifier takes 10, the deadline is 9"
-    with pytest.raises(Infeasible, match=f"^{message}$"):
+    with pytest.raises(Infeasible, match=r"10, .* 9$"):
         solve([make("A", 1, 0.5), make("D", 5, 1, worst=10), make("E", 11, 1)], deadline=9)
 
 
@@ -67,36 +64,41 @@ def test_groups_decide_the_default_dependence_and_are_ignored_when_another_is_na
     assert solve(classifiers, dependence="dependent").algorithm == "power-order"
 
 
-def test_an_idk_classifier_no_faster_than_the_deterministic_one_is_set_aside_with_the_reason() -> None:
-    decision = solve([make("slow", 10, 0.9, worst=11), make("D", 10, 1, worst=20)])
+@pytest.mark.parametrize(
+    ("classifiers", "deadline", "name", "numbers"),
+    [
+        ([make("slow", 10, 0.9, worst=11), make("D", 10, 1, worst=20)], None, "slow", "10 against 10"),
+        ([make("late", 2, 0.9, worst=5.5), make("poor", 4, 0.1), make("D", 10, 1)], 15, "late", "15.5 of 15"),
+        ([make("D", 10, 1, worst=12), make("E", 10, 1, worst=13)], None, "E", "D"),
+    ],
+)
+def test_what_can_never_help_is_set_aside_with_the_reason_and_one_only_not_chosen_is_not(
+    classifiers: list[Classifier], deadline: float | None, name: str, numbers: str
+) -> None:
+    decision = solve(classifiers, deadline=deadline)
     assert decision.cascade == ("D",)
-    assert [(d.name, d.reason) for d in decision.discarded] == [
-        ("slow", "is not faster than the deterministic D: 10 against 10")
-    ]
+    ((discarded, reason),) = ((each.name, each.reason) for each in decision.discarded)
+    assert (discarded, numbers in reason) == (name, True)
 
 
-def test_an_idk_classifier_that_cannot_finish_in_time_is_set_aside_but_one_not_chosen_is_not() -> None:
-    decision = solve([make("late", 2, 0.9, worst=5.5), make("poor", 4, 0.1), make("D", 10, 1)], deadline=15)
-    assert decision.cascade == ("D",)
-    assert [(d.name, d.reason) for d in decision.discarded] == [
-        ("late", "cannot finish before D by the deadline: both take 15.5 of 15")
-    ]
-
-
-def test_of_two_deterministic_classifiers_the_one_beaten_in_both_times_is_set_aside() -> None:
-    decision = solve([make("D", 10, 1, worst=12), make("E", 10, 1, worst=13)])
-    assert decision.cascade == ("D",)
-    assert decision.discarded[0].reason == "is deterministic, and D is too and no slower"
+def test_one_classifier_alone_and_one_that_takes_no_time() -> None:
+    for dependence in ("independent", "dependent", "grouped"):
+        for deadline in (None, 3.0):
+            decision = solve([make("D", 3, 1)], dependence=dependence, deadline=deadline)
+            assert (decision.cascade, decision.expected_duration, decision.maximum_duration) == (("D",), 3, 3)
+            assert decision.optimal
+    decision = solve([make("A", 0, 0.5), make("D", 0, 1, worst=2)])
+    assert (decision.cascade, decision.expected_duration, decision.lower_bound) == (("D",), 0, 0)
 
 
 def test_of_two_deterministic_classifiers_each_better_in_one_time_the_deadline_decides() -> None:
     classifiers = [make("A", 2, 0.5), make("mean", 10, 1, worst=30), make("sure", 12, 1, worst=12)]
     free, tight, tighter = solve(classifiers), solve(classifiers, deadline=31), solve(classifiers, deadline=29)
     assert free.cascade == ("A", "mean")
-    assert free.discarded[0].reason == "is deterministic, and the best cascade expects 8 with it, 7 without"
+    assert "8 with it, 7 without" in free.discarded[0].reason
     assert tight.cascade == ("A", "sure")
     assert tighter.cascade == ("A", "sure")
-    assert tighter.discarded[0].reason == "is deterministic and takes 30, the deadline is 29"
+    assert "30" in tighter.discarded[0].reason
 
 
 def test_among_equal_expected_durations_the_smaller_maximum_is_preferred() -> None:
@@ -133,19 +135,6 @@ def test_the_deadline_counts_worst_cases_and_the_expectation_means() -> None:
     assert solve(classifiers, deadline=20).expected_duration == 6
     assert solve(classifiers, deadline=20).maximum_duration == 20
     assert solve(classifiers, deadline=19.9).cascade == ("D",)
-
-
-def test_one_classifier_alone() -> None:
-    for dependence in ("independent", "dependent", "grouped"):
-        for deadline in (None, 3.0):
-            decision = solve([make("D", 3, 1)], dependence=dependence, deadline=deadline)
-            assert (decision.cascade, decision.expected_duration, decision.maximum_duration) == (("D",), 3, 3)
-            assert decision.optimal
-
-
-def test_a_deterministic_classifier_that_takes_no_time() -> None:
-    decision = solve([make("A", 0, 0.5), make("D", 0, 1, worst=2)])
-    assert (decision.cascade, decision.expected_duration, decision.lower_bound) == (("D",), 0, 0)
 
 
 def test_tiny_probabilities_and_free_classifiers_do_no_harm() -> None:

@@ -23,15 +23,13 @@ def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_]
         [(rng.random(rows) < 0.6) & (shared[:, rng.integers(2)] < rng.uniform(0.3, 1)) for _ in range(n)]
     )
     answers[0] = True
-    classifiers = [
-        Classifier(
-            name=f"K{j}",
-            execution_time=float(rng.integers(1, 8)),
-            success_probability=min(float(answers[:, j].mean()), 0.99),
-            worst_case_time=float(rng.integers(8, 12)),
+    classifiers = []
+    for j in range(n):
+        time, worst = float(rng.integers(1, 8)), float(rng.integers(8, 12))
+        share = min(float(answers[:, j].mean()), 0.99)
+        classifiers.append(
+            Classifier(name=f"K{j}", execution_time=time, success_probability=share, worst_case_time=worst)
         )
-        for j in range(n)
-    ]
     last = Classifier(name="D", execution_time=10, success_probability=1, worst_case_time=13)
     problem = Problem.of(classifiers, last, "independent")
     order = [int(k.name[1:]) for k in problem.idk]
