@@ -23,7 +23,6 @@ from models.limit_prices import LimitPrice
 from models.limits import Budget, HasBudget
 from models.portfolio_streams import Cost, LedgerState, Pacing
 
-Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
 EstimatorName = Literal["occam", "stacked"]
@@ -38,7 +37,7 @@ QuerySizes = Annotated[
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
-OF_SAMPLES = ("samples", "max_items", "sampling", "metric", "temperature")
+OF_SAMPLES = ("samples", "max_items", "sampling", "temperature")
 """Options on samples of labelled items."""
 
 
@@ -56,8 +55,8 @@ class PortfolioOptions(Value):
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
         "auto: a random forest and kernel ridge regression on the embedding, weighed by least squares (stacked), or "
-        "occam where samples are given. The options on samples, metric and temperature are for occam, and only its "
-        "artifacts report them",
+        "occam where samples are given. The options on samples and temperature are for occam, and only its artifacts "
+        "report them",
     )
     confidence: float = Field(
         default=0.9,
@@ -73,9 +72,6 @@ class PortfolioOptions(Value):
     )
     sampling: Sampling = Field(
         default="iid", description="iid: each sample is drawn from all items; disjoint: no item is in two samples"
-    )
-    metric: Metric = Field(
-        default="linf", description="the distance of embeddings: the largest difference, the sum of all, Euclid's"
     )
     temperature: float = Field(
         default=1e-3,

@@ -6,7 +6,6 @@ import numpy as np
 
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
-from models.portfolio import Metric
 from models.trace import MOST_RESOURCES
 from solvers.base import refuse_out_of_range
 from solvers.portfolio.knapsack.programme import LARGEST
@@ -51,8 +50,6 @@ class PortfolioContents(LearnedContents):
     """m names."""
     unit: str
     """The unit of costs and budgets."""
-    metric: Metric
-    """The distance of embeddings."""
     feature_classifier: str | None
     """The classifier that embeddings come from, if they do."""
     embedding_cost: float

@@ -70,7 +70,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     tuned = tune(examples, options, rng, lambda message: run.progress(1, STEPS, message))
     run.progress(2, STEPS, "pricing budgets")
     prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.plan_costs)
-    estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
+    estimator = Estimator.of(scaling, items, examples.success, tuned.samples)
     run.progress(3, STEPS, "comparing on held-out items")
     held_out, plain = (
         planned(dataset, table, table.held_out, expected(table.held_out), embeds=embeds) for embeds in (True, False)
@@ -174,7 +174,6 @@ def _plan(
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
-        metric=options.metric,
         feature_classifier=options.feature_classifier,
         embedding_cost=table.embedding_mean,
         dearest=float(table.means.max()),

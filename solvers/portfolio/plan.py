@@ -40,7 +40,6 @@ from solvers.portfolio.limits import (
     total_of,
     without_floors,
 )
-from solvers.portfolio.neighbours.samples import COUNTS
 from solvers.portfolio.novelty import NOVEL, NoveltyScale
 from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
@@ -62,7 +61,7 @@ class PortfolioPlan(HeldOutCurve):
     def __post_init__(self) -> None:
         self.check()
         scaling = Scaling(self.low, self.span)
-        estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
+        estimator = Estimator.of(scaling, self.items, self.success, self.samples)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
         novelty = NoveltyScale(self.novelty_references, self.novelty_distances)
@@ -186,7 +185,7 @@ class PortfolioPlan(HeldOutCurve):
     @property
     def answers_at_once(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self._learned is not None or (self.metric == "linf" and len(self.samples) <= COUNTS[-1])
+        return self._learned is not None
 
     def route(
         self,

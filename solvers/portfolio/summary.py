@@ -25,7 +25,6 @@ def summarize(
         **_of_all(plan, losers, measured),
         "rows": rows,
         **_effective(plan),
-        "metric": plan.metric,
         "samples": {"count": count, "size": size},
         "lambdas": [{"lambda": lam, "validation_accuracy": reached} for lam, reached in tuned.lambdas.items()],
         "trials": [

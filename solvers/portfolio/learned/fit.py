@@ -172,7 +172,6 @@ def _plan(
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
-        metric="linf",
         feature_classifier=options.feature_classifier,
         embedding_cost=known.embedding_mean,
         dearest=float(table.means.max()),

@@ -28,7 +28,7 @@ from tests.support.subjects import SAMPLES, dataset
 
 PARAMS: dict[str, dict[str, Any]] = {
     **{solver: sample.params for solver, sample in SAMPLES.items()},
-    "portfolio": {"metric": "l2", "curve_points": 3, "samples": {"count": 10, "size": 50}},
+    "portfolio": {"curve_points": 3, "samples": {"count": 10, "size": 50}},
     "policy": QUICK.model_dump(),
 }
 """Those of the sample artifacts, but nothing is compiled."""

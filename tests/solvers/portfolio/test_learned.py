@@ -96,12 +96,12 @@ def test_its_summary_tells_weights_and_that_all_rows_report() -> None:
     assert fitted.summary["rows"] == {"held_out": ROWS}
 
 
-def test_samples_and_metric_are_reported_only_where_they_are_used() -> None:
+def test_samples_are_reported_only_where_they_are_used() -> None:
     sampled, plain = built(estimator="occam"), built()
     assert sampled.summary["samples"]["count"] > 0
-    assert {"samples", "metric"}.isdisjoint(plain.summary)
-    assert {"samples", "metric"}.isdisjoint(PortfolioOptions().model_dump())
-    assert PortfolioOptions(estimator="occam").model_dump()["metric"] == "linf"
+    assert {"samples"}.isdisjoint(plain.summary)
+    assert {"samples"}.isdisjoint(PortfolioOptions().model_dump())
+    assert PortfolioOptions(estimator="occam").model_dump()["sampling"] == "iid"
 
 
 def test_every_row_reports_and_what_is_said_comes_true() -> None:
