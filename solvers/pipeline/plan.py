@@ -282,7 +282,7 @@ class PipelinePlan(PipelineContents):
         if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
             return ""
         if self.at_the_end == "reject":
-            return "; evolution.removal lets a build leave out features whose lack costs coverage"
+            return "; at_the_end: answer lets a build leave out features whose lack costs coverage"
         return "; search: auto lets a build leave features out"
 
 
