@@ -12,7 +12,6 @@ from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 from models.limits import Amount, Budget, HasBudget
 
-Answers = Literal["linear", "boosted", "both"]
 GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
@@ -28,12 +27,6 @@ class PolicyOptions(Value):
     )
     points: int = Field(
         default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
-    )
-    answers: Answers = Field(
-        default="both",
-        description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
-        "whichever is best of these two and their geometric mean; where answers have no classes, ridge regression, "
-        "trees, or their mean",
     )
     trees: int = Field(
         default=80,

@@ -38,7 +38,6 @@ from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
 from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
-from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
 from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
@@ -80,7 +79,7 @@ def fit(
         dataset = drawn(dataset, rng)
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     training = _training(dataset, sensors, quality, options, rng)
-    sensors = training.basis.sensors
+    sensors = training.sensors
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
     knows_limits = quality is not None or is_grown
@@ -113,7 +112,7 @@ def _training(
         sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
-    return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality, items=items)
+    return TrainingRows(sensors, cells, dataset.labels, outputs, folds, quality, items=items)
 
 
 def _task(
@@ -223,7 +222,7 @@ def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
         f"a trade-off of {tradeoff:.3g}": TradeOff({"tradeoff": tradeoff}, Replay(1 - errors, costs))
         for tradeoff, errors, costs in each
     }
-    alone = task.fixed.replays(task.training.basis.sensors.names, task.graph)
+    alone = task.fixed.replays(task.training.sensors.names, task.graph)
     bounds = {name: bounds_of(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
     return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
