@@ -274,15 +274,6 @@ class Embedding(Value):
     seconds: float = Field(description="how long the decision waited for it")
 
 
-NovelShare = Annotated[
-    float | None,
-    Field(
-        ge=0,
-        le=1,
-        description="the share of queries that are farther from what was learned from than 99 % of its rows, about "
-        "0.01 where queries are like these; null: the artifact is older",
-    ),
-]
 Embedded = Annotated[
     Embedding | None,
     Field(description="what was called to embed the text, beside what the decision costs; left out: nothing was"),
@@ -293,7 +284,6 @@ class AssignmentReply(Assignment, DecisionFacts):
     """An assignment together with the artifact it came from."""
 
     embedding: Embedded = None
-    novel_share: NovelShare = None
 
 
 class RouteQuery(Sent, HasBudget):
@@ -379,13 +369,6 @@ class RouteDecision(Value):
     cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")
     price: float = Field(description="the shadow price: the accuracy that a unit of cost must bring")
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
-    novelty: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="the share of training items that are nearer to what was learned from than the query: above 0.99 "
-        "its estimates rest on nothing similar; null: the artifact is older, or all of its rows are one item",
-    )
 
 
 class RouteReply(RouteDecision, DecisionFacts):

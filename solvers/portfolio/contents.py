@@ -11,7 +11,6 @@ from solvers.base import refuse_out_of_range
 from solvers.portfolio.knapsack.programme import LARGEST
 from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedContents, promises
-from solvers.portfolio.novelty import MAX_REFERENCES
 
 MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
 """Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
@@ -28,7 +27,6 @@ _DIMENSIONS = {
     "curve_cost_errors": 2,
     "curve_cost_offsets": 2,
     "cost_weights": 2,
-    "novelty_references": 2,
     "cost_knots": 2,
     "cost_levels": 2,
     "curve_estimate_errors": 2,
@@ -112,10 +110,6 @@ class PortfolioContents(LearnedContents):
     """(k, m) sums of these, rising in each column."""
     cost_levels: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(k, m) the costs expected there, rising; between them they are interpolated, outside they stay."""
-    novelty_references: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    """(r, d) embeddings that were learned from; (0, 0): built before these were kept."""
-    novelty_distances: Amounts = field(default_factory=lambda: np.empty(0))
-    """(q,) quantiles of the distances of other items to the nearest of these, rising."""
     price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
     resources: tuple[str, ...] = ()
@@ -166,7 +160,6 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
         "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
-        "a scale of novelty or none": _is_novelty_scale(plan),
         "a cost regression of each classifier or none": _is_cost_regression(plan),
         "costs that are functions of the size": _are_functions(
             plan.cost_powers, plan.cost_coefficients, len(plan.classifiers)
@@ -182,19 +175,6 @@ def _are_functions(powers: Int64s, each: Floats, costs: int) -> bool:
     within = bool(np.all((each >= 0) & (each <= LARGEST)))
     possible = bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
     return dimensions > 0 and each.shape == (costs, terms) and within and possible
-
-
-def _is_novelty_scale(plan: PortfolioContents) -> bool:
-    references, distances = plan.novelty_references, plan.novelty_distances
-    if not references.size:
-        return distances.size == 0
-    return (
-        references.shape[1] == len(plan.low)
-        and len(references) <= MAX_REFERENCES
-        and bool(np.all(np.isfinite(references)))
-        and len(distances) > 0
-        and bool(np.all(np.diff(distances) >= 0))
-    )
 
 
 def _is_cost_regression(plan: PortfolioContents) -> bool:

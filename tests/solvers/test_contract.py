@@ -93,7 +93,6 @@ MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_esti
 """Arrays that hold NaN where there is no number."""
 OF_MODELS = {
     *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "ranges"),
-    "novelty_references",
     *("class_base", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base"),
     *("embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
     *("forest_thresholds", "kernel_centres"),
