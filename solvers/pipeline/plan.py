@@ -118,9 +118,9 @@ class PipelinePlan(PipelineContents):
         """List every configuration, by rising cost."""
         return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
 
-    def cost_error(self, solution: int) -> float | None:
-        """Give the standard error of what a configuration costs; None if the artifact is older."""
-        return float(self.tested_cost_errors[solution]) if len(self.tested_cost_errors) else None
+    def cost_error(self, solution: int) -> float:
+        """Give the standard error of what a configuration costs."""
+        return float(self.tested_cost_errors[solution])
 
     @property
     def safe_costs(self) -> Floats:
@@ -287,9 +287,8 @@ class PipelinePlan(PipelineContents):
 
 
 def _safe_costs(costs: Floats, errors: Floats) -> Floats:
-    """Say what configurations, (s,), cost at most, a standard error to spare; older artifacts have none, (0,)."""
-    spare = errors if len(errors) else np.zeros_like(costs)
-    return np.asarray(costs + np.where(spare > ROUNDING * costs, spare, 0.0))
+    """Say what configurations, (s,), cost at most, a standard error to spare."""
+    return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
 def _assured(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import numpy as np
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
-from solvers.policy.curve import Measured
+from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
@@ -61,6 +61,8 @@ def assemble(
         point_errors=errors[hull],
         point_sensors=acquired[hull],
         point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
+        point_reached=reached(measured, training.folds, bounds[hull], task.options.confidence),
+        choosing=int(choosing_rows(training.folds).sum()),
         confidence=task.options.confidence,
         rows=len(training.labels),
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),

@@ -63,20 +63,19 @@ class PolicyContents:
     """(H,) the share of items that are classified wrongly, falling."""
     point_sensors: Amounts
     """(H,) how many sensors an item acquires on average."""
+    point_reached: Probabilities
+    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
+    that choose the point for an accuracy, and of the others (``curve``)."""
+    choosing: int
+    """How many of the rows those are that choose."""
+    point_cost_errors: Amounts
+    """(H,) the standard errors of ``point_costs``."""
+    independence: float
+    """Effective rows per row: below 1 where items repeat among the rows."""
     confidence: float
     """With which the bounds hold."""
     rows: int
     """How many items the curve was validated on."""
-    point_reached: Probabilities = field(default_factory=lambda: np.empty((0, 2)))
-    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
-    that choose the point for an accuracy, and of the others (``curve``); (0, 2): built before this was kept."""
-    choosing: int = 0
-    """How many of the rows those are that choose."""
-    independence: float = 1.0
-    """Effective rows per row: below 1 where items repeat among the rows."""
-    point_cost_errors: Amounts = field(default_factory=lambda: np.empty(0))
-    """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
-
     graph: Literal["subsets", "grown"] = "subsets"
     """Which sets are nodes: of a grown graph, those that were worth coming to."""
     caps: Amounts = field(default_factory=lambda: np.empty(0))

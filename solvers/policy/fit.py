@@ -23,7 +23,7 @@ from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
-from solvers.policy.assemble import assemble, measure
+from solvers.policy.assemble import assemble
 from solvers.policy.classifier_training import TrainingRows, cut
 from solvers.policy.classless import (
     answer_tradeoffs,
@@ -32,7 +32,7 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import bounds_of, choosing_rows, reached
+from solvers.policy.curve import bounds_of
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
@@ -87,9 +87,6 @@ def fit(
     learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
-    folds, confidence = training.folds, options.confidence
-    there = reached(measure(task, learned), folds, plan.point_bounds, confidence)
-    plan = replace(plan, point_reached=there, choosing=int(choosing_rows(folds).sum()))
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
     summary = summarize(plan, learned.loss, _kept(plan, graph, observed))

@@ -201,7 +201,7 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _curve(plan: PolicyContents) -> dict[str, bool]:
-    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
+    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors, plan.point_cost_errors)
     if any(each.shape != plan.tradeoffs.shape for each in columns):
         return {"a curve over the trade-offs": False}
     return {
@@ -210,11 +210,9 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
-        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
-        "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
-        in ((0, 2), (len(plan.tradeoffs), 2))
-        and (0 < plan.choosing < plan.rows if len(plan.point_reached) else plan.choosing == 0),
+        "errors of rows that chose nothing": plan.point_reached.shape == (len(plan.tradeoffs), 2)
+        and 0 < plan.choosing < plan.rows,
     }
 
 

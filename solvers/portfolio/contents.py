@@ -88,16 +88,16 @@ class PortfolioContents(LearnedContents):
     """(q, p) what a query cost."""
     curve_usage: Int64s
     """(q, p, m) how many of the held-out items each classifier answered."""
-    independence: float = 1.0
+    independence: float
     """Effective items per held-out row: below 1 where items repeat among them."""
-    curve_cost_offsets: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) what a query cost beyond what was planned, on average; (0, 0): built before this was kept."""
-    curve_cost_errors: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
-    curve_estimate_errors: Probabilities = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) the standard errors of what estimates were too high by, for all classifiers together; (0, 0): as above."""
-    curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
-    """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
+    curve_cost_offsets: Floats
+    """(q, p) what a query cost beyond what was planned, on average."""
+    curve_cost_errors: Amounts
+    """(q, p) the standard errors of what a query cost beyond what was planned."""
+    curve_estimate_errors: Probabilities
+    """(q, p) the standard errors of what estimates were too high by, for all classifiers together."""
+    curve_too_high: Floats
+    """(q, p, m) how far the estimates of a classifier were too high when it was chosen."""
     cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
     cost_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
@@ -238,12 +238,10 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "a curve for each method": all(table.shape == shape for table in curves)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
-        "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape),
-        "offsets of all costs or of none": plan.curve_cost_offsets.shape in ((0, 0), shape)
+        "errors of all estimates and costs": plan.curve_estimate_errors.shape == shape
+        and plan.curve_cost_offsets.shape == plan.curve_cost_errors.shape == shape
         and bool(np.all(np.abs(plan.curve_cost_offsets) <= LARGEST)),
-        "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
-        and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
-        "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)
+        "estimates that are off by 2 at most": plan.curve_too_high.shape == plan.curve_usage.shape
         and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
         "budgets that rise": len(plan.curve_budgets) > 0 and bool(np.all(np.diff(plan.curve_budgets) > 0)),
         "an independence from 0 to 1": 0 < plan.independence <= 1,
