@@ -42,11 +42,6 @@ class PolicyOptions(Value):
         description="the members of the policy: each learns from all parts of the rows but one, and is validated on "
         "that one",
     )
-    smoothing: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper; "
-        "null: 1 where states are subsets, 0.5 where they are grown",
-    )
     graph: GraphKind = Field(
         default="auto",
         description="which sets of sensors are states: subsets: all of them, as in the paper, for at most 10 sensors; "

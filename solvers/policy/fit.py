@@ -51,7 +51,9 @@ MIN_ROWS = 20
 MOST_SINGLE = 10
 """Sensors whose every set can be a node."""
 GROWN_SMOOTHING = 0.5
-"""The share of losses that a grown graph learns from as expected."""
+"""The share of losses that a grown graph learns from as expected, for the classifier of all sensors may know less of a
+row than one of few that matter. Of few sets it is all: whether a classifier that has seen a row errs on its neighbours
+leads nodes around that set, and then the row judges them too well."""
 
 
 def fit(
@@ -83,7 +85,7 @@ def fit(
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
     knows_limits = quality is not None or is_grown
-    task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
+    task = _task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, knows_limits)
     learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
@@ -171,15 +173,6 @@ def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
     if training.quality is None:
         return Losses.of(states.posteriors, training.labels, smoothing)
     return losses_of(states.posteriors, states.graph.members, training.quality, smoothing)
-
-
-def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
-    """Say how much of a loss is expected, not observed. Of few sets all of it: whether a classifier that has seen a row
-    errs on its neighbours leads nodes around that set, and then the row judges them too well. Of a grown graph the
-    classifier of all sensors may know less of a row than one of few that matter."""
-    if options.smoothing is not None:
-        return options.smoothing
-    return GROWN_SMOOTHING if is_grown else 1.0
 
 
 def _states(

@@ -55,7 +55,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
     columns["y"] = np.repeat([0, 1], 200)
     dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
     assert isinstance(dataset, FeatureTable)
-    options = PolicyOptions(points=4, folds=4, trees=20, smoothing=0.0)
+    options = PolicyOptions(points=4, folds=4, trees=20)
     plan = build(dataset, options)
     assert plan.point_errors.min() > 0.4
 

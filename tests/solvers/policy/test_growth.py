@@ -177,7 +177,7 @@ def test_values_come_near_those_of_backward_induction() -> None:
         learn, test = (
             table_of(values[part].astype(float), labels[part], prices) for part in np.split(np.arange(8_000), 2)
         )
-        plan = build(learn, SMALL.model_copy(update={"tradeoffs": (1.0,), "smoothing": 0.5}))
+        plan = build(learn, SMALL.model_copy(update={"tradeoffs": (1.0,)}))
         cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
         ran = plan.run(cells, items, PolicyTarget(tradeoff=1.0))
         loss = float(
