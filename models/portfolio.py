@@ -54,7 +54,7 @@ class PortfolioOptions(Value):
     estimator: Literal["auto", "occam"] = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "auto: a random forest and kernel ridge regression on the embedding, weighed by least squares (stacked), or "
+        "auto: the mean of a random forest and kernel ridge regression on the embedding (stacked), or "
         "occam where samples are given. The options on samples and temperature are for occam, and only its artifacts "
         "report them",
     )
