@@ -13,6 +13,7 @@ from models.base import LARGEST
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Halves = NDArray[np.float16]
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Int16s = NDArray[np.int16]

@@ -42,8 +42,6 @@ class Evolution(Value):
     patience: int = Field(
         default=20, ge=1, le=100_000, description="generations with the same fittest one after which the search ends"
     )
-    removal: Share = Field(default=0.0, description="of mutated features, the share that no stage acquires any more")
-    fewest_stages: int = Field(default=1, ge=1, le=63, description="stages that a configuration has at least")
     distinct: bool = Field(
         default=False, description="whether to keep one configuration, not all, of those with equal objectives"
     )
@@ -76,7 +74,7 @@ class PipelineOptions(Value):
     search: Search = Field(
         default="auto",
         description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
-        "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds, else "
+        "evolve; auto: exact where it takes seconds, else "
         "emsco, and then what leaves features out, chiefly all but those that forward selection puts first: where "
         "every item is answered, all that is not dominated, else what dominates one that acquires all",
     )

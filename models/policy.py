@@ -13,7 +13,6 @@ from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, With
 from models.evaluation import HasCompleteItems
 from models.limits import Amount, Budget, HasBudget
 
-Answers = Literal["linear", "boosted", "both"]
 GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
@@ -30,12 +29,6 @@ class PolicyOptions(Value):
     points: int = Field(
         default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
     )
-    answers: Answers = Field(
-        default="both",
-        description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
-        "whichever is best of these two and their geometric mean; where answers have no classes, ridge regression, "
-        "trees, or their mean",
-    )
     trees: int = Field(
         default=80,
         ge=4,
@@ -49,11 +42,6 @@ class PolicyOptions(Value):
         le=20,
         description="the members of the policy: each learns from all parts of the rows but one, and is validated on "
         "that one",
-    )
-    smoothing: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper; "
-        "null: 1 where states are subsets, 0.5 where they are grown",
     )
     graph: GraphKind = Field(
         default="auto",

@@ -24,7 +24,6 @@ from models.limit_prices import LimitPrice
 from models.limits import Budget, HasBudget
 from models.portfolio_streams import Cost, LedgerState, Pacing
 
-Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
 EstimatorName = Literal["occam", "stacked"]
@@ -39,7 +38,7 @@ QuerySizes = Annotated[
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
-OF_SAMPLES = ("samples", "max_items", "sampling", "metric", "temperature")
+OF_SAMPLES = ("samples", "max_items", "sampling", "temperature")
 """Options on samples of labelled items."""
 
 
@@ -56,9 +55,9 @@ class PortfolioOptions(Value):
     estimator: Literal["auto", "occam"] = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "auto: a random forest and kernel ridge regression on the embedding, weighed by least squares (stacked), or "
-        "occam where samples are given. The options on samples, metric and temperature are for occam, and only its "
-        "artifacts report them",
+        "auto: the mean of a random forest and kernel ridge regression on the embedding (stacked), or "
+        "occam where samples are given. The options on samples and temperature are for occam, and only its artifacts "
+        "report them",
     )
     confidence: float = Field(
         default=0.9,
@@ -74,9 +73,6 @@ class PortfolioOptions(Value):
     )
     sampling: Sampling = Field(
         default="iid", description="iid: each sample is drawn from all items; disjoint: no item is in two samples"
-    )
-    metric: Metric = Field(
-        default="linf", description="the distance of embeddings: the largest difference, the sum of all, Euclid's"
     )
     temperature: float = Field(
         default=1e-3,
@@ -279,15 +275,6 @@ class Embedding(Value):
     seconds: float = Field(description="how long the decision waited for it")
 
 
-NovelShare = Annotated[
-    float | None,
-    Field(
-        ge=0,
-        le=1,
-        description="the share of queries that are farther from what was learned from than 99 % of its rows, about "
-        "0.01 where queries are like these; null: the artifact is older",
-    ),
-]
 Embedded = Annotated[
     Embedding | None,
     Field(description="what was called to embed the text, beside what the decision costs; left out: nothing was"),
@@ -298,7 +285,6 @@ class AssignmentReply(Assignment, DecisionFacts):
     """An assignment together with the artifact it came from."""
 
     embedding: Embedded = None
-    novel_share: NovelShare = None
 
 
 class RouteLimits(HasBudget):
@@ -410,13 +396,6 @@ class RouteDecision(Value):
     cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")
     price: float = Field(description="the shadow price: the accuracy that a unit of cost must bring")
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
-    novelty: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="the share of training items that are nearer to what was learned from than the query: above 0.99 "
-        "its estimates rest on nothing similar; null: the artifact is older, or all of its rows are one item",
-    )
 
 
 class RouteReply(RouteDecision, DecisionFacts):

@@ -18,7 +18,6 @@ from models.portfolio import (
     AssignmentRequest,
     BatchBudget,
     Embedded,
-    NovelShare,
     Sizes,
 )
 from models.trace import MOST_RESOURCES
@@ -250,4 +249,3 @@ class ConstrainedReply(ConstrainedAssignment, DecisionFacts):
     """An assignment within several limits together with the artifact it came from."""
 
     embedding: Embedded = None
-    novel_share: NovelShare = None

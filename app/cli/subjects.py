@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from textwrap import wrap
 from typing import Annotated, Any
 
 import orjson
@@ -11,14 +10,12 @@ import typer
 from app import terminal
 from app.cli.commands import command_group
 from app.cli.decisions import show_decision
-from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, Params
+from app.cli.key_values import json_or_text
+from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
-from models import BuildRequest
 
 index = command_group("Indexes: what features cost.")
 portfolio = command_group("Portfolios: batches of queries.")
-pipeline = command_group("Pipelines: EMSCO's parameters.")
 
 
 @index.command("measure")
@@ -112,28 +109,3 @@ def _written(reply: dict[str, Any], suffix: str) -> bytes:
     if suffix == ".json":
         return whole
     return as_parquet(whole) if suffix == ".parquet" else as_csv(whole)
-
-
-@pipeline.command("sweep")
-def pipeline_sweep(
-    dataset: Annotated[str, typer.Argument(help="The dataset to try the parameters on.")],
-    param: Params = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each combination.")] = 10,
-    most: Annotated[int | None, typer.Option(min=1, help="Try so many combinations, drawn at random.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of everything random.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Try EMSCO's parameters on a dataset: all 540 combinations of the paper's grid, or some of them."""
-    from app.building.parameter_sweep import sweep_dataset
-    from app.cli.in_process import open_store
-
-    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
-    request = BuildRequest(solver="pipeline", name="sweep", dataset=dataset, params=params, seed=seed)
-    with open_store() as repos, terminal.progress_bar(f"sweep {dataset}") as progress:
-        sweep = sweep_dataset(repos, request, runs, most, progress)
-    if as_json:
-        terminal.print_json(sweep)
-        return
-    best = sweep["tried"][:10]
-    terminal.print_table("the best of the sweep", list(best[0]), [list(row.values()) for row in best])
-    print("\n".join(wrap(f"build with -p evolution='{json.dumps(sweep['best'])}'", 80)))  # noqa: T201 (JSON may break)

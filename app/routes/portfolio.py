@@ -185,7 +185,6 @@ def _assign(
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
-        more["novel_share"] = live.plan.novel_share(vectors)
         reply = encode(assignment, live, **facts_of(live, options, assignment), **more)
         return WRITERS[wanted](reply) if wanted in WRITERS else reply
 
@@ -274,7 +273,7 @@ async def _routed(
         estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
         lot, costs = plan.lot_of(request), plan.own_costs(request)
-        return plan.route(estimates, budget, query=request.query, lot=lot, costs=costs, among=among), None
+        return plan.route(estimates, budget, lot=lot, costs=costs, among=among), None
     single = Single(request, estimates, budget, among)
     return await paced(live, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 

@@ -70,7 +70,6 @@ async def paced(
         decision: RouteDecision = plan.route(
             single.estimates,
             single.budget,
-            query=single.query.query,
             budget_now=terms.budget_now(states),
             lot=lot,
             costs=costs,

@@ -53,11 +53,11 @@ class CascadeContents(FrontierContents):
     lower_bound: float
     """No cascade has a smaller expected duration, whatever the deadline."""
     accuracies: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): built before that was kept."""
+    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): not measured."""
     durations: Amounts = field(default_factory=lambda: np.empty(0))
-    """(k,) how long held-out rows take on average; (0,): built before that was kept."""
+    """(k,) how long held-out rows take on average."""
     duration_errors: Amounts = field(default_factory=lambda: np.empty(0))
-    """(k,) the standard errors of these; (0,): built before that was kept."""
+    """(k,) the standard errors of these."""
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
@@ -77,8 +77,9 @@ class CascadeContents(FrontierContents):
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
             "accuracies of all steps or none": self.accuracies.shape in ((0,), (k,)),
-            "measured durations of all steps or none": self.durations.shape == self.duration_errors.shape
-            and self.durations.shape in ((0,), (k,)),
+            "measured durations of the same": self.durations.shape
+            == self.duration_errors.shape
+            == self.accuracies.shape,
             "a lower bound of at least 0": self.lower_bound >= 0,
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),

@@ -87,7 +87,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
         """Return accuracy, cost, and duration on holdout rows."""
-        return estimates(plan, summary, query, decision)
+        return estimates(plan, query, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models import Fault, InvalidRequest
 from models.arrays import Bools, Int32s, Int64s
 from models.cascade import (
     CascadeQuery,
@@ -28,11 +27,11 @@ from solvers.cascade.frontier.choice import Choice, Chosen
 
 class HeldOut(NamedTuple):
     """What a cascade did with held-out rows: the share that it answers rightly, the mean duration and its standard
-    error; None: built before that was kept."""
+    error."""
 
     accuracy: float
-    duration: float | None
-    duration_error: float | None
+    duration: float
+    duration_error: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +54,8 @@ class CascadePlan(CascadeContents):
     def __post_init__(self) -> None:
         self.check()
         maxima = self.maximum_durations.tolist()
-        measured = {self._cascade(step): self._held_out(step) for step in range(len(self.accuracies))}
+        columns = self.accuracies.tolist(), self.durations.tolist(), self.duration_errors.tolist()
+        measured = {self._cascade(step): HeldOut(*each) for step, each in enumerate(zip(*columns, strict=True))}
         frontier = {"_choice": Choice(self), "_point_answers": {}, "_continuations": []}
         complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima), **frontier})
 
@@ -115,7 +115,7 @@ class CascadePlan(CascadeContents):
             shortest = f"{no_less(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
             asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
             raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
-        return able[at] if query.min_accuracy is None else self._accurate(able[: at + 1], query.min_accuracy)
+        return able[at]
 
     def _steps_without(self, left_out: Sequence[str]) -> list[int]:
         """List the steps whose cascades call none of these; raises Infeasible if there is none."""
@@ -127,8 +127,6 @@ class CascadePlan(CascadeContents):
     def chosen(self, query: CascadeQuery) -> Chosen | None:
         """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
         answers, or nothing can."""
-        if query.mean_budget is None and not len(self.point_maxima):
-            return None
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._choice_without(query.without) if query.without else self._choice).choose(query)
@@ -224,28 +222,9 @@ class CascadePlan(CascadeContents):
     def _point_cascade(self, i: int) -> tuple[str, ...]:
         return tuple(self.point_names[k] for k in self.point_members[self.calls(i)])
 
-    def _held_out(self, step: int) -> HeldOut:
-        accuracy = float(self.accuracies[step])
-        if not len(self.durations):
-            return HeldOut(accuracy, None, None)
-        return HeldOut(accuracy, float(self.durations[step]), float(self.duration_errors[step]))
-
     def measured(self, cascade: tuple[str, ...]) -> HeldOut | None:
         """Say what a cascade did with the held-out rows; None if that was not kept."""
         return self._measured.get(cascade)
-
-    def _accurate(self, within: Sequence[int], wanted: float) -> int:
-        """Find the one of these steps that takes least time, which is the last, and is accurate enough."""
-        if not len(self.accuracies):
-            fault = "is not known of this artifact, which an older version built: build it again"
-            raise InvalidRequest.at(Fault(("min_accuracy",), fault))
-        accuracies = self.accuracies[list(within)]
-        able = np.flatnonzero(accuracies >= wanted)
-        if not len(able):
-            fast = f"of those that take at most {number(self._maxima[within[-1]])} {self.unit} "
-            best = f"the most accurate cascade is right {accuracies.max():.4g} of the time"
-            raise Infeasible(f"{fast}{best}, asked is {wanted:g}")
-        return within[int(able[-1])]
 
     def continuations(self) -> Continuations:
         """Give the states that a run may go on from; collected when first asked for."""

@@ -14,8 +14,7 @@ from solvers.cell_encoding import CellEncoding
 from solvers.index.candidates import choose_candidates, preference
 from solvers.index.costs import Costs
 from solvers.index.crossings import Index, build_index, index_affordable
-from solvers.index.greedy import greedy_sequences
-from solvers.index.lattice import Accuracy, Expanded, expand
+from solvers.index.lattice import Expanded
 from solvers.index.plan import IndexPlan
 from solvers.index.size_curves import SizeRegions
 
@@ -257,46 +256,3 @@ def _left_out_costs(costs: Costs | None) -> dict[str, Any]:
     if costs is None:
         return {}
     return {"left_out_powers": costs.powers, "left_out_coefficients": costs.coefficients}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Built:
-    """A plan without models, and what it was made from."""
-
-    plan: IndexPlan
-    expanded: Expanded
-    index: Index
-
-
-def plan_without_models(
-    accuracy: Accuracy, costs: Costs, options: IndexOptions | None = None, size: tuple[float, ...] = ()
-) -> Built:
-    """Build a plan from accuracies that are known, and train nothing: it decides, and cannot predict.
-
-    size: the one at which greedy sequences weigh cost; () stands for 1 in every dimension. Of the options, those of the
-    learner, of budgets of training and the fixed size do not matter here.
-
-    >>> costs = Costs(np.array([[0], [1]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
-    >>> built = plan_without_models(lambda masks: [(0.5, 0.7, 0.8, 0.9)[mask] for mask in masks], costs)
-    >>> [item.features for item in built.plan.skyline(3.0)]
-    [(), ('f0',), ('f1',), ('f0', 'f1')]
-    """
-    options = options or IndexOptions()
-    n = len(costs.coefficients)
-    features = tuple(f"f{i}" for i in range(n))
-    size = size or (1.0,) * costs.dimensions
-    known: dict[int, float] = {}
-
-    def learn(masks: Sequence[int]) -> Sequence[float]:
-        accuracies = [float(a) for a in accuracy(masks)]
-        known.update(zip(masks, accuracies, strict=True))
-        return accuracies
-
-    expanded = expand(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
-    feature_costs = costs.at(costs.coefficients, size)
-    lambdas = lambdas_of(options.lambdas, feature_costs)
-    orders = np.array(greedy_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
-    searched = Searched(expanded, options.alpha, known, lambdas, orders, size)
-    indexed = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
-    names = Names(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
-    return Built(assemble(names, options, costs, searched, indexed, Models("none", {})), expanded, indexed[1])

@@ -1,25 +1,11 @@
-"""What the paper compares Poly-Dom with: expanding everything, and indexing every crossing.
+"""What the paper compares Poly-Dom with: indexing every crossing.
 
 Naive-Lookup is ``method="naive"`` of a plan's ``decide``.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from solvers.index.crossings import Index
-from solvers.index.lattice import Accuracy, Expanded
-
-
-def expand_all(accuracy: Accuracy, features: int) -> Expanded:
-    """Expand all 2^F feature sets (Naive-Expand-All), in one call.
-
-    >>> expand_all(lambda masks: [mask / 3 for mask in masks], 2).masks.tolist()
-    [0, 1, 2, 3]
-    """
-    masks = np.arange(1 << features, dtype=np.int64)
-    accuracies = np.array(accuracy(masks.tolist()), dtype=np.float64)
-    return Expanded(features, masks, accuracies, accuracies.copy())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ module              what of the paper
 ``exact_front``     the exact front of Section 4.3; ``exact_front_search`` the loop, ``_kernel`` the walk
 ``operators``       selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
 ``emsco``           generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
-``emsco_grid``      parameters for a data set (Section 4.1)
 ``chains``          (ours) features in order, cut into stages; ``fewer_features`` what is reached without some of them
 ``front``           which search to use, and what it found
 ``prepared_data``   a table cut into parts, its learner

@@ -1,6 +1,6 @@
 """What a pipeline plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -73,10 +73,10 @@ class PipelineContents:
     """The models that are linear."""
     model_bytes: UInt8s
     """The models that are archives."""
-    independence: float = 1.0
+    independence: float
     """Effective rows per held-out row: below 1 where items repeat."""
-    tested_cost_errors: Amounts = field(default_factory=lambda: np.empty(0))
-    """(s,) the standard errors of costs on rows held out; (0,): built before these were kept."""
+    tested_cost_errors: Amounts
+    """(s,) the standard errors of costs on rows held out."""
     at_the_end: str = "reject"
     """What becomes of an item that no stage is sure of: ``reject``, or ``answer``, as the last stage would."""
 
@@ -131,7 +131,7 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
         "what each achieved": all(
             each.dtype == np.float64 and each.shape == (len(genes), 4) and _are_objectives(each) for each in scored
         ),
-        "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),)),
+        "standard errors of all costs": plan.tested_cost_errors.shape == (len(genes),),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
         "an answer to every item, if there is one at the end": plan.at_the_end != "answer"
         or all(bool(np.all(each[:, 0] == 1)) for each in scored),

@@ -23,7 +23,7 @@ from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, silent
 from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
 from solvers.pipeline.objectives import Scores
-from solvers.pipeline.operators import lengthen, mutate, recombine, roulette
+from solvers.pipeline.operators import mutate, recombine, roulette
 
 Evaluate = Callable[[Int8s], Scores]
 """Scores chromosomes, (c, n), on always the same rows."""
@@ -35,8 +35,7 @@ class Settings:
 
     population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
     within (0, 1); beta: above 0, larger for fewer stages; epsilon: above 0, of gamma. generations: bred at most;
-    patience: the search ends when the fittest has been the same for so many. removal: of mutated genes, the share that
-    are removed; fewest_stages: that a configuration may have; both the paper leaves out, the first as future work.
+    patience: the search ends when the fittest has been the same for so many.
 
     distinct: keep one chromosome for each vector of objectives, that of fewest stages, instead of every chromosome. On
     data where many chromosomes come to the same (Credit with k = 4) the front of a generation otherwise fills up with
@@ -51,19 +50,17 @@ class Settings:
     epsilon: float = 0.01
     generations: int = 150
     patience: int = 20
-    removal: float = 0.0
-    fewest_stages: int = 1
     distinct: bool = False
 
     def __post_init__(self) -> None:
         """Raise InvalidRequest for parameters out of range."""
-        at_least = {"population": 2, "generations": 0, "patience": 1, "fewest_stages": 1}
+        at_least = {"population": 2, "generations": 0, "patience": 1}
         faults = [
             Fault((name,), f"is {getattr(self, name)}, must be at least {least}")
             for name, least in at_least.items()
             if getattr(self, name) < least
         ]
-        for name in ("mutation", "recombination", "removal"):
+        for name in ("mutation", "recombination"):
             if not 0 <= getattr(self, name) <= 1:
                 faults.append(Fault((name,), f"is {getattr(self, name)}, must be from 0 to 1"))
         if not 0 < self.elite < 1:
@@ -202,8 +199,7 @@ class Emsco:
 
     def _mutated(self, genes: Int8s) -> Int8s:
         using = self._settings
-        genes = mutate(genes, using.mutation, self._stages, using.beta, self._rng, removal=using.removal)
-        return lengthen(genes, using.fewest_stages, self._rng)
+        return mutate(genes, using.mutation, self._stages, using.beta, self._rng)
 
     def _reason(self, elites: int) -> str | None:
         """Check the three halting rules of Section 3.4."""
@@ -222,9 +218,6 @@ def _check(features: int, max_stages: int, settings: Settings) -> None:
         raise InvalidRequest.at(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
     if max_stages < 1:
         raise InvalidRequest.at(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
-    if settings.fewest_stages > min(max_stages, features):
-        message = f"is {settings.fewest_stages}, more than {min(max_stages, features)} stages are not possible"
-        raise InvalidRequest.at(Fault(("fewest_stages",), message))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

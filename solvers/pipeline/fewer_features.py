@@ -18,7 +18,7 @@ import numpy as np
 from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.base import Progress, part_of, silent
 from solvers.pipeline.chains import forward_order, in_stages
-from solvers.pipeline.configurations import REMOVED, single_stage, stage_counts
+from solvers.pipeline.configurations import REMOVED, single_stage
 from solvers.pipeline.exact_front import frontier_of_words
 from solvers.pipeline.objectives import Evaluator, Scores
 
@@ -133,11 +133,6 @@ def join_fewer(
         best[len(front) :] &= _reach_any(values[len(front) :], beaten) | (fewer >= 0).all(axis=1)
     kept = np.flatnonzero(best)
     return every[kept], scores.take(kept)
-
-
-def enough_stages(chromosomes: Int8s, fewest: int) -> Int8s:
-    """Take configurations of so many stages at least."""
-    return chromosomes[stage_counts(chromosomes) >= fewest]
 
 
 def _reach_any(values: Floats, others: Floats) -> Bools:

@@ -16,7 +16,6 @@ from solvers.base import Fitted, Run, row_counts
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.assemble import Models, achieved, assemble
 from solvers.pipeline.configurations import MOST_FEATURES, configurations, stage_masks
-from solvers.pipeline.emsco_grid import BASE, GridSearch, search_grid
 from solvers.pipeline.exact_front import MOST_CONFIGURATIONS
 from solvers.pipeline.exact_front import MOST_FEATURES as MOST_ENUMERATED
 from solvers.pipeline.front import (
@@ -28,8 +27,6 @@ from solvers.pipeline.front import (
     is_exact,
     leave_out,
     look_at_all,
-    needs_evolution,
-    settings_of,
 )
 from solvers.pipeline.objectives import costs_of
 from solvers.pipeline.plan import PipelinePlan
@@ -71,29 +68,16 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     return Fitted(plan, summary, held)
 
 
-def sweep_parameters(
-    dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run, *, runs: int, most: int | None
-) -> GridSearch:
-    """Try EMSCO's parameters on a table (EMSCO, Section 4.1), judged by its validation rows; as ``search_grid``."""
-    check(DatasetFacts.of(dataset), options)
-    data = PreparedData.of(dataset, options, rng, run)
-    evaluator, features = data.evaluator(data.split.validation), len(data.criteria.costs)
-    base = replace(settings_of(options.evolution), generations=BASE.generations, patience=BASE.patience)
-    return search_grid(
-        evaluator, features, options.max_stages, rng, base=base, runs=runs, most=most, progress=run.progress
-    )
-
-
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     """Refuse what can be seen without the rows."""
     assert isinstance(facts.spec, FeaturesSpec)
-    count, evolution = len(facts.spec.features), options.evolution
+    count = len(facts.spec.features)
     if count > MOST_FEATURES:
         _refuse(("dataset", "features"), f"there are {count}, a pipeline takes at most {MOST_FEATURES}")
     if options.search == "exact" and count > MOST_ENUMERATED:
         _refuse(("search",), f"is exact, for at most {MOST_ENUMERATED} features, there are {count}; emsco takes more")
-    if options.search == "exact" and needs_evolution(options):
-        _refuse(("search",), "is exact, which takes no positive_class, evolution.removal or evolution.fewest_stages")
+    if options.search == "exact" and options.positive_class is not None:
+        _refuse(("search",), "is exact, which takes no positive_class")
     total = configurations(count, min(options.max_stages, count))
     if options.search == "exact" and total > MOST_CONFIGURATIONS:
         _refuse(
@@ -102,9 +86,6 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     needed = answers_bytes(count, facts.rows)
     if options.search == "exact" and needed > MOST_BYTES:
         _refuse(("search",), f"is exact: the answers of all feature sets take {needed} bytes, at most {MOST_BYTES} fit")
-    if evolution.fewest_stages > min(options.max_stages, count):
-        most = min(options.max_stages, count)
-        _refuse(("evolution", "fewest_stages"), f"is {evolution.fewest_stages}, at most {most} stages are possible")
     _check_classes(facts.classes, options)
     costs_of(facts.spec)
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from models.arrays import Int8s
-from models.pipeline import Evolution, PipelineOptions
+from models.pipeline import PipelineOptions
 from solvers.base import Progress, part_of
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.configurations import configurations, stage_counts
@@ -14,7 +14,6 @@ from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
 from solvers.pipeline.fewer_features import (
     chains_along,
-    enough_stages,
     every_one,
     forward_orders,
     join_fewer,
@@ -51,11 +50,6 @@ class FrontSearch:
     ended: str
 
 
-def needs_evolution(options: PipelineOptions) -> bool:
-    """Tell whether only EMSCO knows what the options ask for."""
-    return options.positive_class is not None or options.evolution.removal > 0 or options.evolution.fewest_stages > 1
-
-
 def answers_bytes(features: int, rows: int) -> int:
     """Estimate what a bank holds of all feature sets, given the rows of the whole table."""
     return (1 << features) * (rows // 4 + 1) * BYTES_A_ROW
@@ -73,7 +67,7 @@ def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool
         return options.search == "exact"
     most = MOST_TRAINED_SLOWLY if slowly else MOST_TRAINED
     few = features <= most and configurations(features, options.max_stages) <= MOST_WALKED
-    return few and answers_bytes(features, rows) <= MOST_BYTES and not needs_evolution(options)
+    return few and answers_bytes(features, rows) <= MOST_BYTES and options.positive_class is None
 
 
 def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
@@ -97,10 +91,9 @@ def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearc
     """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
     dominates one of the front."""
     join = partial(join_fewer, evaluator, only_where_they_dominate=options.at_the_end == "reject")
-    fewest = options.evolution.fewest_stages
-    fewer = enough_stages(_of_fewer(evaluator, options, search, progress), fewest)
+    fewer = _of_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
-    cut = enough_stages(without_last_stages(chromosomes), fewest)  # of what has joined, too
+    cut = without_last_stages(chromosomes)  # of what has joined, too
     chromosomes, scores = join(chromosomes, cut)
     joined, looked_at = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
     ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
@@ -118,16 +111,11 @@ def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearc
     return np.concatenate(fewer)
 
 
-def settings_of(evolution: Evolution) -> Settings:
-    """Turn the options of a build into those of EMSCO."""
-    return Settings(**evolution.model_dump())
-
-
 def evolve_some(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontSearch:
     """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
-    features, settings = len(evaluator.unit_costs.of), settings_of(options.evolution)
+    features, settings = len(evaluator.unit_costs.of), Settings(**options.evolution.model_dump())
     evolving = part_of(progress, 0, WALKED, TOTAL)
     evolved = evolve(evaluator, features, options.max_stages, settings, rng, progress=evolving)
     front = evolved.front

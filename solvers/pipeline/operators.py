@@ -1,7 +1,6 @@
 """EMSCO's operators on a whole population at once: selection, recombination, mutation (EMSCO, Section 3.2).
 
-All work on compressed chromosomes and give compressed ones. A removed feature, gene -1, is inherited as it is; mutation
-removes with a probability of its own, 0 in the paper, and brings back like any other change.
+All work on compressed chromosomes and give compressed ones. A removed feature, gene -1, is inherited as it is.
 """
 
 from math import comb, exp, lgamma
@@ -70,14 +69,12 @@ def recombine(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator
     return compress(np.where(bare, first, children))
 
 
-def mutate(
-    chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator, *, removal: float = 0.0
-) -> Int8s:
+def mutate(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
     """Give each gene, with probability ``rate``, a new stage from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
     stages: k. A feature that is alone in its stage stays, so no stage becomes empty; a gene set to |Q| opens one, which
-    counts for the genes after it. removal: the probability that such a gene is removed instead. Genes are taken in
-    order, the t-th chosen ones of all chromosomes together: about n rate rounds of O(c k) time.
+    counts for the genes after it. Genes are taken in order, the t-th chosen ones of all chromosomes together: about
+    n rate rounds of O(c k) time.
     """
     genes = chromosomes.copy()
     c, n = genes.shape
@@ -93,8 +90,6 @@ def mutate(
         rows, places, old = rows[movable], places[movable], old[movable]
         limits = np.minimum(used[rows], stages - 1)
         new = (rng.random(len(rows))[:, None] >= cumulative[limits]).sum(axis=1)
-        if removal > 0:
-            new = np.where(rng.random(len(rows)) < removal, REMOVED, new)
         genes[rows, places] = new
         np.subtract.at(sizes, (rows[old >= 0], old[old >= 0]), 1)
         np.add.at(sizes, (rows[new >= 0], new[new >= 0]), 1)
@@ -108,20 +103,3 @@ def _cumulative(stages: int, beta: float) -> Floats:
     for most in range(1, stages):
         table[most, :most] = np.cumsum(beta_binomial(most, beta))[:most]
     return table
-
-
-def lengthen(chromosomes: Int8s, fewest: int, rng: np.random.Generator) -> Int8s:
-    """Give chromosomes with fewer stages than ``fewest`` more: features, drawn from those not alone in their stage,
-    each get a stage of their own at the end. Removed features are drawn too, so there is always one while n >= fewest.
-
-    >>> lengthen(np.array([[0, 0], [1, 0]], dtype=np.int8), 2, np.random.default_rng(0)).max(axis=1).tolist()
-    [1, 1]
-    """
-    genes = chromosomes.copy()
-    for stages in range(int(stage_counts(genes).min(initial=fewest)), fewest):
-        rows = np.flatnonzero(stage_counts(genes) == stages)
-        few = genes[rows].astype(np.intp)
-        sizes = np.column_stack((members(genes[rows], stages), np.full(len(rows), 2)))  # the last column is for -1
-        keys = np.where(np.take_along_axis(sizes, few % (stages + 1), axis=1) > 1, rng.random(few.shape), -1.0)
-        genes[rows, keys.argmax(axis=1)] = stages
-    return genes

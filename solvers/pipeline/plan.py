@@ -123,9 +123,9 @@ class PipelinePlan(PipelineContents):
         """List every configuration, by rising cost."""
         return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
 
-    def cost_error(self, solution: int) -> float | None:
-        """Give the standard error of what a configuration costs; None if the artifact is older."""
-        return float(self.tested_cost_errors[solution]) if len(self.tested_cost_errors) else None
+    def cost_error(self, solution: int) -> float:
+        """Give the standard error of what a configuration costs."""
+        return float(self.tested_cost_errors[solution])
 
     @property
     def usual(self) -> int:
@@ -283,14 +283,13 @@ class PipelinePlan(PipelineContents):
         if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
             return ""
         if self.at_the_end == "reject":
-            return "; evolution.removal lets a build leave out features whose lack costs coverage"
+            return "; at_the_end: answer lets a build leave out features whose lack costs coverage"
         return "; search: auto lets a build leave features out"
 
 
 def _safe_costs(costs: Floats, errors: Floats) -> Floats:
-    """Say what configurations, (s,), cost at most, a standard error to spare; older artifacts have none, (0,)."""
-    spare = errors if len(errors) else np.zeros_like(costs)
-    return np.asarray(costs + np.where(spare > ROUNDING * costs, spare, 0.0))
+    """Say what configurations, (s,), cost at most, a standard error to spare."""
+    return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
 def _assured(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from solvers.pipeline.plan import PipelinePlan
 
 TRIALS: tuple[dict[str, Any], ...] = (
     {},
-    {"at_the_end": "answer", "search": "emsco", "evolution": {"removal": 0.1}},
+    {"at_the_end": "answer"},
 )
 """Parameters of builds that span its trade-offs together: the usual one, and one that always answers and buys less."""
 POINTS = 24

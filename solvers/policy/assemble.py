@@ -8,20 +8,21 @@ import numpy as np
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
-from solvers.policy.curve import Measured
+from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
-from solvers.policy.node_classifiers import Classifiers, Member
+from solvers.policy.node_classifiers import Classifiers
 from solvers.policy.node_policies import from_regression
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.traffic import counts_of
 from solvers.policy.travelled import Travelled, spare_way
 from solvers.statistics import standard_error_of_mean
+from solvers.trees.oblivious_trees import Forest
 
 
 def assemble(
-    unit: str, prices: Prices, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
+    unit: str, prices: Prices, task: Task, members: list[list[Forest]], learned: LearnedPolicies, is_grown: bool
 ) -> tuple[PolicyPlan, TrafficCounts]:
     """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
     nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
@@ -43,8 +44,8 @@ def assemble(
     if task.fixed.must_begin:
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
-    classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
-    sensors = training.basis.sensors
+    classifiers = Classifiers.of([members[node] for node in part.nodes.tolist()])
+    sensors = training.sensors
     plan = PolicyPlan(
         unit=unit,
         sensors=sensors.names,
@@ -52,14 +53,16 @@ def assemble(
         costs=task.means,
         owners=sensors.owners,
         labelled=sensors.labelled,
-        knots=training.basis.knots,
-        **_nodes(graph, classifiers.shorter() if is_grown else classifiers),
+        ranges=np.column_stack((training.cells.min(axis=0), training.cells.max(axis=0))),
+        **_nodes(graph, classifiers),
         tradeoffs=tradeoffs[hull],
         point_costs=costs[hull],
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
         point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
+        point_reached=reached(measured, training.folds, bounds[hull], task.options.confidence),
+        choosing=int(choosing_rows(training.folds).sum()),
         confidence=task.options.confidence,
         rows=len(training.labels),
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
@@ -87,19 +90,14 @@ def _travelled(task: Task, learned: LearnedPolicies, points: Sequence[int], *, i
 
 def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
     """Give the fields of a plan that tell of the nodes that are kept, and of their classifiers."""
-    leaves = {"class_leaves": classifiers.leaves}
-    if classifiers.units.size:
-        none = classifiers.leaves[..., :0].astype(np.float32)
-        leaves = {"class_leaves": none, "class_steps": classifiers.leaves, "class_units": classifiers.units}
     return {
         "members": graph.members,
         "offsets": graph.offsets,
         "targets": graph.targets,
-        "weights": classifiers.weights,
-        "intercepts": classifiers.intercepts,
+        "class_base": classifiers.base,
         "class_columns": classifiers.columns,
         "class_thresholds": classifiers.thresholds,
-        **leaves,
+        "class_leaves": classifiers.leaves.astype(np.float16),
     }
 
 

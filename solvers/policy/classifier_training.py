@@ -1,48 +1,42 @@
 """Fitting the classifiers of acquired sets, every member of them, in parallel over the sets."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
-from models.policy import Answers, PolicyOptions
+from models.policy import PolicyOptions
 from solvers.item_splits import ItemRows, rarest_labels
 from solvers.parallel import in_parallel
-from solvers.policy.node_classifiers import Member, shares_of, tree_inputs, tree_owners, weigh
-from solvers.policy.piecewise_basis import Basis
-from solvers.policy.sensors import with_embedding
-from solvers.statistics import softmax
+from solvers.policy.node_classifiers import probabilities_of, tree_inputs, tree_owners
+from solvers.policy.sensors import Sensors, with_embedding
 from solvers.trees.boosting import Binned, Growth, boost, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
 
 RATE, RIDGE = 0.15, 2.0
 """How fast forests of classifiers learn, unless told, and how strongly their small leaves are pulled to 0."""
-PENALTY = 1.0
-"""The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
-SHRINKAGE, LEFT, SMOOTH = 50.0, 0.003, 30.0
-"""Where quality is learned: the linear models' ridge penalty, what all trees leave of the way to a leaf's mean, and how
-strongly small leaves are pulled to 0."""
-ITERATIONS = 100
+LEFT, SMOOTH = 0.003, 30.0
+"""Where quality is learned: what all trees leave of the way to a leaf's mean, and how strongly small leaves are pulled
+to 0."""
 MOST_LOST = 27.6
 """Nats that a row is taken to lose at most: those of a chance of one in a million million."""
 MOSTLY, FEWEST_OF_A_FOLD = 0.95, 20
 """Rows that come to a set are learned from alone if they are a smaller share of all, and so many are in each fold."""
-SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
-"""What the linear models' logits may count for, the forests' the rest: one half each is the geometric mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRows:
-    """The rows that classifiers learn from. cells: (n, D); labels: (n,) below classes; folds: (n,) below K, the fold
-    that each row is in: member k learns from all but fold k; quality: (n, M) where answers have no classes: what is
-    learned then is how good each sensor's answer is, the classes being sensors; None where they have. rate: how fast
-    forests of class probabilities learn. items: (n,) equal for rows of one item; None: no item repeats."""
+    """The rows that classifiers learn from. sensors: what the columns are; cells: (n, D); labels: (n,) below classes;
+    folds: (n,) below K, the fold of each row: member k learns from all but fold k; quality: (n, M) where answers have
+    no classes: what is learned then is how good each sensor's answer is, the classes being sensors; None where they
+    have. rate: how fast forests of class probabilities learn. items: (n,) equal for rows of one item; None: no item
+    repeats."""
 
-    basis: Basis
+    sensors: Sensors
     cells: Floats
     labels: Int32s
     classes: int
@@ -74,7 +68,7 @@ def cut(labels: Int32s, items: Int64s, folds: int, rng: np.random.Generator) -> 
 
 def train(
     training: TrainingRows, sets: Bools, options: PolicyOptions, seeds: Sequence[int], tell: Callable[[int], None]
-) -> tuple[list[list[Member]], list[Floats]]:
+) -> tuple[list[list[Forest]], list[Floats]]:
     """Fit the classifiers of sets, (S, M), and say of every row what the member that had not seen it says.
 
     Gives for each set its K members, and the posteriors (n, C). Equal seeds give equal bits on any number of processes.
@@ -86,17 +80,17 @@ def train(
 
 def train_for(
     training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
-) -> list[tuple[list[Member], Floats]]:
+) -> list[tuple[list[Forest], Floats]]:
     """Fit the classifiers of sets, (S, M), as ``train`` does, each for the rows, (n,), that come to it: to all rows or
     to those alone, whichever loses less on them. Gives for each set its members, and the posteriors of all rows."""
     jobs = [
-        partial(_train_for, _Seen.of(training, chosen, options.answers), rows, options, seed)
+        partial(_train_for, _Seen.of(training, chosen), rows, options, seed)
         for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
     ]
     return list(in_parallel(jobs))
 
 
-def _train_for(seen: "_Seen", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
+def _train_for(seen: "_Seen", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:
     every = _fit_set(seen, np.ones_like(rows), options, seed)
     if rows.mean() > MOSTLY or not enough(rows, seen.folds):
         return every
@@ -116,169 +110,90 @@ def _log_loss(posteriors: Floats, labels: Int32s) -> float:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
     """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members,
-    quality, rate: of the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,)
-    places of its own among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
+    quality, rate: of the training; columns: (d,) places of its own among those that trees see; inputs: (n, d) of them,
+    binned: the same in bins; tells: whether there are any."""
 
     labels: Int32s
     folds: Int64s
     classes: int
     members: int
-    own: Bools
-    places: Int64s
-    values: Floats
     columns: Int64s
     inputs: Floats
     binned: Binned
     quality: Floats | None
     rate: float
+    tells: bool
 
     @classmethod
-    def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
-        sensors = training.basis.sensors
-        known, cells = with_embedding(chosen), sensors.known_columns(chosen)
-        linear = cells if answers != "boosted" else cells[:0]
-        places, values = training.basis.functions(training.cells, linear)
+    def of(cls, training: TrainingRows, chosen: Bools) -> "_Seen":
+        sensors = training.sensors
+        cells = sensors.known_columns(chosen)
         inputs = tree_inputs(sensors.of_columns(cells), training.cells[:, cells])
-        columns = np.flatnonzero(known[tree_owners(sensors)])
-        if not len(columns):  # trees that ask nothing have a column to ask about, too
+        columns = np.flatnonzero(with_embedding(chosen)[tree_owners(sensors)])
+        tells = len(columns) > 0
+        if not tells:  # trees that ask nothing have a column to ask about, too
             inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)
         return cls(
             training.labels,
             training.folds,
             training.classes,
             training.members,
-            known[training.basis.owners],
-            places,
-            values,
             columns,
             inputs,
             Binned.of(inputs),
             training.quality,
             training.rate,
+            tells,
         )
 
-    def linear(self, member: Member, rows: Bools) -> Floats:
-        """Tell the logits of a member's linear model for some rows."""
-        every = np.zeros((len(self.own), member.weights.shape[1]), dtype=np.float32)
-        every[self.own] = member.weights
-        return member.intercept + weigh(every, self.places[rows], self.values[rows])
+
+def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:
+    return _fit_set(_Seen.of(training, chosen), np.ones(len(training.labels), dtype=np.bool_), options, seed)
 
 
-def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    return _fit_set(
-        _Seen.of(training, chosen, options.answers), np.ones(len(training.labels), dtype=np.bool_), options, seed
-    )
-
-
-def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    """Fit the members of one set's classifier to some rows, (n,). How many trees of a member, and what they count for
-    beside the linear model, is what loses least in the other members, by the logarithmic loss, on those of the rows
-    that each had not seen: the part that judges a member has chosen nothing of it."""
-    rng, shares = np.random.default_rng(seed), SHARES[options.answers]
-    trees = options.trees if min(shares) < 1 and seen.own.any() else 0
-    fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1, len(shares)))
+def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:
+    """Fit the members of one set's classifier to some rows, (n,). A member has as many trees as lose least in the other
+    members, on those of the rows that each had not seen: the part that judges a member has chosen nothing of it."""
+    rng, trees = np.random.default_rng(seed), options.trees if seen.tells else 0
+    fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1))
     for k in range(seen.members):
         rows, judged = learn & (seen.folds != k), learn & (seen.folds == k)
-        wanted = options.answers != "boosted"
         if seen.quality is None:
-            weights, intercept = _fit_linear(seen, rows, wanted)
             growth = Growth(trees, options.depth, seen.rate, RIDGE)
             forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
-            member = Member(weights, intercept, forest)
-            lost = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)
+            lost = partial(_log_losses, seen.labels[judged])
         else:
-            weights, intercept = _fit_ridge(seen, seen.quality[rows], rows, wanted)
             growth = Growth(trees, options.depth, 1 - LEFT ** (1 / max(trees, 1)), SMOOTH)
             forest = boost(seen.binned.rows(rows), seen.quality[rows], growth, rng)
-            member = Member(weights, intercept, forest)
-            lost = partial(_squares, seen.linear(member, judged), seen.quality[judged], shares)
+            lost = partial(_squares, seen.quality[judged])
         losses[k] = forest.staged_losses(seen.inputs[judged], lost)
-        fitted.append(member)
+        fitted.append(forest)
     members, posteriors = [], np.empty((len(seen.labels), seen.classes))
     for k, whole in enumerate(fitted):
-        stage, share = np.unravel_index((losses.sum(axis=0) - losses[k]).argmin(), losses.shape[1:])
-        member = _weighed(whole, shares[share], STAGE * int(stage), options.trees)
-        members.append(member)
+        forest = whole.first(STAGE * int((losses.sum(axis=0) - losses[k]).argmin()))
         rows = seen.folds == k
-        scores = seen.linear(member, rows) + member.forest.predict(seen.inputs[rows])
-        posteriors[rows] = softmax(scores) if seen.quality is None else shares_of(scores)
-    return [_placed(member, seen.columns) for member in members], posteriors
+        posteriors[rows] = probabilities_of(forest.predict(seen.inputs[rows]), classless=seen.quality is not None)
+        members.append(_filled_up(forest, seen.columns, options.trees))
+    return members, posteriors
 
 
-def _placed(member: Member, columns: Int64s) -> Member:
-    """Let a member's trees ask about the columns where all sensors' stand."""
-    forest = member.forest
+def _filled_up(forest: Forest, columns: Int64s, trees: int) -> Forest:
+    """Let a forest ask about the columns where all sensors' stand, and fill it up with trees that say 0."""
+    missing = trees - len(forest.columns)
+
+    def full(array: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([array, np.zeros((missing, *array.shape[1:]), dtype=array.dtype)])
+
     asked = columns[forest.columns].astype(np.int32)
-    return Member(member.weights, member.intercept, Forest(forest.base, asked, forest.thresholds, forest.leaves))
+    return Forest(forest.base.astype(np.float32), full(asked), full(forest.thresholds), full(forest.leaves))
 
 
-def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
-    """Fit a logistic regression to some rows: weights (f, C) of the set's functions, intercept (C,). A class that is
-    not among them gets what half a row would. Not wanted, only the classes' shares count."""
-    from scipy.sparse import csr_array
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    labels = seen.labels[rows]
-    counts = np.bincount(labels, minlength=seen.classes)
-    weights = np.zeros((int(seen.own.sum()), seen.classes))
-    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * seen.classes))
-    present = np.flatnonzero(counts)
-    if wanted and len(weights) and len(present) > 1:
-        width = seen.places.shape[1]
-        ends = np.arange(0, width * len(labels) + 1, width)
-        table = csr_array((seen.values[rows].ravel(), seen.places[rows].ravel(), ends), (len(labels), len(seen.own)))
-        table.sum_duplicates()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge it, not its gradient
-            model = LogisticRegression(C=PENALTY, max_iter=ITERATIONS).fit(table[:, seen.own], labels)
-        sides = (-0.5, 0.5) if len(present) == 2 else (1.0,)
-        weights[:, present] = np.concatenate([side * model.coef_ for side in sides]).T
-        intercept[present] = np.concatenate([side * model.intercept_ for side in sides])
-    return weights.astype(np.float32), intercept.astype(np.float32)
+def _squares(quality: Floats, predicted: Singles) -> float:
+    return float(np.square(probabilities_of(predicted, classless=True) - quality).sum())
 
 
-def _fit_ridge(seen: _Seen, quality: Floats, rows: Bools, wanted: bool) -> tuple[Singles, Singles]:
-    """Fit a ridge regression of how good sensors' answers were, (r, M), to some rows: weights (f, M) of the set's
-    functions, intercept (M,). Not wanted, only the means count."""
-    functions = np.zeros((len(quality), len(seen.own)))
-    np.add.at(functions, (np.arange(len(quality))[:, None], seen.places[rows]), seen.values[rows])
-    functions = functions[:, seen.own]
-    means, centre = quality.mean(axis=0), functions.mean(axis=0)
-    weights = np.zeros((functions.shape[1], quality.shape[1]))
-    if wanted and len(weights):
-        centred = functions - centre
-        right = centred.T @ (quality - means)
-        weights = np.linalg.solve(centred.T @ centred + SHRINKAGE * np.eye(len(weights)), right)
-    return weights.astype(np.float32), (means - centre @ weights).astype(np.float32)
-
-
-def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
-    """Weigh a member's linear model with a share and the first trees of its forest with the rest, and fill the forest
-    up with trees that say 0."""
-    forest = member.forest.first(first)
-    missing, depth = trees - len(forest.columns), forest.columns.shape[1]
-    full = Forest(
-        ((1 - share) * forest.base).astype(np.float32),
-        np.concatenate([forest.columns, np.zeros((missing, depth), dtype=np.int32)]),
-        np.concatenate([forest.thresholds, np.zeros((missing, depth))]),
-        np.concatenate([(1 - share) * forest.leaves, np.zeros((missing, *forest.leaves.shape[1:]))]).astype(np.float32),
-    )
-    scale = np.float32(share)
-    return Member(scale * member.weights, scale * member.intercept, full)
-
-
-def _squares(linear: Floats, quality: Floats, shares: Sequence[float], forest: Singles) -> list[float]:
-    """Tell the squared error for each share that the linear model may count for."""
-    return [float(np.square(shares_of(share * linear + (1 - share) * forest) - quality).sum()) for share in shares]
-
-
-def _log_losses(linear: Floats, labels: Int32s, shares: Sequence[float], forest: Singles) -> list[float]:
-    """Tell the logarithmic loss for each share that the linear model may count for."""
-    rows, losses = np.arange(len(labels)), []
-    for share in shares:
-        logits = np.ascontiguousarray((share * linear + (1 - share) * forest).T)  # NumPy reduces short rows slowly
-        logits -= logits.max(axis=0)
-        lost = np.log(np.exp(logits).sum(axis=0)) - logits[labels, rows]
-        losses.append(float(np.minimum(lost, MOST_LOST).sum()))
-    return losses
+def _log_losses(labels: Int32s, predicted: Singles) -> float:
+    logits = np.ascontiguousarray(predicted.T, dtype=np.float64)  # NumPy reduces short rows slowly
+    logits -= logits.max(axis=0)
+    lost = np.log(np.exp(logits).sum(axis=0)) - logits[labels, np.arange(len(labels))]
+    return float(np.minimum(lost, MOST_LOST).sum())

@@ -2,7 +2,7 @@
 
 Texts cannot be combined into the answer of a set, so a policy for them returns one of those that it bought. What is
 learned at a set is therefore how good each classifier's answer is, bought or not, given what is known: the mean of its
-quality, by a ridge regression and trees that lower squared errors. Stopping is worth the best of that among what was
+quality, by trees that lower squared errors. Stopping is worth the best of that among what was
 bought, and nothing where nothing was: so something always is. What acquiring more is worth is known in part without
 learning it, for what is expected of its answer is; what it will tell beside is learned.
 """

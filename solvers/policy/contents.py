@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.arrays import Amounts, Bools, Floats, Int8s, Int32s, Int64s, Probabilities, Singles
+from models.arrays import Amounts, Bools, Floats, Halves, Int32s, Int64s, Probabilities, Singles
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.embedding_axes import EmbeddingAxes
 
@@ -29,24 +29,22 @@ class PolicyContents:
     """(D,) the sensor of each column (``Sensors``)."""
     labelled: Bools
     """(D,) whether a column holds labels."""
-    knots: Floats
-    """(D, 5) the quantiles between which each column is piecewise linear (``Basis``)."""
+    ranges: Floats
+    """(D, 2) the least and the largest number of each column in the dataset."""
     members: Bools
     """(S, M) the sensors of each node of the DAG (``Graph``)."""
     offsets: Int32s
     """(S + 1,) cuts edges by the node they leave."""
     targets: Int32s
     """(E,) the node that each edge leads to."""
-    weights: Singles
-    """(S, K, F, C) the linear models of nodes' classifiers, over F basis functions (``Classifiers``)."""
-    intercepts: Singles
-    """(S, K, C) their intercepts."""
+    class_base: Singles
+    """(S, K, C) the logits that trees of nodes' classifiers add to (``Classifiers``)."""
     class_columns: Int32s
     """(S, K, T, d) the columns that their T trees of depth d ask about."""
     class_thresholds: Floats
     """(S, K, T, d) above which a question is answered yes."""
-    class_leaves: Singles
-    """(S, K, T, 2^d, C) the logits that leaves add; (S, K, T, 2^d, 0): they are kept as ``class_steps``."""
+    class_leaves: Halves
+    """(S, K, T, 2^d, C) the logits that leaves add; what is rounded away adds up to less than a hundredth."""
     base: Singles
     """(E, K, H) mean advantages of edges over stopping, without their prices."""
     edge_columns: Int32s
@@ -65,20 +63,19 @@ class PolicyContents:
     """(H,) the share of items that are classified wrongly, falling."""
     point_sensors: Amounts
     """(H,) how many sensors an item acquires on average."""
+    point_reached: Probabilities
+    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
+    that choose the point for an accuracy, and of the others (``curve``)."""
+    choosing: int
+    """How many of the rows those are that choose."""
+    point_cost_errors: Amounts
+    """(H,) the standard errors of ``point_costs``."""
+    independence: float
+    """Effective rows per row: below 1 where items repeat among the rows."""
     confidence: float
     """With which the bounds hold."""
     rows: int
     """How many items the curve was validated on."""
-    point_reached: Probabilities = field(default_factory=lambda: np.empty((0, 2)))
-    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
-    that choose the point for an accuracy, and of the others (``curve``); (0, 2): built before this was kept."""
-    choosing: int = 0
-    """How many of the rows those are that choose."""
-    independence: float = 1.0
-    """Effective rows per row: below 1 where items repeat among the rows."""
-    point_cost_errors: Amounts = field(default_factory=lambda: np.empty(0))
-    """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
-
     graph: Literal["subsets", "grown"] = "subsets"
     """Which sets are nodes: of a grown graph, those that were worth coming to."""
     caps: Amounts = field(default_factory=lambda: np.empty(0))
@@ -126,11 +123,6 @@ class PolicyContents:
     """(d,) what is taken off an item's embedding; (0,): items have none (``EmbeddingAxes``)."""
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
-
-    class_steps: Int8s = field(default_factory=lambda: np.empty((0, 0, 0, 0, 0), dtype=np.int8))
-    """(S, K, T, 2^d, C) what leaves add, in whole numbers of ``class_units``; (0, 0, 0, 0, 0): not kept so."""
-    class_units: Singles = field(default_factory=lambda: np.empty((0, 0, 0), dtype=np.float32))
-    """(S, K, T) of each tree (``short_leaves``)."""
 
     answering: Literal["combined", "taken"] = "combined"
     """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,

@@ -23,7 +23,7 @@ from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
-from solvers.policy.assemble import assemble, measure
+from solvers.policy.assemble import assemble
 from solvers.policy.classifier_training import TrainingRows, cut
 from solvers.policy.classless import (
     answer_tradeoffs,
@@ -32,13 +32,12 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import bounds_of, choosing_rows, reached
+from solvers.policy.curve import bounds_of
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
 from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
-from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
 from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
@@ -52,7 +51,9 @@ MIN_ROWS = 20
 MOST_SINGLE = 10
 """Sensors whose every set can be a node."""
 GROWN_SMOOTHING = 0.5
-"""The share of losses that a grown graph learns from as expected."""
+"""The share of losses that a grown graph learns from as expected, for the classifier of all sensors may know less of a
+row than one of few that matter. Of few sets it is all: whether a classifier that has seen a row errs on its neighbours
+leads nodes around that set, and then the row judges them too well."""
 
 
 def fit(
@@ -80,17 +81,14 @@ def fit(
         dataset = drawn(dataset, rng)
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     training = _training(dataset, sensors, quality, options, rng)
-    sensors = training.basis.sensors
+    sensors = training.sensors
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
     knows_limits = quality is not None or is_grown
-    task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
+    task = _task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, knows_limits)
     learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
-    folds, confidence = training.folds, options.confidence
-    there = reached(measure(task, learned), folds, plan.point_bounds, confidence)
-    plan = replace(plan, point_reached=there, choosing=int(choosing_rows(folds).sum()))
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
     summary = summarize(plan, learned.loss, _kept(plan, graph, observed))
@@ -113,7 +111,7 @@ def _training(
         sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
-    return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality, items=items)
+    return TrainingRows(sensors, cells, dataset.labels, outputs, folds, quality, items=items)
 
 
 def _task(
@@ -177,15 +175,6 @@ def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
     return losses_of(states.posteriors, states.graph.members, training.quality, smoothing)
 
 
-def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
-    """Say how much of a loss is expected, not observed. Of few sets all of it: whether a classifier that has seen a row
-    errs on its neighbours leads nodes around that set, and then the row judges them too well. Of a grown graph the
-    classifier of all sensors may know less of a row than one of few that matter."""
-    if options.smoothing is not None:
-        return options.smoothing
-    return GROWN_SMOOTHING if is_grown else 1.0
-
-
 def _states(
     training: TrainingRows,
     options: PolicyOptions,
@@ -223,7 +212,7 @@ def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
         f"a trade-off of {tradeoff:.3g}": TradeOff({"tradeoff": tradeoff}, Replay(1 - errors, costs))
         for tradeoff, errors, costs in each
     }
-    alone = task.fixed.replays(task.training.basis.sensors.names, task.graph)
+    alone = task.fixed.replays(task.training.sensors.names, task.graph)
     bounds = {name: bounds_of(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
     return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 

@@ -58,11 +58,6 @@ class Graph:
         """List the nodes that a node's actions lead to, beside stopping."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
 
-    @property
-    def most_actions(self) -> int:
-        """The most actions that a node has, beside stopping."""
-        return int(np.diff(self.offsets).max(initial=0))
-
     def layers(self) -> list[list[int]]:
         """Cut the nodes into layers, the last first, so that all actions of a layer lead into layers before it.
 

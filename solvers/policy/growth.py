@@ -38,8 +38,9 @@ from solvers.policy.growth_layers import (
 )
 from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, Worth, alone, gains_of_parts, with_next
 from solvers.policy.hard_budgets import ROUNDING
-from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
+from solvers.policy.node_classifiers import tree_inputs, tree_owners
 from solvers.policy.sensor_times import fetched
+from solvers.trees.oblivious_trees import Forest
 
 DEEPEST = 32
 """Sensors that are acquired one by one at most; then all others together."""
@@ -75,7 +76,7 @@ class Grown:
     row; rows: (n,) each, those that come to the node."""
 
     graph: Graph
-    members: list[list[Member]]
+    members: list[list[Forest]]
     posteriors: list[Floats]
     rows: list[Bools]
 
@@ -91,7 +92,7 @@ def grow(
 ) -> Grown:
     """Grow the DAG, sensor_costs, times and fetches (M,), what brings each sensor, times (0,) where they are not known;
     ``tell`` hears how many layers there are, of how many at most, and how many nodes."""
-    sensors = training.basis.sensors
+    sensors = training.sensors
     costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
     owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
     scales = Scales(tree_inputs(sensors, training.cells), owners, costs)
@@ -102,7 +103,7 @@ def grow(
     if np.array_equal(waits, costs):  # hurry is thrift then, which steers already
         waits = np.zeros(len(costs))
     grower = _Grower(training, options, scales, waits, fetches, halves.astype(np.uint8), rng)
-    nodes, steps = dict[Set, tuple[Reached, list[Member], Floats]](), dict[Set, list[Set]]()
+    nodes, steps = dict[Set, tuple[Reached, list[Forest], Floats]](), dict[Set, list[Set]]()
     layer, last = {Set(): Reached(all_rows, COMMON, np.inf)}, Set()
     while layer:
         for chosen, (members, posteriors) in zip(layer, grower.fit(layer), strict=True):
@@ -120,7 +121,7 @@ def grow(
     return _put_in_order(nodes, steps, fetches, training.folds)
 
 
-def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]]) -> None:
+def _lead_back(nodes: dict[Set, tuple[Reached, list[Forest], Floats]], steps: dict[Set, list[Set]]) -> None:
     """Let ways that ended, because those beside them were more hopeful, go on: to a set of one sensor more, and back to
     the sequence for all rows, to the first of its sets that holds what was acquired."""
     common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
@@ -130,7 +131,7 @@ def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: di
 
 
 def _put_in_order(
-    nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]], fetches: Int32s, folds: Int64s
+    nodes: dict[Set, tuple[Reached, list[Forest], Floats]], steps: dict[Set, list[Set]], fetches: Int32s, folds: Int64s
 ) -> Grown:
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
@@ -153,7 +154,7 @@ class _Grower:
     halves: UInt8s
     rng: np.random.Generator
 
-    def fit(self, layer: dict[Set, Reached]) -> list[tuple[list[Member], Floats]]:
+    def fit(self, layer: dict[Set, Reached]) -> list[tuple[list[Forest], Floats]]:
         """Fit the classifiers of sets to all rows or to those that come, whichever loses less on these."""
         sets = np.array([np.isin(self.fetches, list(chosen)) for chosen in layer])
         seeds = self.rng.integers(2**32, size=len(layer)).tolist()

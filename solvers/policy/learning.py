@@ -20,7 +20,6 @@ from solvers.policy.graph_reduce import reduce_graph
 from solvers.policy.hard_budgets import beyond
 from solvers.policy.losses import Losses
 from solvers.policy.node_features import node_features
-from solvers.policy.piecewise_basis import KNOTS
 from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
 from solvers.policy.sensor_times import fetches_of, worst_times
@@ -135,7 +134,7 @@ def learn(task: Task, tell: Callable[[int], None]) -> LearnedPolicies:
 
 def _job(task: Task, node: int, weights: Floats) -> Callable[[], Regressed]:
     training, graph = task.training, task.graph
-    features = node_features(training.basis.sensors, graph.members[node], task.judged[node], training.cells)
+    features = node_features(training.sensors, graph.members[node], task.judged[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.actions_of(node)
     barred = beyond(graph.members[targets].astype(np.float64) @ task.means, task.caps)
@@ -153,7 +152,7 @@ def _growth(task: Task) -> Growth:
     depth, numbers = min(task.options.depth, SHALLOW), MOST_NUMBERS
     if task.curve.stop < len(task.caps):
         classifiers = len(task.graph) * task.training.members * task.training.classes
-        others = classifiers * (KNOTS * len(task.training.basis.owners) + (task.options.trees << task.options.depth))
+        others = classifiers * (task.options.trees << task.options.depth)
         numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
     trees = max(STAGE, min(task.options.trees, FEW_TREES, numbers // (of_a_leaf << depth)))
     return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)

@@ -19,7 +19,6 @@ from solvers.policy.item_limits import ItemLimits
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
-from solvers.policy.piecewise_basis import Basis
 from solvers.policy.points import PolicyPoints
 from solvers.policy.promises import check_promises
 from solvers.policy.readings import Readings
@@ -55,14 +54,10 @@ class PolicyPlan(PolicyPoints):
         sensors = Sensors(self.sensors, *layout)
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
-            Basis(sensors, self.knots),
-            self.members,
-            self.weights,
-            self.intercepts,
+            self.class_base,
             self.class_columns,
             self.class_thresholds,
-            self.class_steps if self.class_units.size else self.class_leaves,
-            self.class_units,
+            self.class_leaves.astype(np.float32),
             self.classless,
         )
         prices = np.concatenate([graph.step_costs(node, self.costs) for node in range(len(graph))])
@@ -79,7 +74,7 @@ class PolicyPlan(PolicyPoints):
         derived = {
             "_limits": ItemLimits.of(self),
             "_sensors": sensors,
-            "_readings": Readings.of(sensors, self.knots),
+            "_readings": Readings.of(sensors, self.ranges),
             "_graph": graph,
             "_classifiers": classifiers,
             "_decisions": decisions,
@@ -104,7 +99,7 @@ class PolicyPlan(PolicyPoints):
         numbers, where something has to answer and nothing is within the budget.
         """
         cells, known = self._readings.of_query(query)
-        draw = ItemDraw.of(query.item, self.weights.shape[1])
+        draw = ItemDraw.of(query.item, self.class_base.shape[1])
         point = self._point(self.mixture(query), draw, query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
@@ -112,7 +107,7 @@ class PolicyPlan(PolicyPoints):
         barred = self._barred(node, point, query, known)
         target, loss = self._choice(node, draw.member, point, rows, inputs, barred)
         if target < 0:
-            return self._stop(node, known, rows, inputs, point)
+            return self._stop(node, known, inputs, point)
         return self._acquire(node, known, target, loss, point)
 
     def stop(self, query: PolicyQuery) -> ClassifyDecision | AnswerDecision:
@@ -121,11 +116,11 @@ class PolicyPlan(PolicyPoints):
         Raises InvalidRequest where it would be that of a sensor and none is known.
         """
         cells, known = self._readings.of_query(query)
-        rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
+        inputs = tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
             raise InvalidRequest.at(Fault(("acquired",), "is empty: there is no answer to take"))
-        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]), query)
-        return self._stop(self._graph.node_within(known), known, rows, inputs, point)
+        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.class_base.shape[1]), query)
+        return self._stop(self._graph.node_within(known), known, inputs, point)
 
     def check_told(self, acquired: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for what sensors cannot have told."""
@@ -165,10 +160,10 @@ class PolicyPlan(PolicyPoints):
     ) -> tuple[Int16s, Floats, Floats]:
         """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
         do on average: actions, advantages (n, A), and how sure the answer would be, (n,)."""
-        every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
+        every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
-            judged = self._classifiers.posteriors(node, k, rows, inputs)
+            judged = self._classifiers.posteriors(node, k, inputs)
             features = node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._foreseen(node, judged)
             actions, advantage = self._decisions.choose(node, k, point, features, barred, ahead)
@@ -209,10 +204,8 @@ class PolicyPlan(PolicyPoints):
             ignored=self._ignored(node, known),
         )
 
-    def _stop(
-        self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int
-    ) -> ClassifyDecision | AnswerDecision:
-        judged = self._classifiers.answers(node, rows, inputs)
+    def _stop(self, node: int, known: Bools, inputs: Floats, point: int) -> ClassifyDecision | AnswerDecision:
+        judged = self._classifiers.answers(node, inputs)
         best, sure = (each[0] for each in self._answered(judged, known))
         loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
         scores, ignored = judged[0].tolist(), self._ignored(node, known)
@@ -239,7 +232,7 @@ class PolicyPlan(PolicyPoints):
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
-        drawn = [ItemDraw.of(item, self.weights.shape[1]) for item in items]
+        drawn = [ItemDraw.of(item, self.class_base.shape[1]) for item in items]
         mixture = self.mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
@@ -256,11 +249,11 @@ class PolicyPlan(PolicyPoints):
             return actions
 
         walks = walk(self._graph, len(cells), choose)
-        judged = np.zeros((len(cells), self.weights.shape[3]))
+        judged = np.zeros((len(cells), self.class_base.shape[2]))
         labels = np.zeros(len(cells), dtype=np.int64)
         for node in np.unique(walks.ends).tolist():
             rows = np.flatnonzero(walks.ends == node)
-            judged[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
+            judged[rows] = self._classifiers.answers(node, inputs[rows])
             labels[rows], _ = self._answered(judged[rows], self.members[node])
         return Ran(labels, judged, walks.costs(self._graph, self.costs), walks)
 

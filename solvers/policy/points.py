@@ -39,9 +39,9 @@ class PolicyPoints(PolicyContents):
 
     @property
     def expected_errors(self) -> Floats:
-        """The errors to expect of the points, (H,): of rows that did not choose them, unless the artifact is older."""
+        """The errors to expect of the points, (H,): of rows that did not choose them."""
         share = self.choosing / self.rows
-        return self.point_reached @ np.array([share, 1 - share]) if len(self.point_reached) else self.point_errors
+        return np.asarray(self.point_reached @ np.array([share, 1 - share]))
 
     def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off, a budget or an accuracy asks for, or that of a hard budget or
@@ -101,8 +101,8 @@ class PolicyPoints(PolicyContents):
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
         """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
-        accuracies = 1 - (self.point_reached[:, 0] if len(self.point_reached) else self.point_errors)
-        safe = accuracies - standard_error(accuracies, self.independence * (self.choosing or self.rows))
+        accuracies = 1 - self.point_reached[:, 0]
+        safe = accuracies - standard_error(accuracies, self.independence * self.choosing)
         able = np.flatnonzero(safe >= wanted)
         if not len(able):
             most = f"the policy is right {safe.max():.4g} of the time at most, a standard error to spare"
@@ -115,7 +115,7 @@ class PolicyPoints(PolicyContents):
 
     def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
-        and its standard error, at most; None for that if the artifact is older, for both where a limit decides alone,
+        and its standard error, at most; None for both where a limit decides alone,
         and for all where a hard budget, a deadline or what is left out may bar more than was where this was counted."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
@@ -127,10 +127,8 @@ class PolicyPoints(PolicyContents):
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
 
-        error = mixed(self.point_cost_errors) if len(self.point_cost_errors) else None
-        others = target.min_accuracy is not None and len(self.point_reached) > 0
-        errors = self.point_reached[:, 1] if others else self.expected_errors
-        return 1 - mixed(errors), mixed(self.point_costs), error
+        errors = self.expected_errors if target.min_accuracy is None else self.point_reached[:, 1]
+        return 1 - mixed(errors), mixed(self.point_costs), mixed(self.point_cost_errors)
 
     def _point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
         """Draw a point of a mixture; where something has to answer and limits bar all that a point would begin with,

@@ -14,18 +14,14 @@ from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES
-from solvers.policy.piecewise_basis import KNOTS
 
 _DIMENSIONS = {
-    "knots": 2,
+    "ranges": 2,
     "members": 2,
-    "weights": 4,
-    "intercepts": 3,
+    "class_base": 3,
     "class_columns": 4,
     "class_thresholds": 4,
     "class_leaves": 5,
-    "class_steps": 5,
-    "class_units": 3,
     "base": 3,
     "edge_columns": 4,
     "edge_thresholds": 4,
@@ -35,7 +31,7 @@ _DIMENSIONS = {
 }
 
 
-_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves")
+_WEIGHTS = ("class_base", "base", "edge_leaves")
 MOST_WEIGHT = 1e9
 """Sums of so many weights as an array can hold are finite, in single precision too."""
 
@@ -120,9 +116,9 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
         "labels that begin their sensor's columns": labelled.shape == (columns,)
         and bool(np.all(starts[labelled] == 1))
         and not labelled[free].any(),
-        "knots that do not fall": plan.knots.shape == (columns, KNOTS)
-        and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
-        and bool(np.all(np.abs(plan.knots) <= 1e30)),
+        "a range of each column": plan.ranges.shape == (columns, 2)
+        and bool(np.all(plan.ranges[:, 0] <= plan.ranges[:, 1]))
+        and bool(np.all(np.abs(plan.ranges) <= 1e30)),
     }
 
 
@@ -130,7 +126,8 @@ def _answers(plan: PolicyContents) -> dict[str, bool]:
     if not plan.classless:
         return {}
     return {
-        "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
+        "sensors whose answers are taken": plan.classes == plan.sensors
+        and plan.class_base.shape[2] == len(plan.sensors),
         "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
         "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
     }
@@ -161,23 +158,17 @@ def _graph(plan: PolicyContents) -> dict[str, bool]:
 
 def _classifiers(plan: PolicyContents) -> dict[str, bool]:
     nodes, labels = len(plan.members), len(plan.classes)
-    members, outputs = plan.weights.shape[1], plan.weights.shape[3]
-    widths = np.where(plan.labelled, labels, KNOTS)
-    first = np.searchsorted(plan.owners, plan.owners)
-    widths = np.where(~plan.labelled & plan.labelled[first], KNOTS * (labels + 1), widths)
+    members, outputs = plan.class_base.shape[1], plan.class_base.shape[2]
     seen = int(np.where(plan.labelled, labels, 1).sum())
-    trees, short = plan.class_columns.shape[2:], plan.class_units.size > 0
+    trees = plan.class_columns.shape[2:]
     leaves = (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
     return {
-        "weights for each node, member and class": plan.weights.shape == (nodes, members, int(widths.sum()), outputs)
-        and plan.intercepts.shape == (nodes, members, outputs)
+        "a base for each node, member and class": plan.class_base.shape == (nodes, members, outputs)
         and members > 0
         and 0 < outputs <= labels,
         "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
-        and plan.class_leaves.shape == (*leaves[:-1], 0 if short else outputs)
+        and plan.class_leaves.shape == leaves
         and trees[1] > 0,
-        "a unit for each tree with steps": plan.class_steps.shape == (leaves if short else (0,) * 5)
-        and plan.class_units.shape == (leaves[:3] if short else (0,) * 3),
         "questions about columns there are": _below(plan.class_columns, seen),
     }
 
@@ -188,7 +179,7 @@ def _below(places: Int32s, limit: int | Int64s) -> bool:
 
 def _looked_at(plan: PolicyContents) -> Int64s:
     """Count what each node looks at, as ``node_features`` lays it out."""
-    outputs = plan.weights.shape[3]
+    outputs = plan.class_base.shape[2]
     fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
     m = len(plan.sensors)
     widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)
@@ -197,7 +188,7 @@ def _looked_at(plan: PolicyContents) -> Int64s:
 
 def _forests(plan: PolicyContents) -> dict[str, bool]:
     nodes, edges, points = len(plan.members), len(plan.targets), plan.points
-    members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
+    members, trees = plan.class_base.shape[1], plan.edge_columns.shape[2:]
     if len(plan.edge_columns) != nodes:
         return {"trees of nodes": False}
     return {
@@ -210,7 +201,7 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _curve(plan: PolicyContents) -> dict[str, bool]:
-    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
+    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors, plan.point_cost_errors)
     if any(each.shape != plan.tradeoffs.shape for each in columns):
         return {"a curve over the trade-offs": False}
     return {
@@ -219,11 +210,9 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
-        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
-        "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
-        in ((0, 2), (len(plan.tradeoffs), 2))
-        and (0 < plan.choosing < plan.rows if len(plan.point_reached) else plan.choosing == 0),
+        "errors of rows that chose nothing": plan.point_reached.shape == (len(plan.tradeoffs), 2)
+        and 0 < plan.choosing < plan.rows,
     }
 
 

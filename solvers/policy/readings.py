@@ -15,20 +15,20 @@ from solvers.policy.sensors import Sensors, with_embedding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Readings:
-    """Reads items' sensors. knots: (D, k) values of each column in the dataset, from the least to the largest;
+    """Reads items' sensors. ranges: (D, 2) the least and the largest value of each column in the dataset;
     confident: (D,) which columns are confidences of classifiers."""
 
     sensors: Sensors
-    knots: Floats
+    ranges: Floats
     confident: Bools
 
     @classmethod
-    def of(cls, sensors: Sensors, knots: Floats) -> "Readings":
+    def of(cls, sensors: Sensors, ranges: Floats) -> "Readings":
         """Tell which columns are confidences."""
         owners, labelled = sensors.owners, sensors.labelled
         if sensors.classless:
-            return cls(sensors, knots, owners < len(sensors.names))
-        return cls(sensors, knots, np.isin(owners, owners[labelled]) & ~labelled)
+            return cls(sensors, ranges, owners < len(sensors.names))
+        return cls(sensors, ranges, np.isin(owners, owners[labelled]) & ~labelled)
 
     def of_some(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
         """Read what some sensors told: (D,) cells, and which of them did, (M,).
@@ -68,7 +68,7 @@ class Readings:
         to 1 and they are beyond, or they are farther from its range than that is wide."""
         faults = []
         for column in np.flatnonzero(self.confident & with_embedding(known)[self.sensors.owners]).tolist():
-            low, high = float(self.knots[column, 0]), float(self.knots[column, -1])
+            low, high = self.ranges[column].tolist()
             least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
             if not least <= cells[column] <= most:
                 sensor = self.sensors.names[int(self.sensors.owners[column])]

@@ -13,14 +13,13 @@ from solvers.base import Progress
 from solvers.policy.classifier_training import TrainingRows, train
 from solvers.policy.graph import Graph
 from solvers.policy.growth import grow
-from solvers.policy.node_classifiers import Member
-from solvers.trees.oblivious_trees import STAGE
+from solvers.trees.oblivious_trees import STAGE, Forest
 
 FEW = 6
 """Up to so many sensors auto takes every set for a node; beyond, the DAG is grown."""
 USUAL_NODES, MOST_LEAVES, MANY_LEAVES = 60, 2_000_000, 6_000_000
-"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then, 8 MB, or, where
-these would be fewer than ``ENOUGH_TREES``, up to 6 MB of a byte each (``short_leaves``)."""
+"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then, 4 MB, or, where
+these would be fewer than ``ENOUGH_TREES``, up to 12 MB."""
 FEWEST_TREES, ENOUGH_TREES = 12, 48
 USUAL_TREES, FARTHER = 80, 1.3
 """Where classes are so many that there are fewer trees than asked for, these learn so much faster that they go so many
@@ -29,8 +28,8 @@ times as far as the usual number. By 16 of 80 trees 78 letters in 100 were told 
 as little as 80."""
 MOST_ROWS = 40_000
 """Rows that a policy is grown from: of a larger table they are drawn."""
-MOST_LINEAR = 20_000
-"""Rows beyond which grown nodes have no linear models beside their trees."""
+MOST_QUICK = 20_000
+"""Rows beyond which trees take most of the time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +38,7 @@ class States:
     (n,) for each node, those that its policy learns from."""
 
     graph: Graph
-    members: list[list[Member]]
+    members: list[list[Forest]]
     posteriors: Sequence[Floats]
     rows: Sequence[Bools]
 
@@ -71,12 +70,10 @@ def grown_states(
     trees = trees_of(options, training.classes, training.members, len(training.labels))
     if trees < options.trees:
         training = replace(training, rate=raised(training.rate, min(options.trees, USUAL_TREES) / trees))
-    linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
-    lighter = {"trees": trees, "answers": options.answers if linear else "boosted"}
     with threadpool_limits(1, user_api="blas"):
         grown = grow(
             training,
-            options.model_copy(update=lighter),
+            options.model_copy(update={"trees": trees}),
             means,
             times,
             fetches,
@@ -87,8 +84,7 @@ def grown_states(
 
 
 def trees_of(options: PolicyOptions, classes: int, members: int, rows: int) -> int:
-    """Tell how many trees the classifiers of a grown graph have: beyond ``MOST_LINEAR`` rows, where trees take most of
-    the time, not ``ENOUGH_TREES``.
+    """Tell how many trees the classifiers of a grown graph have: beyond ``MOST_QUICK`` rows not ``ENOUGH_TREES``.
 
     >>> [trees_of(PolicyOptions(), classes, 5, 1_000) for classes in (2, 8, 26, 200)]
     [80, 52, 48, 12]
@@ -97,7 +93,7 @@ def trees_of(options: PolicyOptions, classes: int, members: int, rows: int) -> i
     """
     of_a_tree = USUAL_NODES * members * (1 << options.depth) * classes
     most, many = (leaves // of_a_tree // STAGE * STAGE for leaves in (MOST_LEAVES, MANY_LEAVES))
-    enough = min(many, ENOUGH_TREES) if rows <= MOST_LINEAR else FEWEST_TREES
+    enough = min(many, ENOUGH_TREES) if rows <= MOST_QUICK else FEWEST_TREES
     return min(options.trees, max(FEWEST_TREES, enough, most))
 
 
@@ -118,7 +114,7 @@ def enumerated_states(
     def tell(done: int) -> None:
         progress(done, len(graph), f"{done} of {len(graph)} classifiers are fitted")
 
-    known = graph.members & training.basis.sensors.telling  # sets that tell the same share a classifier
+    known = graph.members & training.sensors.telling  # sets that tell the same share a classifier
     place = {key: at for at, key in enumerate(dict.fromkeys(each.tobytes() for each in known))}
     of_nodes = [place[each.tobytes()] for each in known]
     first = [of_nodes.index(at) for at in range(len(place))]

@@ -22,12 +22,12 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
         "parallel": [[plan.sensors[m] for m in sorted(each)] for each in fetched(plan.fetches) if len(each) > 1],
         "rows": plan.rows,
         **({} if plan.independence == 1 else {"effective_rows": round(plan.independence * plan.rows)}),
-        "classes": 0 if plan.classless else plan.weights.shape[3],
+        "classes": 0 if plan.classless else plan.class_base.shape[2],
         "answering": plan.answering,
         "nodes": len(plan.members),
         "edges": len(plan.targets),
         "graph": plan.graph,
-        "members": plan.weights.shape[1],
+        "members": plan.class_base.shape[1],
         "sensors": [
             {"name": name, "cost": cost, "error_alone": alone.get(place), "time": times.get(place)}
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))

@@ -6,7 +6,7 @@ Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025). ``kind`` builds a plan from a trace w
 module                  what of the paper
 ======================  ==================================================================================
 ``neighbours.samples``  K samples of s labelled items (Section 4.1); which K and s to try (Appendix A.7)
-``neighbours``          the nearest item of each sample: L∞ by ``linf``, L1 and L2 by ``l1_l2``
+``neighbours``          the nearest item of each sample, by L∞
 ``success_estimator``   how likely each classifier is right (Algorithm 1, lines 1 to 6)
 ``tuning``              samples, sigma and λ, chosen on the validation part (Section 4.2)
 ``knapsack``            the programme (Equation 4), and the least estimate (Section 6)

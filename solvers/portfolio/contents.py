@@ -6,13 +6,11 @@ import numpy as np
 
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
-from models.portfolio import Metric
 from models.trace import MOST_RESOURCES
 from solvers.base import refuse_out_of_range
 from solvers.portfolio.knapsack.programme import LARGEST
 from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedContents, promises
-from solvers.portfolio.novelty import MAX_REFERENCES
 
 MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
 """Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
@@ -29,7 +27,6 @@ _DIMENSIONS = {
     "curve_cost_errors": 2,
     "curve_cost_offsets": 2,
     "cost_weights": 2,
-    "novelty_references": 2,
     "cost_knots": 2,
     "cost_levels": 2,
     "curve_estimate_errors": 2,
@@ -51,8 +48,6 @@ class PortfolioContents(LearnedContents):
     """m names."""
     unit: str
     """The unit of costs and budgets."""
-    metric: Metric
-    """The distance of embeddings."""
     feature_classifier: str | None
     """The classifier that embeddings come from, if they do."""
     embedding_cost: float
@@ -93,16 +88,16 @@ class PortfolioContents(LearnedContents):
     """(q, p) what a query cost."""
     curve_usage: Int64s
     """(q, p, m) how many of the held-out items each classifier answered."""
-    independence: float = 1.0
+    independence: float
     """Effective items per held-out row: below 1 where items repeat among them."""
-    curve_cost_offsets: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) what a query cost beyond what was planned, on average; (0, 0): built before this was kept."""
-    curve_cost_errors: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
-    curve_estimate_errors: Probabilities = field(default_factory=lambda: np.empty((0, 0)))
-    """(q, p) the standard errors of what estimates were too high by, for all classifiers together; (0, 0): as above."""
-    curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
-    """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
+    curve_cost_offsets: Floats
+    """(q, p) what a query cost beyond what was planned, on average."""
+    curve_cost_errors: Amounts
+    """(q, p) the standard errors of what a query cost beyond what was planned."""
+    curve_estimate_errors: Probabilities
+    """(q, p) the standard errors of what estimates were too high by, for all classifiers together."""
+    curve_too_high: Floats
+    """(q, p, m) how far the estimates of a classifier were too high when it was chosen."""
     cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
     cost_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
@@ -115,10 +110,6 @@ class PortfolioContents(LearnedContents):
     """(k, m) sums of these, rising in each column."""
     cost_levels: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(k, m) the costs expected there, rising; between them they are interpolated, outside they stay."""
-    novelty_references: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    """(r, d) embeddings that were learned from; (0, 0): built before these were kept."""
-    novelty_distances: Amounts = field(default_factory=lambda: np.empty(0))
-    """(q,) quantiles of the distances of other items to the nearest of these, rising."""
     price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
     resources: tuple[str, ...] = ()
@@ -169,7 +160,6 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
         "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
-        "a scale of novelty or none": _is_novelty_scale(plan),
         "a cost regression of each classifier or none": _is_cost_regression(plan),
         "costs that are functions of the size": _are_functions(
             plan.cost_powers, plan.cost_coefficients, len(plan.classifiers)
@@ -185,19 +175,6 @@ def _are_functions(powers: Int64s, each: Floats, costs: int) -> bool:
     within = bool(np.all((each >= 0) & (each <= LARGEST)))
     possible = bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
     return dimensions > 0 and each.shape == (costs, terms) and within and possible
-
-
-def _is_novelty_scale(plan: PortfolioContents) -> bool:
-    references, distances = plan.novelty_references, plan.novelty_distances
-    if not references.size:
-        return distances.size == 0
-    return (
-        references.shape[1] == len(plan.low)
-        and len(references) <= MAX_REFERENCES
-        and bool(np.all(np.isfinite(references)))
-        and len(distances) > 0
-        and bool(np.all(np.diff(distances) >= 0))
-    )
 
 
 def _is_cost_regression(plan: PortfolioContents) -> bool:
@@ -261,12 +238,10 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "a curve for each method": all(table.shape == shape for table in curves)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
-        "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape),
-        "offsets of all costs or of none": plan.curve_cost_offsets.shape in ((0, 0), shape)
+        "errors of all estimates and costs": plan.curve_estimate_errors.shape == shape
+        and plan.curve_cost_offsets.shape == plan.curve_cost_errors.shape == shape
         and bool(np.all(np.abs(plan.curve_cost_offsets) <= LARGEST)),
-        "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
-        and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
-        "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)
+        "estimates that are off by 2 at most": plan.curve_too_high.shape == plan.curve_usage.shape
         and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
         "budgets that rise": len(plan.curve_budgets) > 0 and bool(np.all(np.diff(plan.curve_budgets) > 0)),
         "an independence from 0 to 1": 0 < plan.independence <= 1,

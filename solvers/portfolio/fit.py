@@ -23,7 +23,6 @@ from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
 from solvers.portfolio.learned.fit import fit_learned, whole
 from solvers.portfolio.neighbours.samples import refuse_impossible
-from solvers.portfolio.novelty import NoveltyScale
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
@@ -70,7 +69,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     tuned = tune(examples, options, rng, lambda message: run.progress(1, STEPS, message))
     run.progress(2, STEPS, "pricing budgets")
     prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.plan_costs)
-    estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
+    estimator = Estimator.of(scaling, items, examples.success, tuned.samples)
     run.progress(3, STEPS, "comparing on held-out items")
     held_out, plain = (
         planned(dataset, table, table.held_out, expected(table.held_out), embeds=embeds) for embeds in (True, False)
@@ -81,8 +80,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
         table, items, estimator, (held_out, plain), estimates, tuned, prices, rng, options.curve_points, report
     )
     run.progress(4, STEPS, "putting the plan together")
-    novelty = NoveltyScale.fit(known.vectors, known.items, rng.spawn(1)[0])
-    plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn, regression, novelty)
+    plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn, regression)
     worth_here = worth(
         dataset,
         prices,
@@ -168,13 +166,11 @@ def _plan(
     prices: ShadowPrices,
     drawn: Drawn,
     regression: CostRegression | None,
-    novelty: NoveltyScale,
 ) -> PortfolioPlan:
     powers, coefficients = functions_of(dataset, table.names, table.means)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
-        metric=options.metric,
         feature_classifier=options.feature_classifier,
         embedding_cost=table.embedding_mean,
         dearest=float(table.means.max()),
@@ -195,6 +191,5 @@ def _plan(
         independence=effective_rows(table.items[table.held_out]) / len(table.held_out),
         **drawn.fields,
         **costs_of(regression),
-        **novelty.fields,
         **resources_of(dataset, table.names),
     )

@@ -85,34 +85,25 @@ class HeldOutCurve(PortfolioContents):
     def optimism(self, method: str, budget: float) -> Floats:
         """Say how far a method's estimates of each classifier, (m,), were above the truth on the held-out items that
         it gave to it, at a budget of a query."""
-        if method not in self.methods or not len(self.curve_budgets):
-            return np.zeros(len(self.classifiers))
-        row = self.methods.index(method)
-        if len(self.curve_too_high):
-            last = len(self.curve_budgets) - 1
-            place = float(np.interp(budget, self.curve_budgets, np.arange(last + 1)))
-            low, share = int(place), place % 1
-            below, above = self.curve_too_high[row, low], self.curve_too_high[row, min(low + 1, last)]
-            return np.asarray(below + share * (above - below))
-        off = np.nan_to_num(self.curve_estimates[row] - self.curve_accuracies[row])  # older: alike for all of them
-        return np.full(len(self.classifiers), np.interp(budget, self.curve_budgets, off))
+        row, last = self.methods.index(method), len(self.curve_budgets) - 1
+        place = float(np.interp(budget, self.curve_budgets, np.arange(last + 1)))
+        low, share = int(place), place % 1
+        below, above = self.curve_too_high[row, low], self.curve_too_high[row, min(low + 1, last)]
+        return np.asarray(below + share * (above - below))
 
-    def telling(self, method: str, budget: float, accuracy: float) -> int | None:
+    def telling(self, method: str, budget: float, accuracy: float) -> int:
         """Say how many answers, right or wrong, tell as much of an accuracy as held-out items do by what estimates were
-        too high by at a budget of a query: fewer than there are items where estimates scatter; None if the artifact is
-        older."""
-        if method not in self.methods or not len(self.curve_estimate_errors):
-            return None
+        too high by at a budget of a query: fewer than there are items where estimates scatter."""
         error = np.interp(budget, self.curve_budgets, self.curve_estimate_errors[self.methods.index(method)])
         variance = max(accuracy * (1 - accuracy), 1e-9)
         return max(int(variance / max(float(error) ** 2, variance / self.effective_rows)), 1)
 
     def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
         """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard
-        error of that; None for it if the artifact is older. A mean of two that are told by the same items is off by no
+        error of that. A mean of two that are told by the same items is off by no
         more than the mean of their errors. Where sizes tell costs, held-out items were planned with their own: they
         tell nothing of queries that come without sizes."""
-        if method not in self.methods or not len(self.curve_cost_offsets) or len(self.cost_powers):
+        if len(self.cost_powers):
             return 0.0, None
         row = self.methods.index(method)
         off, errors = self.curve_cost_offsets[row], self.curve_cost_errors[row]

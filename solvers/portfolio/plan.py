@@ -40,8 +40,6 @@ from solvers.portfolio.limits import (
     total_of,
     without_floors,
 )
-from solvers.portfolio.neighbours.samples import COUNTS
-from solvers.portfolio.novelty import NOVEL, NoveltyScale
 from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
@@ -57,17 +55,15 @@ class PortfolioPlan(HeldOutCurve):
     _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
     _learned: LearnedEstimator | None = field(init=False, repr=False, metadata={"derived": True})
     _prices: ShadowPrices = field(init=False, repr=False, metadata={"derived": True})
-    _novelty: NoveltyScale = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         self.check()
         scaling = Scaling(self.low, self.span)
-        estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
+        estimator = Estimator.of(scaling, self.items, self.success, self.samples)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
-        novelty = NoveltyScale(self.novelty_references, self.novelty_distances)
         learned = estimator_of(self)
-        complete(self, {"_estimator": estimator, "_learned": learned, "_prices": prices, "_novelty": novelty})
+        complete(self, {"_estimator": estimator, "_learned": learned, "_prices": prices})
 
     @property
     def dimensions(self) -> int:
@@ -102,7 +98,7 @@ class PortfolioPlan(HeldOutCurve):
         """
         budget, costs = self.budget_of(query), self.own_costs(query)
         estimates, lot, among = self.estimate_one(query.query), self.lot_of(query), self.among(query)
-        return self.route(estimates, budget, query=query.query, lot=lot, costs=costs, among=among)
+        return self.route(estimates, budget, lot=lot, costs=costs, among=among)
 
     def among(self, query: RouteQuery) -> Bools | None:
         """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
@@ -144,18 +140,6 @@ class PortfolioPlan(HeldOutCurve):
         regression = CostRegression(self.cost_weights, self.cost_intercepts, self.cost_knots, self.cost_levels)
         return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
 
-    def novelty_of(self, queries: ArrayLike) -> Floats | None:
-        """Return how far each of n queries, (n, d), is from what was learned from, as the share of training items that
-        are nearer: (n,); None: the artifact is older, or all of its rows are one item."""
-        if not self.novelty_references.size:
-            return None
-        return self._novelty.rank(np.asarray(queries, dtype=np.float64))
-
-    def novel_share(self, queries: ArrayLike) -> float | None:
-        """Return the share of queries that are farther than 99 % of the training items."""
-        novelty = self.novelty_of(queries)
-        return None if novelty is None else float((novelty > NOVEL).mean())
-
     def own_uses(self, query: RouteQuery) -> dict[str, Floats]:
         """Say what a single query uses of each resource that the trace told of with each classifier, (m,)."""
         uses = self._batch_uses(None if query.size is None else [query.size])
@@ -190,14 +174,13 @@ class PortfolioPlan(HeldOutCurve):
     @property
     def answers_at_once(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self._learned is not None or (self.metric == "linf" and len(self.samples) <= COUNTS[-1])
+        return self._learned is not None
 
     def route(
         self,
         estimates: Floats,
         budget: float,
         *,
-        query: Sequence[float] | None = None,
         budget_now: float | None = None,
         most: float = np.inf,
         lot: float = 1.0,
@@ -207,9 +190,8 @@ class PortfolioPlan(HeldOutCurve):
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
         ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means.
-        among: (m,) those that can be had; the others are as if they were always wrong. query: its embedding, whose
-        novelty is reported. priced: (m,) what else they use,
-        in right answers."""
+        among: (m,) those that can be had; the others are as if they were always wrong. priced: (m,) what
+        else they use, in right answers."""
         own = self.costs if costs is None else costs
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
         values = self.values(estimates) - (0.0 if priced is None else priced)
@@ -223,7 +205,6 @@ class PortfolioPlan(HeldOutCurve):
             cost=self.embedding_cost + float(own[choice]),
             price=self._prices.at(net),
             budget=budget,
-            novelty=None if query is None or (novelty := self.novelty_of([query])) is None else float(novelty[0]),
         )
 
     def budget_of(self, query: RouteQuery) -> float:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from models import Fault, InvalidRequest
 from models.arrays import Floats, Int32s, Singles
-from models.portfolio import Metric
 from solvers.portfolio.neighbours import FoldedNeighbours
 
 
@@ -70,9 +69,9 @@ class Estimator:
     neighbours: FoldedNeighbours
 
     @classmethod
-    def of(cls, scaling: Scaling, items: Singles, success: Singles, samples: Int32s, metric: Metric) -> "Estimator":
+    def of(cls, scaling: Scaling, items: Singles, success: Singles, samples: Int32s) -> "Estimator":
         """Prepare the search. items: (r, d), scaled."""
-        return cls(scaling, items, success, samples, FoldedNeighbours(items[samples], metric))
+        return cls(scaling, items, success, samples, FoldedNeighbours(items[samples]))
 
     def estimate(self, queries: ArrayLike, where: str = "queries") -> Floats:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1.

@@ -25,7 +25,6 @@ def summarize(
         **_of_all(plan, losers, measured),
         "rows": rows,
         **_effective(plan),
-        "metric": plan.metric,
         "samples": {"count": count, "size": size},
         "lambdas": [{"lambda": lam, "validation_accuracy": reached} for lam, reached in tuned.lambdas.items()],
         "trials": [
@@ -47,7 +46,6 @@ def summarize_learned(plan: PortfolioPlan, losers: dict[str, str], measured: tup
         **_of_all(plan, losers, measured),
         "rows": {"held_out": plan.held_out},
         **_effective(plan),
-        "weights": dict(zip(plan.kinds, plan.kind_weights.tolist(), strict=True)),
         "shrinks": {"in_common": float(plan.shrinks[0]), "of_each": float(plan.shrinks[1])},
     }
 

@@ -112,14 +112,14 @@ def choose_samples(
     for size, counts in shapes(options, len(items)):
         report(f"samples of {size} items")
         samples = draw(rng, len(items), max(counts), size, options.sampling)
-        estimator = Estimator.of(Scaling.none(items.shape[1]), items, examples.success, samples, options.metric)
+        estimator = Estimator.of(Scaling.none(items.shape[1]), items, examples.success, samples)
         places = estimator.nearest(vectors)
         for count in counts:
             estimates = estimator.mean(places[:, :count])
             trial = Trial(
                 count,
                 size,
-                _mean_distance(items, vectors, places[:, :count], options.metric),
+                _mean_distance(items, vectors, places[:, :count]),
                 tuple(np.sqrt(((estimates - known.right) ** 2).mean(axis=0)).tolist()),
                 accuracy_over_budgets(estimates, known),
             )
@@ -133,10 +133,7 @@ def choose_samples(
     return best[1], tuple(trials), best[2]
 
 
-_NORMS = {"linf": np.inf, "l1": 1, "l2": 2}
-
-
-def _mean_distance(items: Singles, vectors: Singles, places: Int32s, metric: str) -> float:
+def _mean_distance(items: Singles, vectors: Singles, places: Int32s) -> float:
     """Average the distance from each vector to its neighbours, of one sample after the other."""
-    each = [np.linalg.norm(items[column] - vectors, _NORMS[metric], axis=1).mean() for column in places.T]
+    each = [np.linalg.norm(items[column] - vectors, np.inf, axis=1).mean() for column in places.T]
     return float(np.mean(each))

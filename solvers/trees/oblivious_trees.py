@@ -7,10 +7,8 @@ under every trade-off, or every class.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
@@ -27,13 +25,12 @@ _AT_ONCE = 1 << 22
 class Forest:
     """base: (L,) float32; columns: (T, D) int32 and thresholds: (T, D) float64, the questions: is the column above the
     threshold; leaves: (T, 2^D, L) float32, summed over the trees and added to base. The first question counts most in
-    the number of a leaf. units: (T,) where leaves are whole numbers, int8: what those of each tree stand for."""
+    the number of a leaf."""
 
     base: Singles
     columns: Int32s
     thresholds: Floats
-    leaves: NDArray[Any]
-    units: Singles | None = None
+    leaves: Singles
 
     def places(self, inputs: Floats) -> Int32s:
         """Find the leaf of each tree, counted through all trees, for rows (n, d): (n, T)."""
@@ -61,23 +58,21 @@ class Forest:
         sums = [self._sums(flat, inputs[start : start + rows]) for start in range(0, len(inputs), rows)]
         return base + (np.concatenate(sums) if sums else np.zeros((0, flat.shape[1]), dtype=np.float32))
 
-    def _sums(self, flat: NDArray[Any], inputs: Floats) -> Singles:
+    def _sums(self, flat: Singles, inputs: Floats) -> Singles:
         """Add up over the trees what their leaves, flat (T 2^D, L), say of rows."""
-        places, units = self.places(inputs), self.units
+        places = self.places(inputs)
         if len(inputs) < FEW_ROWS:
-            leaves = flat[places]
-            return np.asarray((leaves if units is None else leaves * units[:, None]).sum(axis=1))
+            return np.asarray(flat[places].sum(axis=1))
         sums = np.zeros((len(inputs), flat.shape[1]), dtype=np.float32)
-        for at, of_tree in enumerate(places.T):
-            leaves = np.take(flat, of_tree, axis=0)
-            sums += leaves if units is None else leaves * units[at]
+        for of_tree in places.T:
+            sums += np.take(flat, of_tree, axis=0)
         return sums
 
     def first(self, trees: int) -> "Forest":
         """Give the same forest in which all trees after the first so many say 0."""
         leaves = self.leaves.copy()
         leaves[trees:] = 0
-        return Forest(self.base, self.columns, self.thresholds, leaves, self.units)
+        return Forest(self.base, self.columns, self.thresholds, leaves)
 
     def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
         """Tell the loss, or losses, of the outputs, (n, L), with 0, STAGE, 2 STAGE, … trees: one row for each."""

@@ -25,7 +25,6 @@ from solvers.policy import PolicyPlan
 from solvers.policy.classifier_training import TrainingRows, cut, train
 from solvers.policy.growth_scores import Scales, Slopes, alone
 from solvers.policy.node_classifiers import Classifiers, tree_inputs, tree_owners
-from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
 from solvers.row_repeats import hash_rows
 from tests.bench.cascade import table
@@ -93,15 +92,13 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], 
     rng, sensors = np.random.default_rng(seed), Sensors.of(learn)
     cells, count = sensors.cells(learn), len(sensors.names)
     classes = int(learn.labels.max()) + 1
-    training = TrainingRows(
-        Basis.of(sensors, cells), cells, learn.labels, classes, cut(learn.labels, learn.item_codes, 5, rng)
-    )
+    training = TrainingRows(sensors, cells, learn.labels, classes, cut(learn.labels, learn.item_codes, 5, rng))
     scales = Scales(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.cells(test), dict[int, float]()
     while True:
         ((members,), (posteriors,)) = train(training, chosen, PolicyOptions(), [seed], lambda done: None)
-        answers = Classifiers.of(training.basis, chosen, [members]).answers(0, asked, tree_inputs(sensors, asked))
+        answers = Classifiers.of([members]).answers(0, tree_inputs(sensors, asked))
         reached[int(chosen.sum())] = float((answers.argmax(axis=1) == test.labels).mean())
         if chosen.all():
             return [reached[budget] for budget in (*budgets, count)]

@@ -33,7 +33,7 @@ FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params"
 BUILDS: dict[str, dict[str, Any]] = {
     "index": {**FOREST, "folds": 2},
     "pipeline": {**FOREST, "confidence_threshold": 0.7},
-    "policy": {"points": 1, "trees": 5, "depth": 1, "folds": 2, "answers": "boosted"},
+    "policy": {"points": 1, "trees": 5, "depth": 1, "folds": 2},
 }
 """Parameters of small builds, by solver; each trains through joblib."""
 

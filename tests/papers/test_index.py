@@ -10,11 +10,11 @@ import pytest
 
 from models.index import IndexOptions, IndexQuery
 from solvers.index import build_index, choose_candidates, expand
-from solvers.index.assemble import plan_without_models
-from solvers.index.baselines import expand_all, size_if_all, size_of
+from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs
 from solvers.index.lattice import Expanded
 from tests.oracles.index import random_instance
+from tests.solvers.index.known_accuracies import expand_all, plan_without_models
 
 CONSTANT = np.zeros((1, 0), dtype=np.int64)
 LINE = np.array([[0], [1]])

@@ -92,11 +92,10 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
 MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}
 """Arrays that hold NaN where there is no number."""
 OF_MODELS = {
-    *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "knots"),
-    "novelty_references",
-    *("weights", "intercepts", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base", "matches"),
-    *("centres", "logistic_weights", "embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
-    *("forest_thresholds", "boosted_base", "boosted_thresholds", "boosted_leaves", "neighbour_items", "kernel_centres"),
+    *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "ranges"),
+    *("class_base", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base"),
+    *("embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
+    *("forest_thresholds", "kernel_centres"),
 }
 """Parameters of models, and scalings of their inputs: of any size."""
 

@@ -54,7 +54,6 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
 @pytest.mark.parametrize(
     ("name", "field", "changed"),
     [
-        ("cascade", "time", "expected_duration"),
         ("index", "cost", "cost"),
         ("pipeline", "cost", "cost"),
         ("portfolio", "cost", "cost"),
@@ -63,8 +62,6 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
 def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, changed: str) -> None:
     """A polynomial cost of a huge item goes beyond the largest cost; the decision stays, its id leaves the cost out."""
     plan, query = fitted(name).plan, SAMPLES[name].feasible[-1]
-    if name == "cascade":  # of an older version, which had not measured durations
-        plan = replace(plan, durations=np.empty(0), duration_errors=np.empty(0))
     huge = plan.decide(query).model_copy(update={changed: 1e150})
     assert getattr(KINDS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
 

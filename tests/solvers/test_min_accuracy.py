@@ -54,20 +54,6 @@ def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline()
                     made.decide(query)
 
 
-def test_a_cascade_of_an_older_version_asks_those_of_its_deadlines_or_says_what_it_lacks() -> None:
-    made: CascadePlan = plan("cascade")
-    kept = {name: getattr(made, name) for name in made.__dataclass_fields__ if name[0] != "_" and name[:6] != "point_"}
-    older = CascadePlan(**kept)
-    for step, item in enumerate(older.ranges()):
-        wanted = float(older.accuracies[step])
-        decision = older.decide(CascadeQuery(deadline=item.deadline_from, min_accuracy=wanted))
-        assert decision.expected_duration <= older.expected_durations[0]
-    oldest = CascadePlan(**{**kept, "accuracies": np.empty(0)})
-    assert oldest.decide(CascadeQuery()).cascade == made.decide(CascadeQuery()).cascade
-    with pytest.raises(InvalidRequest, match="build it again"):
-        oldest.decide(CascadeQuery(min_accuracy=0.5))
-
-
 def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough_by_the_rows_that_choose() -> None:
     """With a standard error of these to spare; what is expected is of the others."""
     made = plan("policy")

@@ -11,7 +11,7 @@ module                what
 ``regressions``       the kinds that are mixed: random forests and kernels
 ``forest``            random forests as arrays
 ``kernel``            kernel ridge regression
-``mixture``           how much of each kind, learned from rows that it had not seen
+``mixture``           their mean, believed as far as rows that they had not seen tell
 ``cross_fit``         the mixture, and what it is worth on rows that chose nothing
 ``contents``          what a plan keeps of it, as arrays alone
 ====================  =======================================================================================

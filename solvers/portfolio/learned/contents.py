@@ -38,11 +38,7 @@ class LearnedContents:
     of regressions that are not used are empty."""
 
     estimator: EstimatorName = "occam"
-    """What estimates."""
-    kinds: tuple[str, ...] = ()
-    """The kinds of regressions that are used; none: samples alone estimate, and nothing of the following is there."""
-    kind_weights: Floats = field(default_factory=_empty(0))
-    """(k,) how much each of them counts."""
+    """What estimates; occam: samples alone, and nothing of the following is there."""
     means: Probabilities = field(default_factory=_empty(0))
     """(m,) how often each classifier is right."""
     shrinks: Probabilities = field(default_factory=_empty(0))
@@ -75,8 +71,6 @@ def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
     """Put an estimator into arrays."""
     arrays: dict[str, Any] = {
         "estimator": "stacked",
-        "kinds": estimator.mixture.kinds,
-        "kind_weights": estimator.mixture.weights,
         "means": estimator.mixture.means,
         "shrinks": estimator.mixture.shrinks,
         "embedding_centre": estimator.embedding.centre,
@@ -89,11 +83,11 @@ def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
 
 def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
     """Make the estimator of a plan; None where samples alone estimate."""
-    if not plan.kinds:
+    if plan.estimator == "occam":
         return None
     embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
-    mixture = Mixture(plan.kinds, plan.kind_weights, plan.means, plan.shrinks)
-    return LearnedEstimator(embedding, {kind: _regression(plan, kind) for kind in plan.kinds}, mixture)
+    mixture = Mixture(plan.means, plan.shrinks)
+    return LearnedEstimator(embedding, {kind: _regression(plan, kind) for kind in KINDS}, mixture)
 
 
 def _regression(plan: LearnedContents, kind: str) -> Regression:
@@ -105,14 +99,10 @@ def _regression(plan: LearnedContents, kind: str) -> Regression:
 
 def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
     """Tell which promises the arrays keep; a plan may come from anybody's bytes."""
-    if not plan.kinds:
-        return {"an estimator": plan.estimator == "occam"}
+    if plan.estimator == "occam":
+        return {}
     e = plan.embedding_axes.shape[1]
     kept = {
-        "kinds of regressions that there are": 0 < len(plan.kinds) == len(set(plan.kinds))
-        and set(plan.kinds) <= {*KINDS},
-        "weights of kinds": plan.kind_weights.shape == (len(plan.kinds),)
-        and bool(np.all((plan.kind_weights >= 0) & (plan.kind_weights <= STEEPEST))),
         "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),
         "two shares of what is kept": plan.shrinks.shape == (2,) and _within(plan.shrinks),
         "a reduction of embeddings": plan.embedding_centre.shape == (d,)
@@ -120,9 +110,8 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
         and e > 0
         and _bounded(LARGEST_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
-    checks = {"forest": (_forest, min(e, NARROW)), "kernel": (_kernel, e)}
-    seen = {kind: check(plan, width, m) for kind, (check, width) in checks.items() if kind in plan.kinds}
-    return kept | {f"a regression of the kind {kind}": is_kept for kind, is_kept in seen.items()}
+    forest, kernel = _forest(plan, min(e, NARROW), m), _kernel(plan, e, m)
+    return kept | {"a regression of the kind forest": forest, "a regression of the kind kernel": kernel}
 
 
 def _finite(*arrays: NDArray[Any]) -> bool:

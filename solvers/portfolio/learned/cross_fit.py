@@ -62,8 +62,8 @@ def cross_fit(known: Known, rng: np.random.Generator, report: Callable[[int, str
     for part in range(FOLDS):
         rows = fold != part
         others = {kind: each[rows] for kind, each in estimates.items()}
-        of_folds.append(Mixture.of(KINDS, others, right[rows], fold[rows]))
-    return CrossFitted(Mixture.of(KINDS, estimates, right, fold), fold, tuple(of_folds), estimates)
+        of_folds.append(Mixture.of(others, right[rows]))
+    return CrossFitted(Mixture.of(estimates, right), fold, tuple(of_folds), estimates)
 
 
 def fold_items(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:

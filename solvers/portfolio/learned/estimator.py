@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import Regression, estimate, fit
+from solvers.portfolio.learned.regressions import KINDS, Regression, estimate, fit
 
 AT_ONCE = 4096
 """Queries that are estimated together: what caches hold."""
@@ -26,7 +26,7 @@ class LearnedEstimator:
         """Learn from (n, d) embeddings and how right each classifier was, (n, m)."""
         embedding = Embedding.of(vectors)
         inputs = embedding.apply(vectors)
-        return cls(embedding, {kind: fit(kind, inputs, right, rng) for kind in mixture.kinds}, mixture)
+        return cls(embedding, {kind: fit(kind, inputs, right, rng) for kind in KINDS}, mixture)
 
     def estimate(self, vectors: Singles) -> Floats:
         """Estimate for (n, d) queries: (n, m), from 0 to 1."""

@@ -19,7 +19,6 @@ from solvers.portfolio.curve import Drawn, Method, curve_budgets, draw_curve
 from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
-from solvers.portfolio.novelty import NoveltyScale
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
@@ -68,7 +67,6 @@ def fit_learned(
         prices,
         lam,
         sigmas,
-        NoveltyScale.fit(known.vectors, known.items, rng.spawn(1)[0]),
         {**fields_of(learned), **costs_of(costs.regression)},
     )
     worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
@@ -165,20 +163,17 @@ def _plan(
     prices: ShadowPrices,
     lam: float,
     sigmas: Floats,
-    novelty: NoveltyScale,
     learned: dict[str, Any],
 ) -> PortfolioPlan:
     powers, coefficients = functions_of(dataset, table.names, known.means)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
-        metric="linf",
         feature_classifier=options.feature_classifier,
         embedding_cost=known.embedding_mean,
         dearest=float(table.means.max()),
         costs=known.means,
         **_no_samples(known),
-        **novelty.fields,
         sigmas=sigmas,
         regularization=lam,
         price_budgets=prices.budgets,

@@ -1,24 +1,18 @@
 """For each query the nearest item of each sample (OCCAM, Section 4.1), exactly.
 
 The estimate of a classifier's accuracy at a query is the mean, over K samples, of its accuracy at the query's nearest
-item in each. The metrics are those of OCCAM, Section 5.1: L-infinity, its default, is searched by ``linf``, L1 and
-L2 by ``l1_l2``, with faiss.
+item in each. The distance is OCCAM's default, L-infinity (Section 5.1).
 """
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from models.arrays import Int64s, Singles
 from models.errors import Fault, InvalidRequest
-from solvers.portfolio.neighbours.l1_l2 import Sums
-from solvers.portfolio.neighbours.linf import Chebyshev
-
-Metric = Literal["linf", "l1", "l2"]
 
 SEVERAL = 16
 """From this many queries on, starting threads costs less than it saves."""
@@ -29,53 +23,53 @@ CHUNK = 1024
 class FoldedNeighbours:
     """Samples that can be searched, by any number of threads at once.
 
-    samples: (K, s, d), K, s and d at least 1, converted to float32; an array that is C-contiguous float32 already is
-    kept, not copied, and must not change. Takes O(K s d) time; memory beside the samples: L-infinity just over half of
-    theirs, L1 and L2 nothing. Raises InvalidRequest for an unknown metric, other shapes and what is no finite float32.
+    samples: (K, s, d), K, s and d at least 1, copied as float32, the coordinates that vary most first: these rule out
+    most items, and the largest difference is the same in any order. O(K s d) time and memory. Raises InvalidRequest for
+    other shapes and what is no finite float32.
 
     >>> samples = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
     >>> FoldedNeighbours(np.array(samples)).search(np.array([[0.9, 0.2], [0.1, 0.3]])).tolist()
     [[1, 0], [0, 0]]
     """
 
-    __slots__ = ("_index", "_samples", "metric")
-    metric: Metric
+    __slots__ = ("_order", "_samples")
 
-    def __init__(self, samples: ArrayLike, metric: Metric = "linf") -> None:
-        self._samples = _checked(samples, "samples", ("K", "s", "d"))
-        self.metric = metric
-        self._index = _index(self._samples, metric)
+    def __init__(self, samples: ArrayLike) -> None:
+        checked = _checked(samples, "samples", ("K", "s", "d"))
+        self._order = np.argsort(-checked.var(axis=(0, 1), dtype=np.float64), kind="stable")
+        self._samples = np.ascontiguousarray(checked[:, :, self._order])
 
     def search(self, queries: ArrayLike) -> Int64s:
         """Give the index of the nearest item for each query and sample, of equally near ones the least: (n, K) int64.
 
-        queries: (n, d), n at least 1, converted to float32, which rounds float64. Distances are compared as numpy
-        computes them: L-infinity as the largest of |q - x| in float32; L1 and L2 as the sum of |q - x|, of (q - x)^2,
-        in float64. O(n K s d) time at worst, on all processors from ``SEVERAL`` queries on. Memory beside the result:
+        queries: (n, d), n at least 1, converted to float32, which rounds float64. Distances are the largest of |q - x|
+        in float32. O(n K s d) time at worst, on all processors from ``SEVERAL`` queries on. Memory beside the result:
         O(d) for each of at most ``CHUNK`` queries per thread. Raises InvalidRequest for other shapes and what is no
         finite float32.
         """
         import joblib
 
-        # Writable, because numba would compile once more for arrays that are not.
-        checked = np.require(_checked(queries, "queries", ("n", "d")), requirements="W")
+        from solvers.portfolio.neighbours import kernel  # here, so that a server starts without numba
+
+        checked = _checked(queries, "queries", ("n", "d"))
         if checked.shape[1] != self._samples.shape[2]:
             raise InvalidRequest.at(
                 Fault(("queries",), f"have {checked.shape[1]} coordinates, the samples have {self._samples.shape[2]}")
             )
+        checked = np.ascontiguousarray(checked[:, self._order])
         nearest = np.empty((len(checked), len(self._samples)), np.int64)
         threads = joblib.cpu_count() if len(checked) >= SEVERAL else 1
         length = ceil(len(checked) / (threads * ceil(len(checked) / (threads * CHUNK))))
         starts = range(0, len(checked), length)
 
         def search(start: int) -> None:
-            self._index.search(checked[start : start + length], nearest[start : start + length])
+            kernel.search(self._samples, checked[start : start + length], nearest[start : start + length])
 
         if threads == 1:
             for start in starts:
                 search(start)
             return nearest
-        # Threads of its own for each search, so that searches do not wait for each other; kernel and faiss release the
+        # Threads of its own for each search, so that searches do not wait for each other; the kernel releases the
         # interpreter's lock. Numba's own threads would do as well, but some of its threading layers end the process
         # when two threads use them at once.
         with ThreadPoolExecutor(threads) as pool:
@@ -85,16 +79,6 @@ class FoldedNeighbours:
     def warm(self) -> None:
         """Load and compile now what the first search would: takes some seconds, once in a process."""
         self.search(self._samples[0, :1])
-
-
-def _index(samples: Singles, metric: Metric) -> Chebyshev | Sums:
-    match metric:
-        case "linf":
-            return Chebyshev(samples)
-        case "l1" | "l2":
-            return Sums(samples, metric)
-        case _:
-            raise InvalidRequest.at(Fault(("metric",), f"is {metric!r}, must be 'linf', 'l1' or 'l2'"))
 
 
 def _checked(values: ArrayLike, name: str, axes: tuple[str, ...]) -> Singles:

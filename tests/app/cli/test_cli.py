@@ -410,23 +410,6 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     assert parsed(single)["classifier"] in ("fast", "middle", "strong")
 
 
-def test_parameters_of_the_evolution_are_swept(run: Run, repos: Repositories) -> None:
-    repos.datasets.put("mixed", stored.mixed(), created_at=now())
-    command = ("pipeline", "sweep", "mixed", "--runs", 1, "--most", 3)
-    sweep = parsed(run(*command, "--json"))
-    scores = [row["score"] for row in sweep["tried"]]
-    assert len(scores) == 3
-    assert scores == sorted(scores, reverse=True)
-    assert sweep == parsed(run(*command, "--json"))
-    printed = done(run(*command))
-    assert f"build with -p evolution='{json.dumps(sweep['best'])}'" in " ".join(printed.split())
-    build = ("build", "pipeline", "swept", "--dataset", "mixed", "--local", "-p", "search=emsco", "--json")
-    best = sweep["best"] | {"generations": 3}
-    built = parsed(run(*build, "-p", f"evolution={json.dumps(best)}"))
-    assert built["params"]["evolution"]["population"] == sweep["best"]["population"]
-    assert "learns from features" in refused(run("pipeline", "sweep", stored.put_trace(repos).name))
-
-
 def test_it_ends_when_told_also_as_the_first_process_of_a_container(files: tuple[Path, Path], tmp_path: Path) -> None:
     alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode != 0:

@@ -9,11 +9,11 @@ import pytest
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Run
 from solvers.index import IndexPlan, expand, fit
-from solvers.index.assemble import plan_without_models
 from solvers.index.candidates import never_replaced
 from solvers.index.continuation import Continuation
 from solvers.index.costs import members_of
 from tests.oracles.index import Instance, costs_at, random_instance, small_table
+from tests.solvers.index.known_accuracies import plan_without_models
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])

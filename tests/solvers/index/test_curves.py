@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from models import InvalidRequest
 from models.index import CurvesQuery, IndexCurves, IndexOptions, IndexQuery
 from solvers.index import IndexPlan, draw
-from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
+from tests.solvers.index.known_accuracies import plan_without_models
 
 QUERY = CurvesQuery(low=1.0, high=400.0, points=25, budgets=20)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from models.index import IndexOptions, IndexQuery
-from solvers.index.assemble import Built, plan_without_models
 from tests.oracles.index import Instance, best_within, costs_at, random_instance
+from tests.solvers.index.known_accuracies import Built, plan_without_models
 
 INSTANCES = 100
 QUERIES = 200

@@ -14,9 +14,9 @@ from models.cost import CostFunction
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexOptions, IndexQuery
 from solvers.index import IndexPlan
-from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
 from tests.oracles.index import random_instance
+from tests.solvers.index.known_accuracies import plan_without_models
 
 METHODS = ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
 

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from models.arrays import Int8s
 from models.errors import Cancelled, InvalidRequest
 from solvers.pipeline.answer_bank import AnswerBank
-from solvers.pipeline.configurations import REMOVED, Frontier, compress, members, stage_counts
+from solvers.pipeline.configurations import REMOVED, Frontier, compress, stage_counts
 from solvers.pipeline.emsco import Emsco, Evolved, Settings, evolve, log_fitness
-from solvers.pipeline.emsco_grid import Grid, best_of, search_grid
 from solvers.pipeline.exact_front import frontier
 from solvers.pipeline.objectives import Evaluator, Scores
-from solvers.pipeline.operators import beta_binomial, lengthen, mutate, recombine, roulette, selection_odds
+from solvers.pipeline.operators import beta_binomial, mutate, recombine, roulette, selection_odds
 from solvers.pipeline.unit_costs import UnitCosts
 from tests.oracles.pipeline import random_costs, random_table
 from tests.solvers.pipeline.test_objectives import random_chromosomes
@@ -40,11 +39,11 @@ def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluato
     return evaluate, frontier(confident, correct, costs, k)
 
 
-def feasible(genes: Int8s, k: int, fewest: int = 1, removal: bool = False) -> bool:
+def feasible(genes: Int8s, k: int, removal: bool = False) -> bool:
     """Tell whether all chromosomes are compressed and have a number of stages that is allowed."""
     stages = stage_counts(genes)
     low = genes.min(initial=0) >= (REMOVED if removal else 0)
-    return bool(low and np.array_equal(compress(genes), genes) and np.all((stages >= fewest) & (stages <= k)))
+    return bool(low and np.array_equal(compress(genes), genes) and np.all((stages >= 1) & (stages <= k)))
 
 
 @given(st.integers(0, 12), st.floats(0.3, 8))
@@ -71,14 +70,14 @@ def test_mutation_really_draws_from_it() -> None:
     assert abs((mutated[:, 0] != 0).mean() / (0.02 * (1 - odds[0])) - 1) < 0.15
 
 
-@given(st.integers(1, 20), st.integers(1, 6), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32))
-def test_mutation_keeps_chromosomes_feasible(n: int, k: int, rate: float, removal: float, seed: int) -> None:
-    """No stage becomes empty, none beyond k opens, and without removal none is removed."""
+@given(st.integers(1, 20), st.integers(1, 6), st.floats(0, 1), st.integers(0, 2**32))
+def test_mutation_keeps_chromosomes_feasible(n: int, k: int, rate: float, seed: int) -> None:
+    """No stage becomes empty, none beyond k opens."""
     rng = np.random.default_rng(seed)
     genes = compress(random_chromosomes(rng, 30, n, k))
     assert feasible(mutate(genes, rate, k, 2.0, rng), k)
     some = compress(random_chromosomes(rng, 30, n, k, 0.3))
-    assert feasible(mutate(some, rate, k, 2.0, rng, removal=removal), k, 1, True)
+    assert feasible(mutate(some, rate, k, 2.0, rng), k, True)
     assert np.array_equal(mutate(genes, 0.0, k, 2.0, rng), genes)
 
 
@@ -112,7 +111,7 @@ def test_children_are_feasible_and_have_no_more_stages_than_a_parent(n: int, k: 
     rng = np.random.default_rng(seed)
     one, two = (compress(random_chromosomes(rng, 40, n, k, removed)) for _ in range(2))
     children = recombine(one, two, 0.7, rng)
-    assert feasible(children, k, 1, True)
+    assert feasible(children, k, True)
     assert np.all(stage_counts(children) <= np.maximum(stage_counts(one), stage_counts(two)))
     same = recombine(one, two, 0.0, rng)
     assert np.all((same == one).all(axis=1) | (same == two).all(axis=1))
@@ -149,19 +148,6 @@ def test_stages_are_taken_in_proportion() -> None:
     assert np.all(children[:, 4] == children.max(axis=1))
     assert np.all(children[children.max(axis=1) == 1][:, :2] == 0)
     assert set(stage_counts(children).tolist()) >= {2, 3}
-
-
-@given(st.integers(1, 12), st.integers(1, 8), st.integers(0, 2**32))
-def test_chromosomes_are_lengthened_to_the_fewest_stages(n: int, fewest: int, seed: int) -> None:
-    """Those that have enough stay as they are."""
-    rng = np.random.default_rng(seed)
-    fewest = min(n, fewest)
-    genes = compress(random_chromosomes(rng, 30, n, n, 0.3))
-    longer = lengthen(genes, fewest, rng)
-    assert feasible(longer, n, fewest, True)
-    enough = stage_counts(genes) >= fewest
-    assert np.array_equal(longer[enough], genes[enough])
-    assert np.all(members(longer, n)[:, :fewest] > 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.floats(0.01, 2)), min_size=2, max_size=30), st.floats(0.001, 1))
@@ -296,15 +282,9 @@ def test_the_three_halting_rules() -> None:
     assert (distinct.halted, len(distinct.front.rank)) == ("generations", 1)
 
 
-def test_removal_fewest_stages_and_false_positives_are_options() -> None:
-    """Removed features make cheaper configurations; all stages wanted are there; a fourth objective is used."""
+def test_false_positives_are_a_fourth_objective() -> None:
     evaluate, _ = problem(4)
     rng = np.random.default_rng(0)
-    removing = evolve(evaluate, 6, 3, replace(QUICK, removal=0.4), rng).front
-    assert feasible(removing.chromosomes, 3, 1, True)
-    assert (removing.chromosomes == REMOVED).any()
-    long = evolve(evaluate, 6, 3, replace(QUICK, fewest_stages=3), rng).front
-    assert set(stage_counts(long.chromosomes).tolist()) == {3}
 
     def alarmed(genes: Int8s) -> Scores:
         scores = evaluate(genes)
@@ -348,34 +328,11 @@ def test_a_run_can_be_cancelled_and_tells_its_generations() -> None:
 def test_parameters_out_of_range_are_refused_with_numbers() -> None:
     """Each by its name."""
     wrong = {"population": 1, "mutation": 1.5, "recombination": -0.1, "elite": 1.0, "beta": 0.0, "epsilon": math.nan}
-    for name, value in (wrong | {"generations": -1, "patience": 0, "removal": 2.0, "fewest_stages": 0}).items():
+    for name, value in (wrong | {"generations": -1, "patience": 0}).items():
         with pytest.raises(InvalidRequest, match=f"{name}: is {value}"):
             replace(QUICK, **{name: value})  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="more than 3 stages"):
-        Emsco(6, 3, replace(QUICK, fewest_stages=4), np.random.default_rng(0))
     with pytest.raises(InvalidRequest, match="max_stages: is 0"):
         Emsco(6, 0, QUICK, np.random.default_rng(0))
     run = Emsco(6, 3, QUICK, np.random.default_rng(0))
     with pytest.raises(InvalidRequest, match="are 3, must be 30"):
         run.tell(problem(0)[0](run.ask()[:3]))
-
-
-def test_the_sweep_tries_the_grid_and_prefers_small_populations() -> None:
-    """Within delta of the best score the smallest population wins, then the first (Section 4.1)."""
-    evaluate, _ = problem(2)
-    grid = Grid(mutation=(0.1, 0.3), recombination=(0.8,), beta=(2.0,), elite=(0.2,), population=(20, 10))
-    runs_done: list[int] = []
-    swept = search_grid(
-        evaluate, 6, 3, np.random.default_rng(0), grid=grid, base=QUICK, runs=2, delta=9.0,
-        progress=lambda done, total, message: runs_done.append(done),
-    )  # fmt: skip
-    assert [(each.mutation, each.population) for each in swept.settings] == [(0.1, 20), (0.1, 10), (0.3, 20), (0.3, 10)]
-    assert (swept.best.mutation, swept.best.population) == (0.1, 10)
-    assert swept.scores.shape == (4,)
-    assert np.all((swept.scores > 0) & (swept.scores <= math.sqrt(3) + 1e-12))
-    assert runs_done == list(range(8))
-    assert best_of(np.array([0.9, 1.0, 0.98]), [100, 300, 200], 0.0) == 1
-    with pytest.raises(InvalidRequest, match="runs: are 0"):
-        search_grid(evaluate, 6, 3, np.random.default_rng(0), runs=0)
-    with pytest.raises(InvalidRequest, match="grid: is empty"):
-        search_grid(evaluate, 6, 3, np.random.default_rng(0), grid=replace(grid, beta=()))

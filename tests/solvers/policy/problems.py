@@ -15,7 +15,7 @@ from solvers.policy.run import run
 from solvers.running import Runner
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
-QUICK = PolicyOptions(answers="linear", points=5, folds=2, trees=8)
+QUICK = PolicyOptions(points=5, folds=2, trees=8)
 """Options with few trees."""
 EXPERTS = ("north", "south", "both")
 

@@ -104,7 +104,7 @@ def plan() -> PolicyPlan:
     """Build a policy that must ask for the category first."""
     return fit(
         routed(900, 0),
-        QUICK.model_copy(update={"answers": "both", "trees": 40, "folds": 4}),
+        QUICK.model_copy(update={"trees": 40, "folds": 4}),
         np.random.default_rng(0),
         Run(),
     ).plan

@@ -16,11 +16,14 @@ from models.arrays import Floats
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
+from solvers.policy.classifier_training import RATE, TrainingRows, cut, train
 from solvers.policy.graph import Graph
 from solvers.policy.growth import STEERS
 from solvers.policy.growth_layers import COMMON, FINELY, PARTED, THRIFTY, WIDE, Reached, kept_of
 from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, gains_of_parts, with_next
 from solvers.policy.hard_budgets import BUDGETS, limits_of
+from solvers.policy.sensors import Sensors
+from solvers.policy.states import raised
 from tests.solvers.policy.problems import (
     build,
     cube_nm,
@@ -38,7 +41,7 @@ from tests.solvers.policy.problems import (
     trace,
 )
 
-SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answers="boosted")
+SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3)
 
 
 def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: Any) -> float:
@@ -174,7 +177,7 @@ def test_values_come_near_those_of_backward_induction() -> None:
         learn, test = (
             table_of(values[part].astype(float), labels[part], prices) for part in np.split(np.arange(8_000), 2)
         )
-        plan = build(learn, SMALL.model_copy(update={"tradeoffs": (1.0,), "smoothing": 0.5}))
+        plan = build(learn, SMALL.model_copy(update={"tradeoffs": (1.0,)}))
         cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
         ran = plan.run(cells, items, PolicyTarget(tradeoff=1.0))
         loss = float(
@@ -197,7 +200,7 @@ def best_loss(chances: Floats, prices: tuple[float, ...], known: tuple[int | Non
 @cache
 def capped(name: str) -> tuple[PolicyPlan, FeatureTable | Any]:
     """Give plans of all kinds with what they learned from."""
-    small = PolicyOptions(answers="linear", points=4, folds=2, trees=8, depth=2)
+    small = PolicyOptions(points=4, folds=2, trees=8, depth=2)
     made: dict[str, tuple[Any, PolicyOptions]] = {
         "grown": (priced_context(300), SMALL.model_copy(update={"trees": 8})),
         "all sets": (features(200), small),
@@ -259,8 +262,8 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
 
 def test_auto_grows_tables_of_many_features_and_traces_of_many_classifiers() -> None:
-    options = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear")
-    grown = build(many_features(11, rows=60), options.model_copy(update={"answers": "both"}))
+    options = PolicyOptions(points=2, folds=2, trees=4, depth=1)
+    grown = build(many_features(11, rows=60), options.model_copy(update={}))
     assert grown.graph == "grown"
     assert build(many_features(4, rows=60), options).graph == "subsets"
     assert build(trace(60), options).graph == "subsets"
@@ -350,3 +353,19 @@ def test_of_thrifty_ways_the_best_below_each_ceiling_is_kept_first() -> None:
     ways = [(frozenset({at}), Reached(none, THRIFTY, 10.0 - at, 9.0)) for at in range(5)]
     ways += [(frozenset({at}), Reached(none, THRIFTY, 1.0, 20.0 - at)) for at in range(15, 17)]
     assert set(kept_of({frozenset(): ways}, 20)) == {frozenset({at}) for at in (0, 1, 15, 16)}
+
+
+def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
+    """Twenty classes, a place on a plane each: 12 trees at the rate of 80 are far from done."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(20, size=900)
+    values = rng.normal(size=(20, 2))[labels] + 0.1 * rng.normal(size=(900, 2))
+    sensors = Sensors.of(table_of(values, labels))
+    parts = cut(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
+    rows = TrainingRows(sensors, values, labels.astype(np.int32), 20, parts)
+    one, options = np.ones((1, 2), dtype=np.bool_), PolicyOptions(trees=12)
+    losses = []
+    for rate in (RATE, raised(RATE, 80 / 12)):
+        _, (chances,) = train(replace(rows, rate=rate), one, options, [0], lambda done: None)
+        losses.append(-np.log(chances[np.arange(900), labels]).mean())
+    assert losses[1] < 0.8 * losses[0]

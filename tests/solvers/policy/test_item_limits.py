@@ -23,8 +23,8 @@ from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
 from tests.solvers.policy.problems import build, items_of, priced_context, trace
 from tests.support.samples import TRACE_SPEC, trace_columns
 
-GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3, answers="boosted")
-LINEAR = PolicyOptions(answers="linear", points=4, folds=2, trees=8)
+GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3)
+LINEAR = PolicyOptions(points=4, folds=2, trees=8)
 SLOW = (1.0, 4.0, 2.0, 3.0, 5.0, *[1.0] * 8)
 """How long the features of ``timed`` take."""
 

@@ -10,7 +10,7 @@ from models.policy import PolicyOptions, PolicyTarget
 from solvers.policy import PolicyPlan
 from tests.solvers.policy.problems import build
 
-GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3, answers="boosted")
+GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3)
 DEPTH, FEATURES = 4, 14
 
 

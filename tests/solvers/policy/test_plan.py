@@ -16,9 +16,7 @@ from solvers.policy import PolicyPlan, fit
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
 BOOSTED = PolicyOptions(points=8, folds=3, trees=12, depth=3)
-TOGETHER = PolicyOptions(
-    answers="linear", points=6, folds=3, trees=8, parallel=(("f0", "f1", "f2"), ("f3", "f4"), ("f5", "f7"))
-)
+TOGETHER = PolicyOptions(points=6, folds=3, trees=8, parallel=(("f0", "f1", "f2"), ("f3", "f4"), ("f5", "f7")))
 GROWN = PolicyOptions(graph="grown", points=6, folds=2, trees=12, depth=2)
 Built = tuple[PolicyPlan, FeatureTable | Trace]
 CASES: dict[str, tuple[Any, PolicyOptions]] = {
@@ -272,9 +270,7 @@ def test_fetches_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_c
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0} for i in range(7)]
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
     table = FeatureTable.from_columns(spec, {f"f{i}": values[:, i] for i in range(7)} | {"y": labels})
-    options = PolicyOptions(
-        answers="linear", points=6, folds=2, trees=8, parallel=(("f0", "f1"), ("f2", "f3"), ("f4", "f5"))
-    )
+    options = PolicyOptions(points=6, folds=2, trees=8, parallel=(("f0", "f1"), ("f2", "f3"), ("f4", "f5")))
     plan = fit(table, options, np.random.default_rng(seed), Run()).plan
     ids = [str(i) for i in range(len(labels))]
     for tradeoff in [point.tradeoff for point in plan.curve() if point.tradeoff is not None]:

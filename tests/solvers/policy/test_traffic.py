@@ -52,7 +52,7 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
         edges.update(pairwise(way))
         stops[way[-1]] += 1
         end = int(ran.walks.ends[row])
-        seen = plan._classifiers.posteriors(end, parts[row], cells[row : row + 1], inputs[row : row + 1])
+        seen = plan._classifiers.posteriors(end, parts[row], inputs[row : row + 1])
         wrong[way[-1]] += int(seen.argmax()) != dataset.labels[row]
     return edges, stops, wrong
 

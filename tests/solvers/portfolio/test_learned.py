@@ -24,7 +24,6 @@ from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
 
 COSTS = (1.0, 3.0, 20.0)
-NOISES = {"good": 0.1, "fair": 0.2, "noise": 3.0}
 ROWS = 600
 """Rows that a build learns from."""
 FIVE = ("a", "b", "c", "d", "kernel")
@@ -38,11 +37,6 @@ def drawn(seed: int, rows: int, *, useless: bool = False, dimensions: int = 4) -
     chances = np.column_stack((0.2 + 0.7 * ease, 0.9 - 0.5 * (vectors[:, 1] > 0.5), np.full(rows, 0.93)))
     right = (rng.random((rows, 3)) < chances).astype(np.float64)
     return (rng.normal(size=vectors.shape).astype(np.float32) if useless else vectors), right
-
-
-def dealt(rows: int) -> Any:
-    """Deal rows into ten folds."""
-    return np.arange(rows) % 10
 
 
 def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trace:
@@ -89,19 +83,18 @@ def test_an_embedding_that_tells_nothing_ends_at_single_classifiers(seed: int) -
         assert reached(plan, vectors, right, budget) > hull(drawn(seed, 600, useless=True)[1], right, budget) - 0.015
 
 
-def test_its_summary_tells_weights_and_that_all_rows_report() -> None:
+def test_its_summary_tells_that_all_rows_report() -> None:
     fitted = built()
     assert fitted.summary["estimator"] == fitted.plan.estimator == "stacked"
-    assert set(fitted.summary["weights"]) <= {"forest", "kernel"}
     assert fitted.summary["rows"] == {"held_out": ROWS}
 
 
-def test_samples_and_metric_are_reported_only_where_they_are_used() -> None:
+def test_samples_are_reported_only_where_they_are_used() -> None:
     sampled, plain = built(estimator="occam"), built()
     assert sampled.summary["samples"]["count"] > 0
-    assert {"samples", "metric"}.isdisjoint(plain.summary)
-    assert {"samples", "metric"}.isdisjoint(PortfolioOptions().model_dump())
-    assert PortfolioOptions(estimator="occam").model_dump()["metric"] == "linf"
+    assert {"samples"}.isdisjoint(plain.summary)
+    assert {"samples"}.isdisjoint(PortfolioOptions().model_dump())
+    assert PortfolioOptions(estimator="occam").model_dump()["sampling"] == "iid"
 
 
 def test_every_row_reports_and_what_is_said_comes_true() -> None:
@@ -212,7 +205,7 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     right = (rng.random((200, 3)) < 0.6).astype(np.float64)
     estimates = {"a": np.clip(right * rng.uniform(0, 1) + rng.normal(0, 0.4, right.shape), 0, 1)}
-    mixture = Mixture.of(("a",), estimates, right, dealt(len(right)))
+    mixture = Mixture.of(estimates, right)
     off = estimates["a"] - right.mean(axis=0)
     common = off.mean(axis=1, keepdims=True)
 
@@ -226,39 +219,23 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
     assert mixture.shrinks.max() <= 1
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_kinds_are_weighed_by_least_squares_and_those_that_tell_nothing_are_left_out(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    chances = rng.random((3000, 3))
-    right = (rng.random((3000, 3)) < chances).astype(np.float64)
-    estimates = {kind: np.clip(chances + rng.normal(0, noise, chances.shape), 0, 1) for kind, noise in NOISES.items()}
-    estimates["against"] = 1 - chances
-    mixture = Mixture.of(tuple(estimates), estimates, right, dealt(3000))
-    assert mixture.kinds[:2] == ("good", "fair")
-    assert "against" not in mixture.kinds
-    assert mixture.weights[0] > mixture.weights[1] > 0
-    said = ((mixture.apply(estimates) - right) ** 2).mean()
-    alone = [Mixture.of((kind,), estimates, right, dealt(3000)).apply(estimates) for kind in estimates]
-    assert said <= min(((each - right) ** 2).mean() for each in alone) + 1e-9
-
-
 def test_where_no_kind_helps_each_classifier_has_its_mean() -> None:
     right = drawn(0, 500)[1]
     against = {"a": 1 - right, "b": 0.9 - 0.5 * right}
-    mixture = Mixture.of(("a", "b"), against, right, dealt(500))
+    mixture = Mixture.of(against, right)
     assert mixture.apply(against) == pytest.approx(np.tile(right.mean(axis=0), (500, 1)))
 
 
 @pytest.mark.parametrize("weak", [False, True])
 def test_estimates_of_noise_are_hardly_believed_and_weak_ones_that_tell_are(weak: bool) -> None:
-    """Of 100 rows; while weights and factors were learned from the same rows, half of all builds believed in noise."""
+    """Of 100 rows."""
     rng, nearer, kept = np.random.default_rng(0), [], []
     for _ in range(60):
         chances = np.array([0.5, 0.6, 0.7]) + 0.15 * rng.choice([-1, 1], (100, 3))
         right = (rng.random((100, 3)) < chances).astype(np.float64)
         shares = chances if weak else right.mean(axis=0)
         estimates = {kind: np.clip(shares + rng.normal(0, 0.1, (100, 3)), 0, 1) for kind in FIVE}
-        mixture = Mixture.of(FIVE, estimates, right, dealt(100))
+        mixture = Mixture.of(estimates, right)
         true = chances if weak else np.tile([0.5, 0.6, 0.7], (100, 1))
         nearer.append(((mixture.means - true) ** 2).mean() - ((mixture.apply(estimates) - true) ** 2).mean())
         kept.append(mixture.shrinks[1] > 0.1)
@@ -267,20 +244,7 @@ def test_estimates_of_noise_are_hardly_believed_and_weak_ones_that_tell_are(weak
         assert np.mean(kept) > 0.9
     else:
         assert np.mean(nearer) > -0.0004
-        assert np.mean(kept) < 0.25
-
-
-def test_of_few_rows_the_kernel_is_believed_until_rows_tell_otherwise() -> None:
-    rng, weights = np.random.default_rng(0), []
-    for rows in (100, 30_000):
-        chances = rng.random((rows, 2))
-        right = (rng.random((rows, 2)) < chances).astype(np.float64)
-        said = {"forest": chances, "kernel": 0.5 + 0.05 * rng.normal(size=(rows, 2))}
-        mixture = Mixture.of(tuple(said), said, right, dealt(rows))
-        weights.append(dict(zip(mixture.kinds, mixture.weights, strict=True)))
-    assert weights[0]["kernel"] > 0.8
-    assert weights[0]["forest"] < 0.95 < weights[1]["forest"]
-    assert weights[1].get("kernel", 0) < 0.3
+        assert np.mean(kept) < 0.3
 
 
 def test_a_forest_in_arrays_says_what_scikit_learn_says() -> None:
@@ -380,9 +344,6 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
 @pytest.mark.parametrize(
     ("field", "forged"),
     [
-        ("kinds", ("forest", "oracle")),
-        ("kind_weights", np.array([-1.0])),
-        ("kind_weights", np.array([0.5, 0.5, 0.5])),
         ("shrinks", np.array([0.5, np.nan])),
         ("means", np.array([0.5, 0.5, 1.5])),
         ("embedding_centre", np.zeros(3)),
@@ -403,7 +364,6 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
 )
 def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, forged: Any) -> None:
     plan = built().plan
-    assert plan.kinds == ("forest", "kernel")
     if forged is None:
         forged = np.array(getattr(plan, field))
         forged[...] = {"forest_left": 0, "forest_columns": 99}[field]

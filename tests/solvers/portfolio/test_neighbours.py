@@ -1,6 +1,5 @@
 """The nearest items, against a brute-force search that numpy does in one expression."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,31 +12,22 @@ from models.arrays import Int64s, Singles
 from models.errors import InvalidRequest
 from solvers.jit import uncompiled
 from solvers.portfolio import neighbours
-from solvers.portfolio.neighbours import FoldedNeighbours, Metric, linf
+from solvers.portfolio.neighbours import FoldedNeighbours
 
-KERNEL = "solvers.portfolio.neighbours.linf_kernel"
-METRICS: tuple[Metric, ...] = ("linf", "l1", "l2")
+KERNEL = "solvers.portfolio.neighbours.kernel"
 
 
-def brute(samples: Singles, queries: Singles, metric: Metric) -> Int64s:
+def brute(samples: Singles, queries: Singles) -> Int64s:
     """Compute all distances, one query at a time; argmin gives the first of equals."""
-    nearest = np.empty((len(queries), len(samples)), np.int64)
-    for i, query in enumerate(queries):
-        if metric == "linf":
-            with np.errstate(over="ignore"):
-                distances = np.abs(samples - query).max(axis=2)
-        else:
-            differences = samples.astype(np.float64) - query
-            distances = (np.abs(differences) if metric == "l1" else differences * differences).sum(axis=2)
-        nearest[i] = distances.argmin(axis=1)
-    return nearest
+    with np.errstate(over="ignore"):
+        return np.stack([np.abs(samples - query).max(axis=2).argmin(axis=1) for query in queries])
 
 
-def agree(samples: NDArray[np.floating], queries: NDArray[np.floating], metric: Metric) -> None:
+def agree(samples: NDArray[np.floating], queries: NDArray[np.floating]) -> None:
     """Compare with brute force, all queries at once and the first one alone."""
     stored, asked = samples.astype(np.float32), queries.astype(np.float32)
-    search = FoldedNeighbours(stored, metric).search
-    expected = brute(stored, asked, metric)
+    search = FoldedNeighbours(stored).search
+    expected = brute(stored, asked)
     np.testing.assert_array_equal(search(asked), expected)
     np.testing.assert_array_equal(search(asked[:1]), expected[:1])
 
@@ -98,57 +88,31 @@ SHAPES = (
 """Samples, items, dimensions, queries."""
 
 
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_nearest_items_are_those_of_brute_force(kind: str, metric: Metric) -> None:
+def test_the_nearest_items_are_those_of_brute_force(kind: str) -> None:
     for seed, (count, size, dims, asked) in enumerate(SHAPES):
         rng = np.random.default_rng([seed, KINDS.index(kind)])
         items = draw(kind, rng, count * size + asked, dims)
         samples, queries = items[asked:].reshape(count, size, dims), items[:asked]
-        agree(samples, queries, metric)
-        agree(samples, samples[:, 0], metric)  # items themselves
-        agree(samples, queries * 1.25, metric)  # beyond the samples' range
+        agree(samples, queries)
+        agree(samples, samples[:, 0])  # items themselves
+        agree(samples, queries * 1.25)  # beyond the samples' range
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_queries_of_another_kind_than_the_samples(metric: Metric) -> None:
+def test_queries_of_another_kind_than_the_samples() -> None:
     rng = np.random.default_rng(7)
     for kind in KINDS:
         samples = draw(kind, rng, 200, 20).reshape(2, 100, 20)
         for other in KINDS:
-            agree(samples, draw(other, rng, 8, 20), metric)
+            agree(samples, draw(other, rng, 8, 20))
 
 
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("size", [3, 5, 40, 300, 700])
-def test_of_equal_items_the_first_is_found(metric: Metric, size: int) -> None:
-    """More equals than faiss is asked for at any time, behind items that are farther off."""
+def test_of_equal_items_the_first_is_found(size: int) -> None:
     samples = np.full((2, size, 3), 5.0, np.float32)
     samples[0, size // 2 :] = 1.0
     samples[1, -1] = 1.0
-    assert FoldedNeighbours(samples, metric).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
-
-
-def test_l2_far_from_zero_is_exact_for_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Norms and inner products would lose the distance here: |x|^2 is 4e7, rounded to 4, a distance squared 66."""
-    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
-    rng = np.random.default_rng(0)
-    for size, dims, asked in ((200, 400, 800), (20, 200_000, 3)):
-        items = (300 + rng.random((2 * size + asked, dims))).astype(np.float32)
-        samples, queries = items[asked:].reshape(2, size, dims), items[:asked]
-        np.testing.assert_array_equal(FoldedNeighbours(samples, "l2").search(queries), brute(samples, queries, "l2"))
-
-
-@pytest.mark.parametrize("metric", ["l1", "l2"])
-def test_what_float32_sums_cannot_tell_apart(metric: Metric) -> None:
-    """Items at distance 1 but for less than 2^-24, the nearest one last or in the middle."""
-    samples = np.zeros((1, 600, 3), np.float32)
-    samples[0, :, 0] = 1.0
-    samples[0, :, 1] = 2e-5 if metric == "l2" else 2e-8
-    for nearest in (0, 299, 599):
-        nearer = samples.copy()
-        nearer[0, nearest, 1] = 1e-8 if metric == "l1" else 1e-5
-        assert FoldedNeighbours(nearer, metric).search(np.zeros((1, 3))).tolist() == [[nearest]]
+    assert FoldedNeighbours(samples).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
 
 
 def test_equal_after_rounding_is_equal() -> None:
@@ -158,25 +122,23 @@ def test_equal_after_rounding_is_equal() -> None:
 
 
 @given(
-    st.integers(1, 3), st.integers(1, 70), st.integers(1, 140), st.integers(0, 2**32 - 1), st.sampled_from(METRICS),
+    st.integers(1, 3), st.integers(1, 70), st.integers(1, 140), st.integers(0, 2**32 - 1),
     st.sampled_from([1.0, 2.0, 1e-3, 1e30]),
 )  # fmt: skip
 @settings(max_examples=150)
-def test_small_whole_numbers_in_all_shapes(
-    count: int, size: int, dims: int, seed: int, metric: Metric, scale: float
-) -> None:
+def test_small_whole_numbers_in_all_shapes(count: int, size: int, dims: int, seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     levels = int(rng.integers(1, 6))
     items = rng.integers(0, levels + 1, (count * size + 5, dims)) * scale
-    agree(items[5:].reshape(count, size, dims), items[:5], metric)
+    agree(items[5:].reshape(count, size, dims), items[:5])
 
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
-                min_size=2, max_size=9), st.sampled_from(METRICS))  # fmt: skip
+                min_size=2, max_size=9))  # fmt: skip
 @settings(max_examples=150)
-def test_any_floats(items: list[list[float]], metric: Metric) -> None:
+def test_any_floats(items: list[list[float]]) -> None:
     array = np.array(items, np.float32)
-    agree(array[None, 1:], array[:1], metric)
+    agree(array[None, 1:], array[:1])
 
 
 def test_the_kernel_interpreted_gives_the_same() -> None:
@@ -184,39 +146,17 @@ def test_the_kernel_interpreted_gives_the_same() -> None:
     rng = np.random.default_rng(3)
     items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
     samples, queries = items[6:].reshape(2, 70, 66), items[:6]
-    index = linf.Chebyshev(samples)
-    codes = index._coded(queries)
     indices = np.zeros((6, 2), np.int64)
-    uncompiled(KERNEL).search(samples, index._codes, queries, codes, index._order(codes), index._per_unit, indices)
-    np.testing.assert_array_equal(indices, brute(samples, queries, "linf"))
+    uncompiled(KERNEL).search(samples, queries, indices)
+    np.testing.assert_array_equal(indices, brute(samples, queries))
 
 
-def test_most_items_are_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codes leave few items of well-behaved samples: the search prunes."""
-    kernel, measured = uncompiled(KERNEL), []
-
-    def counted(*given: object, farthest: Callable[..., object] = kernel.farthest) -> object:
-        measured.append(1)
-        return farthest(*given)
-
-    monkeypatch.setattr(kernel, "farthest", counted)
-    rng = np.random.default_rng(3)
-    items = draw("normal", rng, 500 + 3, 64).astype(np.float32)
-    samples, queries = items[None, 3:], items[:3]
-    index = linf.Chebyshev(samples)
-    codes = index._coded(queries)
-    indices = np.zeros((3, 1), np.int64)
-    kernel.search(samples, index._codes, queries, codes, index._order(codes), index._per_unit, indices)
-    assert len(measured) < 3 * 50
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_searches_of_several_threads_do_not_disturb_each_other(metric: Metric) -> None:
+def test_searches_of_several_threads_do_not_disturb_each_other() -> None:
     rng = np.random.default_rng(5)
     samples = draw("softmax", rng, 600, 30).astype(np.float32).reshape(3, 200, 30)
     queries = draw("softmax", rng, 400, 30).astype(np.float32)
-    expected = brute(samples, queries, metric)
-    search = FoldedNeighbours(samples, metric).search
+    expected = brute(samples, queries)
+    search = FoldedNeighbours(samples).search
     lengths = [1, 15, 16, 33, 400, 200, 1, 399] * 6
     with ThreadPoolExecutor(8) as pool:
         for length, indices in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
@@ -238,26 +178,23 @@ def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_more_queries_than_are_coded_at_once() -> None:
     rng = np.random.default_rng(9)
     samples, queries = rng.random((2, 20, 3), np.float32), rng.random((5_000, 3), np.float32)
-    np.testing.assert_array_equal(FoldedNeighbours(samples).search(queries), brute(samples, queries, "linf"))
+    np.testing.assert_array_equal(FoldedNeighbours(samples).search(queries), brute(samples, queries))
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("metric", METRICS)
-def test_arrays_of_other_types_and_layouts(metric: Metric) -> None:
+def test_arrays_of_other_types_and_layouts() -> None:
     """float64, whole numbers, lists, transposed and read-only arrays; the answer is int64."""
     rng = np.random.default_rng(2)
     whole = rng.integers(0, 9, (4, 30, 2))
     samples = np.ascontiguousarray(whole.transpose(2, 1, 0))
-    indices = FoldedNeighbours(whole.T, metric).search(whole[:, :7, 0].T.tolist())
-    np.testing.assert_array_equal(
-        indices, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32), metric)
-    )
+    indices = FoldedNeighbours(whole.T).search(whole[:, :7, 0].T.tolist())
+    np.testing.assert_array_equal(indices, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32)))
     assert indices.dtype == np.int64
     fixed, asked = samples.astype(np.float32), samples[0].astype(np.float32)
     fixed.flags.writeable = asked.flags.writeable = False
-    index = FoldedNeighbours(fixed, metric)
+    index = FoldedNeighbours(fixed)
     index.warm()
-    np.testing.assert_array_equal(index.search(asked), brute(fixed, asked, metric))
+    np.testing.assert_array_equal(index.search(asked), brute(fixed, asked))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +213,6 @@ def test_samples_that_are_refused(samples: object, message: str) -> None:
         FoldedNeighbours(samples)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
@@ -287,12 +223,7 @@ def test_samples_that_are_refused(samples: object, message: str) -> None:
         ([[0.0, 1.0], [1.0]], "queries: must be numbers"),
     ],
 )
-def test_queries_that_are_refused(queries: object, message: str, metric: Metric) -> None:
-    index = FoldedNeighbours(np.zeros((1, 2, 3)), metric)
+def test_queries_that_are_refused(queries: object, message: str) -> None:
+    index = FoldedNeighbours(np.zeros((1, 2, 3)))
     with pytest.raises(InvalidRequest, match=message):
         index.search(queries)  # type: ignore[arg-type]
-
-
-def test_an_unknown_metric_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="metric: is 'cosine', must be 'linf', 'l1' or 'l2'"):
-        FoldedNeighbours(np.zeros((1, 2, 3)), "cosine")  # type: ignore[arg-type]

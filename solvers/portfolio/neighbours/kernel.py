@@ -1,0 +1,34 @@
+"""The search for nearest items by L-infinity, compiled."""
+
+import numpy as np
+
+from models.arrays import Int64s, Singles
+from solvers.jit import njit
+
+BLOCK = 32
+"""Coordinates that are measured between two looks at whether an item is too far off already."""
+
+
+# Inputs are finite, so that no difference is NaN, and a zero's sign changes no comparison: a maximum may be taken in
+# any order, that is, in vectors.
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def search(samples: Singles, queries: Singles, nearest: Int64s) -> None:
+    """Write the first nearest item of each sample, (K, s, d), for each of the queries, (n, d), into nearest, (n, K)."""
+    _, size, dims = samples.shape
+    whole = dims // BLOCK * BLOCK
+    for k in range(len(samples)):  # sample by sample, so that one stays in the processor's cache for all queries
+        for i in range(len(queries)):
+            best, query = np.float32(np.inf), queries[i]
+            nearest[i, k] = 0
+            for t in range(size):
+                item, far, start = samples[k, t], np.float32(0), 0
+                while start < whole and far < best:
+                    for j in range(BLOCK):
+                        far = max(far, abs(query[start + j] - item[start + j]))
+                    start += BLOCK
+                if far < best:
+                    for j in range(whole, dims):
+                        far = max(far, abs(query[j] - item[j]))
+                if far < best:
+                    best = far
+                    nearest[i, k] = t
