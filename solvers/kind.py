@@ -214,7 +214,7 @@ class ArtifactKind(Protocol[P, Q]):
         """
         ...
 
-    def curve(self, plan: P, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+    def curve(self, plan: P, query: Any) -> Sequence[OperatingPoint]:
         """Return the operating points, by rising cost. Raises Infeasible or InvalidRequest."""
         ...
 

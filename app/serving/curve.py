@@ -14,7 +14,7 @@ from solvers.statistics import wilson
 def curve_of(live: Live[Plan], query: Value) -> CurveReply:
     """Return the curve; raises what the kind's ``curve`` raises."""
     rows = live.kind.judged_on(live.record.summary)
-    points = live.kind.curve(live.plan, live.record.summary, query)
+    points = live.kind.curve(live.plan, query)
     worth = live.record.worth
     return CurveReply(
         points=tuple(

@@ -65,10 +65,10 @@ def _cost(step: CascadeStep, values: Mapping[str, Any], items: CompleteItems, at
     return float(cost)
 
 
-def curve(plan: CascadePlan, summary: Mapping[str, Any], query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
+def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
     """Return the points of the frontier that keep a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
-        return [_of_deadline(plan, summary, deadline) for deadline in plan.maximum_durations.tolist()]
+        return [_of_deadline(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}
     points = []
     for cost, i in plan.askable_within(query.deadline):
@@ -81,8 +81,8 @@ def curve(plan: CascadePlan, summary: Mapping[str, Any], query: CascadeCurveQuer
     return points
 
 
-def _of_deadline(plan: CascadePlan, summary: Mapping[str, Any], deadline: float) -> OperatingPoint:
+def _of_deadline(plan: CascadePlan, deadline: float) -> OperatingPoint:
     asked = CascadeQuery(deadline=deadline)
     decision = plan.decide(asked)
     said = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}
-    return OperatingPoint({"deadline": deadline}, estimates(plan, summary, asked, decision), said)
+    return OperatingPoint({"deadline": deadline}, estimates(plan, asked, decision), said)

@@ -103,11 +103,9 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Walk items through the cascades that are decided for them."""
         return evaluate(plan, limits, items)
 
-    def curve(
-        self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeCurveQuery
-    ) -> Sequence[OperatingPoint]:
+    def curve(self, plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
         """Return the points of the frontier that keep a deadline."""
-        return curve(plan, summary, query)
+        return curve(plan, query)
 
     def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
         """Make the query of an item within a deadline and a budget, or of an accuracy."""

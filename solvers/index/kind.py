@@ -92,7 +92,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Classify items, each with the model that is chosen for its size."""
         return evaluate(plan, limits, items, models, lambda query: self.with_number(plan, query))
 
-    def curve(self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexCurveQuery) -> Sequence[OperatingPoint]:
+    def curve(self, plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
         """Return the skyline at a size."""
         return curve(plan, query)
 

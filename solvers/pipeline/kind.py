@@ -108,7 +108,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Send items through the stages of the configuration that is decided."""
         return evaluate(plan, limits, items, self.item_columns(plan), models)
 
-    def curve(self, plan: PipelinePlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+    def curve(self, plan: PipelinePlan, query: Any) -> Sequence[OperatingPoint]:
         """Return the configurations of the front."""
         return curve(plan)
 

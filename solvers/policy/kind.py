@@ -92,7 +92,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Send items through the DAG."""
         return evaluate(plan, limits, items, self.item_columns(plan))
 
-    def curve(self, plan: PolicyPlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+    def curve(self, plan: PolicyPlan, query: Any) -> Sequence[OperatingPoint]:
         """Return the trade-offs that were built."""
         return curve(plan)
 

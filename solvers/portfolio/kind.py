@@ -121,7 +121,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Route items by their embeddings."""
         return evaluate(plan, limits, items)
 
-    def curve(self, plan: PortfolioPlan, summary: Mapping[str, Any], query: Any) -> Sequence[OperatingPoint]:
+    def curve(self, plan: PortfolioPlan, query: Any) -> Sequence[OperatingPoint]:
         """Return what routing single queries reached over budgets."""
         return curve(plan)
 

@@ -26,7 +26,7 @@ from solvers.base import silent
 from tests.oracles.index import small_table
 from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the cluster's own
 FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params": {"n_estimators": 5}}
@@ -120,11 +120,12 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
     assert built == local[solver]
 
 
-@pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port", f"tcp://127.0.0.1:{free_port()}"])
+@pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port", "tcp://127.0.0.1:{port}"])
 def test_a_scheduler_that_is_not_there_is_said_to_be(
     address: str, redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
+    address = address.format(port=free_port())
     with pytest.raises(ParsimonyError, match="no Dask scheduler at"), training_on(address):
         raise AssertionError
     with pytest.raises(ParsimonyError, match="no Dask scheduler at"):
