@@ -1,8 +1,8 @@
 """What every solver is: a plan that can decide, and a way to fit one. Solvers know no clock, network or files."""
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
@@ -97,14 +97,17 @@ def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
         raise InvalidRequest.at(Fault(("without",), fault))
 
 
-def complete(plan: Any, derived: Mapping[str, Any]) -> None:
-    """Finish a frozen plan: no array of it can be written to any more, and its derived fields are set."""
+def prepare(plan: Any, lazy: Collection[str] = ()) -> None:
+    """Finish a plan: its arrays become read-only, and its cached properties are computed but for the lazy ones, so
+    that the first decision is as fast as the last."""
     for each in fields(plan):
-        array = getattr(plan, each.name, None)
+        array = getattr(plan, each.name)
         if isinstance(array, np.ndarray):
             array.flags.writeable = False
-    for name, value in derived.items():
-        object.__setattr__(plan, name, value)
+    for kind in type(plan).__mro__:
+        for name, attribute in vars(kind).items():
+            if isinstance(attribute, cached_property) and name not in lazy:
+                getattr(plan, name)
 
 
 def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:

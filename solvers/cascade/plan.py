@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from functools import cached_property
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import complete, number, refuse_unknown
+from solvers.base import number, prepare, refuse_unknown
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
@@ -34,30 +35,40 @@ class HeldOut(NamedTuple):
     duration_error: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CascadePlan(CascadeContents):
     """A cascade for every deadline, and for every cost or accuracy that the frontier reaches."""
 
-    _maxima: list[float] = field(init=False, repr=False, metadata={"derived": True})
-    """``maximum_durations``, in which a list is searched faster."""
-    _measured: dict[tuple[str, ...], HeldOut] = field(init=False, repr=False, metadata={"derived": True})
-    """What each cascade did with held-out rows, where that was kept."""
-    _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
-    """What each of the k steps answers, from when it was first asked."""
-    _choice: Choice = field(init=False, repr=False, metadata={"derived": True})
-    """Picks from the points of the frontier."""
-    _continuations: list[Continuations] = field(init=False, repr=False, metadata={"derived": True})
-    """How a run may go on from where it is, from when that was first asked."""
-    _point_answers: dict[int, dict[str, Any]] = field(init=False, repr=False, metadata={"derived": True})
-    """What points answer, from when they were first asked."""
-
     def __post_init__(self) -> None:
         self.check()
-        maxima = self.maximum_durations.tolist()
+        prepare(self, lazy=("continuations",))
+
+    @cached_property
+    def _maxima(self) -> list[float]:
+        """``maximum_durations``, in which a list is searched faster."""
+        maxima: list[float] = self.maximum_durations.tolist()
+        return maxima
+
+    @cached_property
+    def _measured(self) -> dict[tuple[str, ...], HeldOut]:
+        """What each cascade did with holdout rows."""
         columns = self.accuracies.tolist(), self.durations.tolist(), self.duration_errors.tolist()
-        measured = {self._cascade(step): HeldOut(*each) for step, each in enumerate(zip(*columns, strict=True))}
-        frontier = {"_choice": Choice(self), "_point_answers": {}, "_continuations": []}
-        complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima), **frontier})
+        return {self._cascade(step): HeldOut(*each) for step, each in enumerate(zip(*columns, strict=True))}
+
+    @cached_property
+    def _answers(self) -> list[dict[str, Any] | None]:
+        """What each of the k steps answers, from when it was first asked."""
+        return [None] * len(self.maximum_durations)
+
+    @cached_property
+    def _choice(self) -> Choice:
+        """Picks from the points of the frontier."""
+        return Choice(self)
+
+    @cached_property
+    def _point_answers(self) -> dict[int, dict[str, Any]]:
+        """What points answer, from when they were first asked."""
+        return {}
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
@@ -226,17 +237,16 @@ class CascadePlan(CascadeContents):
         """Say what a cascade did with the held-out rows; None if that was not kept."""
         return self._measured.get(cascade)
 
+    @cached_property
     def continuations(self) -> Continuations:
-        """Give the states that a run may go on from; collected when first asked for."""
-        if not self._continuations:
-            times = self.execution_times, self.worst_case_times
-            self._continuations.append(Continuations.of(*times, self.offsets, self.members, self.reaching))
-        return self._continuations[0]
+        """The states that a run may go on from; collected when first asked for."""
+        times = self.execution_times, self.worst_case_times
+        return Continuations.of(*times, self.offsets, self.members, self.reaching)
 
     def continue_from(self, called: Sequence[str], left: float) -> tuple[CascadeStep, ...] | None:
         """Say how to go on when these were called and so much time is left, in the plan's unit, so that the rest is
         expected to take the least; None if not even the deterministic classifier surely fits. See ``continuation``."""
-        ways = self.continuations()
+        ways = self.continuations
         state = frozenset(self.names.index(name) for name in called)
         way = ways.best(state, left)
         if way is None:

@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from math import inf, prod
 from typing import Any
 
@@ -14,7 +14,7 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import complete, in_this_process, number
+from solvers.base import in_this_process, number, prepare
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -27,53 +27,76 @@ from solvers.index.size_promises import SizePromises
 from solvers.statistics import standard_error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class IndexPlan(IndexContents):
     """Feature sets for every size and budget: the best for an item is looked up."""
 
-    _limit: float = field(init=False, repr=False, metadata={"derived": True})
-    _plain: tuple[float, Callable[[float, float], Choice], list[tuple[str, ...]], list[list[float]], list[float]] = (
-        field(init=False, repr=False, metadata={"derived": True})
-    )
-    _look_up: LookUp = field(init=False, repr=False, metadata={"derived": True})
-    _continuation: Continuation = field(init=False, repr=False, metadata={"derived": True})
-    _answers: list[tuple[str, ...]] = field(init=False, repr=False, metadata={"derived": True})
-    _levels: list[list[float]] = field(init=False, repr=False, metadata={"derived": True})
-    """In each region of sizes, the accuracies of candidates."""
-    _safe: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(R, c) the accuracies of candidates on the rows that choose, less a standard error."""
-    _expected: dict[tuple[str, ...], tuple[float, float, int]] = field(
-        init=False, repr=False, metadata={"derived": True}
-    )
-    """What each set that can be decided for reaches, by its features: on all rows, and on those that report; and how
-    many rows tell as much as all of them, where other rows might have chosen another set."""
-    _promises: SizePromises | None = field(init=False, repr=False, metadata={"derived": True})
-    _sequences: Sequences = field(init=False, repr=False, metadata={"derived": True})
-
     def __post_init__(self) -> None:
         self.check()
-        costs = Costs(self.powers, self.coefficients)
-        curves = costs.of_sets(self.masks[self.candidates])
-        levels = self.candidate_levels
-        safe = self._safe_levels()
-        curves.flags.writeable = levels.flags.writeable = safe.flags.writeable = False
-        names = [self.names_of(mask) for mask in self.masks[self.candidates].tolist()]
+        prepare(self)
+
+    @cached_property
+    def _limit(self) -> float:
+        """The largest size that can be asked for."""
+        return inf if self.largest_size is None else self.largest_size
+
+    @cached_property
+    def _set_costs(self) -> Costs:
+        return Costs(self.powers, self.coefficients)
+
+    @cached_property
+    def _answers(self) -> list[tuple[str, ...]]:
+        """The features of each candidate."""
+        return [self.names_of(mask) for mask in self.masks[self.candidates].tolist()]
+
+    @cached_property
+    def _look_up(self) -> LookUp:
+        curves, levels = self._set_costs.of_sets(self.masks[self.candidates]), self.candidate_levels
+        curves.flags.writeable = levels.flags.writeable = False
         index = Index(self.sizes, self.offsets, self.members, 0, 0)
-        derived: dict[str, Any] = {
-            "_limit": inf if self.largest_size is None else self.largest_size,
-            "_look_up": LookUp.of(curves, self.powers, levels, index, self.size_edges),
-            "_continuation": self._reachable(),
-            "_answers": names,
-            "_levels": levels.tolist(),
-            "_safe": safe,
-            "_promises": SizePromises.of(self) if len(self.size_knots) else None,
-            "_expected": self._by_features(),
-            "_sequences": self._index_sequences(costs),
-        }
-        plain = costs.dimensions == 1 and self.fixed_budget is None
-        find, edges = derived["_look_up"].find, self.size_edges.tolist()
-        derived["_plain"] = (derived["_limit"] if plain else 0.0, find, names, derived["_levels"], edges)
-        complete(self, derived)
+        return LookUp.of(curves, self.powers, levels, index, self.size_edges)
+
+    @cached_property
+    def _levels(self) -> list[list[float]]:
+        """In each region of sizes, the accuracies of candidates."""
+        levels: list[list[float]] = self.candidate_levels.tolist()
+        return levels
+
+    @cached_property
+    def _plain(
+        self,
+    ) -> tuple[float, Callable[[float, float], Choice], list[tuple[str, ...]], list[list[float]], list[float]]:
+        """What the fastest look-up needs; the largest size is 0 where it does not apply."""
+        applies = self._set_costs.dimensions == 1 and self.fixed_budget is None
+        edges: list[float] = self.size_edges.tolist()
+        return self._limit if applies else 0.0, self._look_up.find, self._answers, self._levels, edges
+
+    @cached_property
+    def _continuation(self) -> Continuation:
+        """The sets that can be predicted with, or all of them in a plan that has no models."""
+        places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
+        return Continuation.of(self.masks[places], self.accuracies[places], len(self.features))
+
+    @cached_property
+    def _safe(self) -> Floats:
+        """(R, c) the accuracies of candidates on the rows that choose, less a standard error."""
+        safe = self._safe_levels()
+        safe.flags.writeable = False
+        return safe
+
+    @cached_property
+    def _promises(self) -> SizePromises | None:
+        return SizePromises.of(self) if len(self.size_knots) else None
+
+    @cached_property
+    def _expected(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
+        """What each set that can be decided for reaches, by its features: on all rows, and on those that report; and
+        how many rows tell as much as all of them, where other rows might have chosen another set."""
+        return self._by_features()
+
+    @cached_property
+    def _sequences(self) -> Sequences:
+        return self._index_sequences(self._set_costs)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Answer with the feature set for an item of this size within its budget; the empty one always is. With
@@ -292,11 +315,6 @@ class IndexPlan(IndexContents):
     def _costs(self, size: Any, masks: Int64s) -> Floats:
         curves = Costs(self.powers, self.coefficients).of_sets(masks)
         return evaluate(curves, self.powers, sizes_of(size))
-
-    def _reachable(self) -> Continuation:
-        """Take the sets that can be predicted with, or all of them in a plan that has no models."""
-        places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
-        return Continuation.of(self.masks[places], self.accuracies[places], len(self.features))
 
     def _safe_levels(self) -> Floats:
         """Give what candidates reach with a standard error to spare; older artifacts say nothing of that."""

@@ -1,7 +1,8 @@
 """What a pipeline keeps, and how it answers: the front, the limits of a caller, and an item's way through stages."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import complete, in_this_process, refuse_unknown
+from solvers.base import in_this_process, prepare, refuse_unknown
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import stage_masks
@@ -39,42 +40,54 @@ ROUNDING = 1e-12
 """Of a cost, what a standard error below it may be by rounding alone."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PipelinePlan(PipelineContents):
     """Non-dominated configurations, and the classifiers of their stages: one is chosen, an item follows it."""
 
-    _preparation: Preparation = field(init=False, repr=False, metadata={"derived": True})
-    _reader: Reader = field(init=False, repr=False, metadata={"derived": True})
-    _masks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, metadata={"derived": True})
-    _usual: int = field(init=False, repr=False, metadata={"derived": True})
-    _costs: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(s,) what each costs with a standard error to spare."""
-    _accuracies: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(s,) what can be promised to whoever asks for so much accuracy at least, and in the next coverage."""
-    _coverages: Floats = field(init=False, repr=False, metadata={"derived": True})
-    _ranks: Int64s = field(init=False, repr=False, metadata={"derived": True})
-    _decided: dict[tuple[int, str], PipelineDecision] = field(init=False, repr=False, metadata={"derived": True})
-
     def __post_init__(self) -> None:
         self.check()
-        preparation = Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
-        reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
+        prepare(self)
+
+    @cached_property
+    def _preparation(self) -> Preparation:
+        return Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader.of(self.features, self.columns, self.categories, missing=self.missing)
+
+    @cached_property
+    def _masks(self) -> tuple[tuple[int, ...], ...]:
+        """The features that are known at each stage of each configuration, as bits."""
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
+        return tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True))
+
+    @cached_property
+    def usual(self) -> int:
+        """The configuration that answers where there are no limits; the rows that report do not choose it."""
+        return int(np.argmax(self.validated[:, 0] * self.validated[:, 1]))
+
+    @cached_property
+    def safe_costs(self) -> Floats:
+        """What each configuration costs with a standard error to spare, (s,): the least ``budget`` that allows it."""
+        return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
+
+    @cached_property
+    def _promised(self) -> tuple[Floats, Floats]:
+        """The accuracy and the coverage that can be promised, (s,) each."""
         accuracies, coverages = _assured(self.tested, self.validated, self.independence * self.held_out)
-        coverages = np.ones_like(coverages) if self.at_the_end == "answer" else coverages
-        derived: dict[str, Any] = {
-            "_preparation": preparation,
-            "_reader": reader,
-            "_masks": tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True)),
-            "_usual": int(np.argmax(self.validated[:, 0] * self.validated[:, 1])),  # not by the rows that report
-            "_costs": _safe_costs(self.tested[:, 2], self.tested_cost_errors),
-            "_accuracies": accuracies,
-            "_coverages": coverages,
-            "_ranks": np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1]))),
-            "_decided": {},
-        }
-        complete(self, derived)
+        return accuracies, np.ones_like(coverages) if self.at_the_end == "answer" else coverages
+
+    @cached_property
+    def _ranks(self) -> Int64s:
+        """The order in which configurations within a budget are taken, (s,)."""
+        return np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1])))
+
+    @cached_property
+    def _decided(self) -> dict[tuple[int, str], PipelineDecision]:
+        """Decisions that were made already."""
+        return {}
 
     def decide(self, query: PipelineLimits) -> PipelineDecision:
         """Choose a configuration that keeps the limits on the test rows, which report, by the validation rows.
@@ -89,13 +102,13 @@ class PipelinePlan(PipelineContents):
             return self.configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.without:
-            return self._decision(self._usual, USUAL)
+            return self._decision(self.usual, USUAL)
         can_be_had = self._without(query.without) if query.without else True
         if cost is None and accuracy is None and coverage is None:
             right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), USUAL)
-        able = (self._accuracies >= (accuracy or 0.0)) & (self._coverages >= (coverage or 0.0))
-        fine = np.flatnonzero(able & can_be_had & (self._costs <= (np.inf if cost is None else cost)))
+        able = (self._promised[0] >= (accuracy or 0.0)) & (self._promised[1] >= (coverage or 0.0))
+        fine = np.flatnonzero(able & can_be_had & (self.safe_costs <= (np.inf if cost is None else cost)))
         if not len(fine):
             none = f"no configuration without {', '.join(query.without)} keeps the limits"
             raise Infeasible(none if query.without else self._nearest(query))
@@ -126,16 +139,6 @@ class PipelinePlan(PipelineContents):
     def cost_error(self, solution: int) -> float:
         """Give the standard error of what a configuration costs."""
         return float(self.tested_cost_errors[solution])
-
-    @property
-    def usual(self) -> int:
-        """The configuration that answers where there are no limits."""
-        return self._usual
-
-    @property
-    def safe_costs(self) -> Floats:
-        """What each configuration costs with a standard error to spare, (s,): the least ``budget`` that allows it."""
-        return self._costs
 
     @property
     def confidence_threshold(self) -> float | dict[str, float]:
@@ -263,16 +266,19 @@ class PipelinePlan(PipelineContents):
 
     def _nearest(self, query: PipelineLimits) -> str:
         """Say what comes nearest to limits that nothing meets."""
-        fine = self._accuracies >= (query.min_accuracy or 0.0)
-        fine &= self._coverages >= (query.min_coverage or 0.0)
+        fine = self._promised[0] >= (query.min_accuracy or 0.0)
+        fine &= self._promised[1] >= (query.min_coverage or 0.0)
         if fine.any():
-            least = float(self._costs[fine].min())
+            least = float(self.safe_costs[fine].min())
             limited = query.min_accuracy is not None or query.min_coverage is not None
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
             return f"{nearest}, a standard error included; the limit is {query.mean_budget:g}{self._cheaper()}"
-        minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
+        minima = {
+            "accuracy": (query.min_accuracy, self._promised[0]),
+            "coverage": (query.min_coverage, self._promised[1]),
+        }
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
         spare = "with a standard error to spare"

@@ -1,7 +1,8 @@
 """What a policy build keeps, and how it answers: classifiers, decisions, and the trade-off curve."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,9 @@ from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
 from models.policy_curves import Rollout, RolloutItem, Rollouts
-from solvers.base import complete
+from solvers.base import prepare
 from solvers.policy.classless import best_of, foreseen
-from solvers.policy.graph import Graph
 from solvers.policy.item_draw import ItemDraw
-from solvers.policy.item_limits import ItemLimits
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
@@ -39,31 +38,39 @@ class Ran:
     walks: Walks
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PolicyPlan(PolicyPoints):
     """A decision for every node of the DAG, under each of the trade-offs of the curve."""
 
-    _sensors: Sensors = field(init=False, repr=False, metadata={"derived": True})
-    _readings: Readings = field(init=False, repr=False, metadata={"derived": True})
-    _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
-    _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
-
     def __post_init__(self) -> None:
         self.check()
+        prepare(self)
+
+    @cached_property
+    def _sensors(self) -> Sensors:
         layout = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
-        sensors = Sensors(self.sensors, *layout)
-        graph = Graph(self.members, self.offsets, self.targets)
-        classifiers = Classifiers(
+        return Sensors(self.sensors, *layout)
+
+    @cached_property
+    def _readings(self) -> Readings:
+        return Readings.of(self._sensors, self.ranges)
+
+    @cached_property
+    def _classifiers(self) -> Classifiers:
+        return Classifiers(
             self.class_base,
             self.class_columns,
             self.class_thresholds,
             self.class_leaves.astype(np.float32),
             self.classless,
         )
-        prices = np.concatenate([graph.step_costs(node, self.costs) for node in range(len(graph))])
-        decisions = Decisions(
+
+    @cached_property
+    def _decisions(self) -> Decisions:
+        prices = [self._graph.step_costs(node, self.costs) for node in range(len(self._graph))]
+        return Decisions(
             self.offsets,
-            prices,
+            np.concatenate(prices),
             np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs]), 0.0),
             self.base,
             self.edge_columns,
@@ -71,15 +78,6 @@ class PolicyPlan(PolicyPoints):
             self.edge_leaves,
             self.classless,
         )
-        derived = {
-            "_limits": ItemLimits.of(self),
-            "_sensors": sensors,
-            "_readings": Readings.of(sensors, self.ranges),
-            "_graph": graph,
-            "_classifiers": classifiers,
-            "_decisions": decisions,
-        }
-        complete(self, derived)
 
     @property
     def dimensions(self) -> int:

@@ -1,6 +1,7 @@
 """The points of a policy's curve: which of them a query asks for, what they reach, and what limits bar under them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,12 +19,17 @@ from solvers.policy.item_limits import ItemLimits
 from solvers.statistics import standard_error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PolicyPoints(PolicyContents):
     """Trade-offs on the hull of cost and error, and what was learned for hard budgets and deadlines."""
 
-    _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
-    _limits: ItemLimits = field(init=False, repr=False, metadata={"derived": True})
+    @cached_property
+    def _graph(self) -> Graph:
+        return Graph(self.members, self.offsets, self.targets)
+
+    @cached_property
+    def _limits(self) -> ItemLimits:
+        return ItemLimits.of(self)
 
     def curve(self) -> tuple[PolicyPoint, ...]:
         """List the points of the trade-off curve by rising cost."""

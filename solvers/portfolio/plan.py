@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from models.portfolio import (
     RouteQuery,
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
-from solvers.base import complete, refuse_unknown
+from solvers.base import prepare, refuse_unknown
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.cost_regression import CostRegression
@@ -48,22 +49,26 @@ GAP = 1e-6
 """How far from the best a batch within one budget may be where nothing else is asked."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PortfolioPlan(HeldOutCurve):
     """An estimator that tells how likely each classifier is right, and prices that say what that is worth."""
 
-    _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
-    _learned: LearnedEstimator | None = field(init=False, repr=False, metadata={"derived": True})
-    _prices: ShadowPrices = field(init=False, repr=False, metadata={"derived": True})
-
     def __post_init__(self) -> None:
         self.check()
-        scaling = Scaling(self.low, self.span)
-        estimator = Estimator.of(scaling, self.items, self.success, self.samples)
-        estimator.neighbours.warm()  # a server answers its first query as fast as its last
-        prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
-        learned = estimator_of(self)
-        complete(self, {"_estimator": estimator, "_learned": learned, "_prices": prices})
+        prepare(self)
+        self._estimator.neighbours.warm()  # a server answers its first query as fast as its last
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        return Estimator.of(Scaling(self.low, self.span), self.items, self.success, self.samples)
+
+    @cached_property
+    def _learned(self) -> LearnedEstimator | None:
+        return estimator_of(self)
+
+    @cached_property
+    def _prices(self) -> ShadowPrices:
+        return ShadowPrices(self.price_budgets, self.prices, self.price_shares)
 
     @property
     def dimensions(self) -> int:

@@ -26,7 +26,7 @@ from solvers.base import silent
 from tests.oracles.index import small_table
 from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
-from tests.support.servers import wait_for
+from tests.support.servers import free_port, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the cluster's own
 FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params": {"n_estimators": 5}}

@@ -188,7 +188,7 @@ def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]
     trace = random_trace(rng, 60, n)
     options = CascadeOptions(target_precision=0.6, wilson_confidence=0.6)
     fitted = cascade.fit(trace, options, rng, Run()).plan
-    return fitted, fitted.continuations()
+    return fitted, fitted.continuations
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -281,11 +281,12 @@ def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
 
 def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> None:
     for odd in (Heard("", "cat"), Heard("", "x" * 300, 0.9), Heard("", values=(1.0, 2.0, 3.0)), Heard("")):
-        first = policies.decide(PolicyQuery(item="a")).sensor
+        query = PolicyQuery(item="a", budget=5.0)
+        first = policies.decide(query).sensor
         says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")} | {
             first: replace(odd, name=first)
         }
-        answer = World(says).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
+        answer = World(says).drive(run_policy(policies, query, left=10.0), 10.0)
         assert answer.label in ("cat", "dog", "owl")
         assert f"{first}: it told what this policy cannot take" in str(answer.degraded)
 
@@ -374,8 +375,8 @@ def policies() -> Any:
 
 
 def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies: Any) -> None:
-    query = PolicyQuery(item="a")
-    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")})
+    query = PolicyQuery(item="a", budget=5.0)
+    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle")} | {"strong": sure("strong", "cat")})
     answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
     assert answer.label == "cat"
     assert answer.probabilities is not None
@@ -417,7 +418,7 @@ def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(poli
     del says[lost]
     replaced = 0
     for item in map(str, range(30)):
-        query = PolicyQuery(item=item, tradeoff=0.0)
+        query = PolicyQuery(item=item, budget=5.0)
         world, answer = World(says), None
         with suppress(EndpointFailed):
             answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
