@@ -376,7 +376,7 @@ def policies() -> Any:
 
 def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies: Any) -> None:
     query = PolicyQuery(item="a", budget=5.0)
-    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle")} | {"strong": sure("strong", "cat")})
+    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle")} | {"strong": Heard("strong", "cat")})
     answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
     assert answer.label == "cat"
     assert answer.probabilities is not None
