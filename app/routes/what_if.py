@@ -13,6 +13,7 @@ from models.base import NAME_PATTERN
 from models.errors import ParsimonyError, UnknownArtifact
 from models.what_if import DecisionsReply, SideBySide
 from solvers import KINDS
+from solvers.base import Plan
 from solvers.kind import make_query
 
 router = JsonRouter(prefix="/v1/decisions", tags=["what if"])
@@ -49,7 +50,7 @@ async def decisions(
     return DecisionsReply(items=tuple(_asked(live, limits, failing) for live in lives))
 
 
-def _asked(live: Live[Any], limits: dict[str, float], open_circuits: frozenset[str]) -> SideBySide:
+def _asked(live: Live[Plan], limits: dict[str, float], open_circuits: frozenset[str]) -> SideBySide:
     decision, refusal = None, None
     meant = live.kind.query.model_fields.keys() - live.kind.meaningless_limits(live.plan)
     ignored = tuple(name for name in limits if name not in meant)
