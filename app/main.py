@@ -127,6 +127,7 @@ def create_api(settings: Settings, metrics: Metrics, kinds: Sequence[KindRoutes]
         redoc_url=None,
         separate_input_output_schemas=False,
     )
+    api.state.operations = {one.collection: one.operations for one in kinds}
     api.include_router(health.router)
     resources = (
         datasets.router,

@@ -153,6 +153,8 @@ class CascadeLimits(HasBudget):
 class CascadeQuery(CascadeLimits):
     """What is asked of a cascade artifact."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deadline": 25.0}]})
+
     item: ItemId | None = Field(
         default=None,
         description="the item's id: two cascades then share the items so that budget is spent in full, or "

@@ -21,7 +21,7 @@ class BaselinePoint(Value):
     """What a baseline reaches."""
 
     accuracy: float = Field(description="the share of items answered correctly, from 0 to 1")
-    accuracy_interval: Interval = Field(description="where it lies, with 95 % confidence")
+    accuracy_interval: Interval | None = Field(description="where it lies, with 95 % confidence; null: unknown")
     cost: float = Field(description="what an item costs on average, in the artifact's unit")
 
 
@@ -30,10 +30,11 @@ class Baseline(Value):
 
     name: str = Field(description="what it is: a classifier that always answers, a fixed set of features, a router")
     points: Items[BaselinePoint] = Field(description="one, or by rising cost where it has a budget")
+    rows: int = Field(description="the number of rows that they were counted on; 0: unknown")
 
 
 class CurveReply(Value):
-    """Accuracy against cost: the artifact's operating points, and the baselines on the same rows."""
+    """Accuracy against cost: the artifact's operating points, and the baselines."""
 
     points: Items[CurvePoint] = Field(description="the operating points, by rising cost")
     baselines: Items[Baseline] = Field(description="what could be done instead")

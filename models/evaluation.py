@@ -24,8 +24,9 @@ class CompleteItem(Value):
     id: ItemId | None = Field(default=None, description="the item's id; null: its place, counted from 0")
     values: dict[Annotated[str, Field(max_length=400)], Cells] = Field(
         default_factory=dict,
-        description="by feature its value, or the values of its columns; by classifier its label, [label, confidence], "
-        "or {label, confidence, cost, correct}, of which correct is how good the answer is, from 0 to 1; a column by "
+        description="by feature its value, or the values of its columns; by classifier its label, "
+        "[label, confidence] (of policies whose answers have no classes its confidence), or "
+        "{label, confidence, cost, correct}, of which correct is how good the answer is, from 0 to 1; a column by "
         "its own name, such as `knn.confidence`, is the same",
     )
     embedding: Vector | None = Field(default=None, description="its embedding, where the artifact has embeddings")
@@ -62,6 +63,7 @@ class EvaluationSummary(Value):
 
     items: int = Field(description="the number of items")
     coverage: float = Field(description="the share of items that got an answer, from 0 to 1")
+    coverage_interval: Interval = Field(description="where it lies, with 95 % confidence")
     cost: float = Field(description="the mean cost of an item, in the artifact's unit")
     cost_interval: Interval | None = Field(description="where it lies, with 95 % confidence; null: one item")
     accuracy: float | None = Field(

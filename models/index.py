@@ -127,6 +127,8 @@ class IndexLimits(HasBudget):
 class IndexQuery(IndexLimits):
     """What is asked of an index."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"size": 64, "budget": 3.5}]})
+
     size: SizeOrSizes | None = Field(
         default=None,
         description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
@@ -155,7 +157,15 @@ class IndexCurveQuery(Value):
     )
 
 
-class IndexEvaluateRequest(Sent, IndexLimits, HasCompleteItems):
+class IndexEvaluateLimits(IndexLimits):
+    """Within what an index decides, for items of one size."""
+
+    size: SizeOrSizes | None = Field(
+        default=None, description="the size of the items that have none of their own", examples=[64.0]
+    )
+
+
+class IndexEvaluateRequest(Sent, IndexEvaluateLimits, HasCompleteItems):
     """Complete items to classify, each with the model that the index chooses for its size and budget."""
 
     model_config = ConfigDict(

@@ -107,6 +107,8 @@ class PipelineLimits(HasBudget):
         limits = (self.budget, self.min_accuracy, self.min_coverage)
         if self.solution is not None and any(limit is not None for limit in limits):
             raise ValueError("give solution or limits, not both")
+        if self.solution is not None and self.without:
+            raise ValueError("give solution or without, not both")
         return self
 
 

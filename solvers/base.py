@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import ROUND_CEILING, Context
 from functools import cache, cached_property
 from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 
@@ -39,6 +40,15 @@ def number(value: float) -> str:
     ('10', '12.3')
     """
     return repr(float(value)).removesuffix(".0")
+
+
+def no_less(value: float) -> float:
+    """Give a limit that can be asked for, in six digits.
+
+    >>> no_less(109.10362300000997), no_less(36.0)
+    (109.104, 36.0)
+    """
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value))
 
 
 @dataclass(frozen=True, slots=True)

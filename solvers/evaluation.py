@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
+from models.base import LARGEST
 from models.columns import text_of
 from models.evaluation import CompleteItem
 
@@ -15,7 +17,8 @@ Columns = Mapping[str, tuple[str, ...]]
 """By name of a feature or classifier its columns; a classifier's are its label, confidence, cost, and correct."""
 
 
-def label_of(cell: Any) -> str | None:
+@lru_cache(maxsize=4096, typed=True)
+def label_of(cell: str | float | bool | None) -> str | None:
     """Return a label as datasets have it: numbers are texts.
 
     >>> label_of(5), label_of(5.0), label_of("cat"), label_of(None)
@@ -68,7 +71,7 @@ class CompleteItems:
             values=values,
             embeddings=_embeddings(items),
             sizes=tuple(item.size for item in items),
-            truths=tuple(item.truth for item in items),
+            truths=tuple(label_of(item.truth) for item in items),
             ignored=tuple(sorted({name for item in items for name in item.values} - owners.keys() - columns.keys())),
         )
 
@@ -92,10 +95,24 @@ class CompleteItems:
         """Make the refusal of the item at a place of these."""
         return InvalidRequest.at(Fault(("items", at, *where), message))
 
+    def number(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
+        """Return a cell of the item at a place as a number; None where it is missing. Raises InvalidRequest."""
+        cell = self.values[at].get(column)
+        if cell is None:
+            return None
+        if isinstance(cell, str) or not least <= cell <= most:
+            message = f"must be a number from {least:g} to {most:g}, got {cell!r}"
+            raise self.fault(at, "values", column, message=message)
+        return float(cell)
+
     def placed(self, error: InvalidRequest) -> InvalidRequest:
         """Return a refusal of items of these with their places among all that were sent."""
+        return self.chosen(error, range(self.first, self.first + len(self)))
+
+    def chosen(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
+        """Return a refusal of some items with their places among these."""
         faults = [
-            Fault(("items", self.first + int(fault.loc[1]), *fault.loc[2:]), fault.msg)
+            Fault(("items", places[int(fault.loc[1])], *fault.loc[2:]), fault.msg)
             if fault.loc[:1] == ("items",) and len(fault.loc) > 1
             else fault
             for fault in error.faults
@@ -145,11 +162,11 @@ class Evaluated:
         """Return how good each answer is, (n,): by its classifier's ``correct``, else by the truth; NaN: not known."""
         known = np.full(len(self.labels), np.nan)
         for at, (label, truth) in enumerate(zip(self.labels, items.truths, strict=True)):
-            graded = items.values[at].get(f"{self.classifiers[at]}.correct") if self.classifiers else None
+            graded = items.number(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
             if self.accepted is not None and not self.accepted[at]:
                 continue
             if graded is not None:
-                known[at] = float(graded)
+                known[at] = graded
             elif truth is not None and label is not None:
                 known[at] = float(label == truth)
         return known
@@ -191,13 +208,10 @@ def _embeddings(items: Sequence[CompleteItem]) -> Floats | None:
 
 
 def array_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the columns of an array of items: all of features, and the confidences of classifiers.
+    """Return the columns of an array of items: all of features, or the confidences of classifiers, by name.
 
-    >>> array_columns({"age": ("age",), **classifier_columns(["knn"])})
-    ('age', 'knn.confidence')
+    >>> array_columns({"age": ("age",)}), array_columns(classifier_columns(["knn", "forest"]))
+    (('age',), ('forest.confidence', 'knn.confidence'))
     """
-    return tuple(
-        column
-        for name, own in columns.items()
-        for column in ((f"{name}.confidence",) if f"{name}.correct" in own else own)
-    )
+    confidences = [f"{name}.confidence" for name, own in columns.items() if f"{name}.correct" in own]
+    return tuple(sorted(confidences)) or tuple(column for own in columns.values() for column in own)

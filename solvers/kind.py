@@ -121,6 +121,8 @@ class ArtifactKind(Protocol[P, Q]):
     name: str
     plural: str
     """Its collection in paths: ``/v1/{plural}/{name}/decision``."""
+    example: str = "digits"
+    """The demo's artifact, for the examples of the API."""
     datasets: tuple[type[Dataset], ...]
     """What it learns from."""
     options: type[Value]

@@ -1,5 +1,6 @@
 """``parsimony evaluate`` and ``curve``: complete items through an artifact, and what it reaches at which cost."""
 
+import csv
 import io
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,9 +34,9 @@ def evaluate(
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send complete items through an artifact, and compare with what it promised."""
+    """Send complete items through an artifact: accuracy, cost, and coverage, with 95 % intervals."""
     kind = solver_called(solver)
-    media_type, body = _read(items)
+    media_type, body = _read(items, truth)
     wanted = "application/json" if output is None else _form_of(output)
     with open_service() as service:
         reply = service.evaluate(kind.plural, name, body, media_type, wanted, limits or [], truth, version)
@@ -55,7 +56,9 @@ def evaluate(
 def curve(
     solver: SolverArgument,
     name: NameArgument,
-    limits: Limits = None,
+    limits: Annotated[
+        list[str] | None, typer.Argument(help="What it depends on, as key=value: size=64 of an index, deadline=5.")
+    ] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,8 +81,8 @@ def _row(what: str, figures: dict[str, Any]) -> tuple[Any, ...]:
     return what, figures.get("accuracy"), low, high, figures.get("cost", figures.get("time"))
 
 
-def _read(path: Path) -> tuple[str, bytes]:
-    """Read items; CSV becomes Parquet here."""
+def _read(path: Path, truth: str) -> tuple[str, bytes]:
+    """Read items; CSV becomes Parquet here, labels and ids as they are written."""
     suffix = path.suffix.lower()
     if suffix == ".csv":
         import pyarrow as pa  # takes long to import
@@ -87,9 +90,12 @@ def _read(path: Path) -> tuple[str, bytes]:
         import pyarrow.parquet
 
         try:
-            table = pa.csv.read_csv(path)
-        except pa.ArrowException as error:
-            raise InvalidRequest.at(Fault(("items",), f"is no CSV that can be read: {error}")) from error
+            with path.open(encoding="utf-8") as file:
+                names = next(csv.reader(file), [])
+            texts = {name: pa.string() for name in names if name in (truth, "id") or name.endswith(".label")}
+            table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=texts))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(Fault(("items",), f"cannot be read as CSV: {error}")) from error
         pa.parquet.write_table(table, out := io.BytesIO())
         return PARQUET, out.getvalue()
     if suffix not in FORMS or suffix == ".jsonl":

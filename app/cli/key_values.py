@@ -50,6 +50,11 @@ def _forms(annotation: Any) -> set[Any]:
     return {origin or annotation}
 
 
+def read_repeated(pairs: Sequence[str]) -> list[tuple[str, str]]:
+    """Read key=value words, of which keys may be repeated."""
+    return list(map(_pair, pairs))
+
+
 def read_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """Read key=value words, each key once."""
     items = list(map(_pair, pairs))

@@ -37,7 +37,6 @@ COMMANDS = {
     "import": ("files:import_", "Publish an exported artifact as the next version of its name."),
     "index": ("subjects:index", "Indexes: what features cost."),
     "portfolio": ("subjects:portfolio", "Portfolios: batches of queries."),
-    "pipeline": ("subjects:pipeline", "Pipelines: EMSCO's parameters."),
     "bench": ("benchmarks:bench_command", "Run a benchmark of the repository (from a checkout)."),
 }
 """Where each command is defined, and what the list of all says of it."""

@@ -10,7 +10,7 @@ import httpx
 import orjson
 from pydantic import BaseModel
 
-from app.cli.key_values import read_pairs, read_query
+from app.cli.key_values import read_query, read_repeated
 from app.http.address_file import read_address
 from app.http.json_bodies import JSON
 from app.settings import Settings
@@ -188,8 +188,8 @@ class Service:
         version: int | None,
     ) -> bytes:
         """Send complete items through an artifact; returns the reply in the form that is wanted."""
-        beside = {} if media_type == JSON else {"truth_column": truth}
-        params = _version(version) | read_pairs(limits) | beside
+        beside = [] if media_type == JSON else [("truth_column", truth)]
+        params = [*_version(version).items(), *read_repeated(limits), *beside]
         headers = {"Content-Type": media_type, "Accept": wanted}
         return self._ask(
             "POST", _at(collection, name, "evaluate"), params=params, content=body, headers=headers
@@ -197,7 +197,7 @@ class Service:
 
     def curve(self, collection: str, name: str, limits: list[str], version: int | None) -> dict[str, Any]:
         """Return the trade-off curve of an artifact."""
-        params = _version(version) | read_pairs(limits)
+        params = [*_version(version).items(), *read_repeated(limits)]
         return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
 
     def assign(

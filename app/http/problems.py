@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -240,12 +239,10 @@ def _for_people(request: Request) -> bool:
 
 
 def _nothing_at(request: Request) -> str:
-    """Say so, and which routes the collection has that the path names."""
-    said, parts = f"there is nothing at {request.url.path}", request.url.path.split("/")
-    prefix = f"{'/'.join(parts[:3])}/{{name}}/"
-    routes = (route.path for route in request.app.routes if isinstance(route, APIRoute))
-    there = sorted({path.removeprefix(prefix) for path in routes if path.startswith(prefix)})
-    return f"{said}; {parts[2]} have {', '.join(there)}" if there else said
+    """Return the message, with the operations of the kind of artifact that the path names."""
+    message, parts = f"there is nothing at {request.url.path}", request.url.path.split("/")
+    operations = request.app.state.operations.get(parts[2]) if len(parts) > 3 and parts[1] == "v1" else None
+    return f"{message}; {parts[2]} have {', '.join(operations)}" if operations else message
 
 
 def _placed(fault: dict[str, Any]) -> dict[str, Any]:

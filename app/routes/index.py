@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, PathName, Version, errors, plan_of, query_field, solved
+from app.routes.dependencies import InContext, Version, errors, path_name, plan_of, query_field, solved
 from app.routes.kind_routes import KindRoutes
 from app.routes.query_parameters import from_parameters
 from app.serving.answers import encode
@@ -14,6 +14,7 @@ from solvers import index
 from solvers.index import draw
 
 router = JsonRouter()
+IndexName = Annotated[str, path_name(index.kind.example)]
 Sizes = Annotated[
     list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
     Query(
@@ -26,7 +27,7 @@ Sizes = Annotated[
 
 
 @router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))
-async def skyline(name: PathName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
+async def skyline(name: IndexName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
     live = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
@@ -40,8 +41,8 @@ async def skyline(name: PathName, context: InContext, size: Sizes = None, versio
     response_model=CurvesReply,
     responses=errors(404, 503, 504),
 )
-async def curves(
-    name: PathName,
+async def winners(
+    name: IndexName,
     context: InContext,
     low: Annotated[float | None, query_field(CurvesQuery, "low")] = None,
     high: Annotated[float | None, query_field(CurvesQuery, "high")] = None,

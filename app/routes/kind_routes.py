@@ -17,8 +17,12 @@ class KindRoutes:
         router: the routes.
         look_ups: those that are answered on the hot path.
         bodies: the types of bodies that routes read themselves, off the event loop.
+        collection: of its artifacts, in paths.
     """
 
     router: APIRouter
     look_ups: tuple[LookUp[Any], ...] = ()
     bodies: tuple[type[Value], ...] = ()
+    collection: str = ""
+    operations: tuple[str, ...] = ()
+    """What can be done with one of its artifacts: the ends of the paths."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
 
 from app.http.batch_bodies import NPY, binary
 from app.http.json_bodies import JSON, JsonRouter, refuse_other_types
@@ -16,12 +17,11 @@ from app.http.problems import problem_of
 from app.routes.dependencies import (
     Context,
     InContext,
-    PathName,
     Version,
     errors,
+    path_name,
     plan_of,
     read_batch,
-    refuse_many,
     solved,
 )
 from app.routes.kind_routes import KindRoutes
@@ -30,12 +30,13 @@ from app.serving.answers import LookUp, counted, decided
 from app.serving.catalog import Live
 from app.serving.curve import curve_of
 from app.serving.evaluation import evaluated, summary_of
-from app.store.evaluation_tables import WRITERS, read_array, read_parquet
+from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
 from app.store.table_types import PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
 from models.curve import CurveReply
 from models.errors import ParsimonyError
 from models.evaluation import EvaluatedItem, EvaluationReply, HasCompleteItems
+from models.worth import Expected
 from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems
 from solvers.kind import AnyKind
@@ -62,7 +63,14 @@ def routes_of(kind: AnyKind) -> KindRoutes:
     _add_evaluation(router, kind)
     _add_curve(router, kind)
     router.include_router(own.router, prefix="")
-    return KindRoutes(router, (*look_ups, *own.look_ups), (kind.evaluation, *own.bodies))
+    further = (route.path.rpartition("/")[2] for route in own.router.routes if isinstance(route, APIRoute))
+    return KindRoutes(
+        router,
+        (*look_ups, *own.look_ups),
+        (kind.evaluation, *own.bodies),
+        kind.plural,
+        tuple(sorted({"curve", "decision", "evaluate", "runs", *further})),
+    )
 
 
 def _own_routes(name: str) -> KindRoutes:
@@ -87,7 +95,7 @@ def _add_decision(router: APIRouter, kind: AnyKind) -> None:
         """
         return await _decided(kind, name, request, context, version)
 
-    _declare(decision, [_fixed("request", kind.query), _fixed("version", Version, None)])
+    _declare(kind, decision, [_fixed("request", kind.query), _fixed("version", Version, None)])
     router.post(
         "/{name}/decision",
         summary="What to do now with an item",
@@ -105,7 +113,7 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
         """
         return await _decided(kind, name, from_parameters(kind.query, given), context, version)
 
-    _declare(decision, [*parameters_of(kind.query), _fixed("version", Version, None)])
+    _declare(kind, decision, [*parameters_of(kind.query), _fixed("version", Version, None)])
     router.get(
         "/{name}/decision",
         summary="What to do now with an item, by query parameters",
@@ -154,8 +162,8 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         return Response(written, media_type=accepted)
 
     limits = parameters_of(kind.limits, BESIDE_TABLES)
-    truth = Parameter("truth_column", Parameter.KEYWORD_ONLY, default="truth", annotation=TruthColumn)
-    _declare(evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
+    truth = Parameter("truth_column", Parameter.KEYWORD_ONLY, default=TRUTH, annotation=TruthColumn)
+    _declare(kind, evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
     router.post(
         "/{name}/evaluate",
         summary="Send complete items through it",
@@ -195,22 +203,22 @@ def _read(
 ) -> tuple[Value, CompleteItems]:
     """Read limits and items; off the event loop."""
     kind, columns = live.kind, live.kind.item_columns(live.plan)
+    most = context.settings.max_batch
     if sent == JSON:
+        given = {**given, "truth_column": None if truth == TRUTH else truth}
         beside = next((name for name, value in given.items() if value is not None), None)
         if beside is not None:
             raise InvalidRequest.at(
-                Fault((beside,), f"belongs into the JSON; as query parameter it goes with {PARQUET}")
+                Fault((beside,), f"must be in the JSON; as a query parameter it goes with {PARQUET}")
             )
         request: HasCompleteItems = read_batch(context, kind.evaluation, body)
         return request, CompleteItems.of(request.items, columns)
     limits = from_parameters(kind.limits, given)
     if sent == NPY:
-        items = read_array(body, columns, kind.embedding_dimensions(live.plan))
-    else:
-        most = context.settings.max_body_bytes
-        items = read_parquet(body, columns, truth, max_bytes=most, run_in=context.table_sandbox)
-    refuse_many(context, len(items), "items")
-    return limits, items
+        return limits, read_array(body, columns, kind.embedding_dimensions(live.plan), most=most)
+    largest = context.settings.max_body_bytes
+    run_in = context.table_sandbox
+    return limits, read_parquet(body, columns, truth, max_bytes=largest, most=most, run_in=run_in)
 
 
 def _accepted(accept: str) -> str:
@@ -246,9 +254,9 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
         """Show accuracy against cost: the operating points with intervals, the baselines, and the default point."""
         live = await plan_of(context, kind, name, version)
         reply = await solved(context, curve_of, live, from_parameters(kind.curve_query, given))
-        return Response(orjson.dumps(vars(reply), default=vars), media_type=JSON)
+        return Response(orjson.dumps(vars(reply), default=_without_none), media_type=JSON)
 
-    _declare(curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
+    _declare(kind, curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
     router.get(
         "/{name}/curve",
         summary="Accuracy against cost",
@@ -258,11 +266,18 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
     )(curve)
 
 
+def _without_none(value: Value) -> dict[str, Any]:
+    """Return the fields of a value; of what is expected, those that are known."""
+    fields = vars(value)
+    return {name: one for name, one in fields.items() if one is not None} if isinstance(value, Expected) else fields
+
+
 def _fixed(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _declare(route: Callable[..., Any], parameters: list[Parameter]) -> None:
+def _declare(kind: AnyKind, route: Callable[..., Any], parameters: list[Parameter]) -> None:
     """Give a route the parameters that FastAPI reads: those of its kind, and ``name`` and ``context`` as all have."""
-    every = [_fixed("name", PathName), _fixed("context", InContext), *parameters]
+    name = _fixed("name", Annotated[str, path_name(kind.example)])
+    every = [name, _fixed("context", InContext), *parameters]
     route.__signature__ = signature(route).replace(parameters=every)  # type: ignore[attr-defined]

@@ -48,11 +48,6 @@ def facts_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     }
 
 
-def expected_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
-    """Give what is expected of items that are decided so, as of ``Expected``."""
-    return with_intervals(_estimates(live, query, decision), _rows(live, decision))
-
-
 def _estimates(live: Live[Plan], query: Any, decision: Any) -> Expectations:
     return live.kind.estimates(live.plan, live.record.summary, query, decision)
 

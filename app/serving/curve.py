@@ -34,16 +34,17 @@ def curve_of(live: Live[Plan], query: Value) -> CurveReply:
 
 
 def _baselines(live: Live[Plan], rows: int) -> Iterable[Baseline]:
-    """Yield what the build measured beside the artifact: on the rows of its worth, or of its curve."""
+    """Yield the baselines that the build measured, on the rows of the worth or of the curve."""
     worth = live.record.worth
     for one in () if worth is None else worth.alternatives:
-        yield Baseline(name=one.name, points=_points([(one.accuracy, one.cost)], 0 if worth is None else worth.rows))
+        counted = 0 if worth is None else worth.rows
+        yield Baseline(name=one.name, points=_points([(one.accuracy, one.cost)], counted), rows=counted)
     for name, points in live.kind.baselines(live.plan).items():
-        yield Baseline(name=name, points=_points(points, rows))
+        yield Baseline(name=name, points=_points(points, rows), rows=rows)
 
 
 def _points(points: Sequence[tuple[float, float]], rows: int) -> tuple[BaselinePoint, ...]:
     return tuple(
-        BaselinePoint(accuracy=accuracy, accuracy_interval=wilson(accuracy, max(rows, 1)), cost=cost)
+        BaselinePoint(accuracy=accuracy, accuracy_interval=wilson(accuracy, rows) if rows else None, cost=cost)
         for accuracy, cost in points
     )

@@ -56,11 +56,13 @@ def summary_of(items: Sequence[EvaluatedItem], ignored: tuple[str, ...]) -> Eval
     """Return accuracy, cost, and coverage of items, with 95 % intervals."""
     costs = np.array([item.cost for item in items])
     correct = [item.correct for item in items if item.correct is not None]
+    coverage = sum(item.accepted for item in items) / len(items)
     n, accuracy = len(items), float(np.mean(correct)) if correct else None
     cost, error = float(costs.mean()), float(costs.std(ddof=1) / np.sqrt(n)) if n > 1 else None
     return EvaluationSummary(
         items=n,
-        coverage=sum(item.accepted for item in items) / n,
+        coverage=coverage,
+        coverage_interval=wilson(coverage, n),
         cost=cost,
         cost_interval=None if error is None else normal_interval(cost, error),
         accuracy=accuracy,

@@ -2,7 +2,7 @@
 
 import io
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,19 @@ from app.store.codec import array_from_bytes
 from app.store.query_tables import numbers, read_bounded
 from app.store.uploads import bounded, in_reader
 from models.base import MOST_LISTED
-from models.errors import CorruptArtifact, Fault, InvalidRequest
+from models.errors import CorruptArtifact, Fault, InvalidRequest, PayloadTooLarge
 from models.evaluation import EvaluatedItem
 from solvers.evaluation import Columns, CompleteItems, array_columns, label_of
 
-EMBEDDING, ID, SIZE = "embedding", "id", "size"
+EMBEDDING, ID, SIZE, TRUTH = "embedding", "id", "size", "truth"
+LONGEST_TEXT = 200
 """Columns that are no values, unless the artifact has columns of these names."""
 Rows = tuple[list[dict[str, Any]], Any]
 """The cells of each row by column, and the embeddings, (n, d), or None."""
 
 
 def read_parquet(
-    data: bytes, columns: Columns, truth: str, *, max_bytes: int, run_in: Callable[..., Rows]
+    data: bytes, columns: Columns, truth: str, *, max_bytes: int, most: int, run_in: Callable[..., Rows]
 ) -> CompleteItems:
     """Read items from Parquet, a row for each. truth: the column of right labels.
 
@@ -35,13 +36,14 @@ def read_parquet(
     with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
         file.write(data)
         file.flush()
-        rows, embeddings = in_reader(run_in, _rows, Path(file.name), max_bytes, where="items")
+        rows, embeddings = in_reader(run_in, _rows, Path(file.name), max_bytes, most, where="items")
     return _complete(rows, columns, embeddings, truth)
 
 
-def _rows(path: Path, max_bytes: int) -> Rows:
+def _rows(path: Path, max_bytes: int, most: int) -> Rows:
     with bounded(max_bytes):
         try:
+            _refuse_many(pa.parquet.read_metadata(path).num_rows, most)
             table = read_bounded(path, max_bytes, "items")
             embeddings = None
             if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
@@ -52,6 +54,11 @@ def _rows(path: Path, max_bytes: int) -> Rows:
             return [_without_nan(row) for row in table.to_pylist()], embeddings
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.at(Fault(("items",), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_many(rows: int, most: int) -> None:
+    if rows > most:
+        raise PayloadTooLarge(f"there are {rows} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
 
 
 def _refuse_other_types(field: pa.Field) -> None:
@@ -75,7 +82,7 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
 
 
-def read_array(data: bytes, columns: Columns, dimensions: int) -> CompleteItems:
+def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> CompleteItems:
     """Read items from a .npy array: embeddings, where the artifact has ``dimensions`` of these, else the columns.
 
     Raises InvalidRequest.
@@ -88,8 +95,9 @@ def read_array(data: bytes, columns: Columns, dimensions: int) -> CompleteItems:
     width = dimensions or len(names)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or not len(array) or array.shape[1] != width:
         shape = " x ".join(map(str, array.shape)) or "none"
-        wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names[:8])}, …)")
+        wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names)})")
         raise InvalidRequest.at(Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}"))
+    _refuse_many(len(array), most)
     table = array.astype(np.float64)
     if dimensions:
         return _complete([{} for _ in table], columns, table, "")
@@ -101,16 +109,14 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
     if not rows:
         raise InvalidRequest.at(Fault(("items",), "have no rows"))
     known = {column for own in columns.values() for column in own}
-    faults = [
-        Fault(("items", at, name), f"must be from -1e30 to 1e30, got {cell:g}")
-        for at, row in enumerate(rows)
-        for name, cell in row.items()
-        if isinstance(cell, float) and not abs(cell) <= 1e30
-    ]
+    if truth not in ("", TRUTH) and truth not in rows[0]:
+        raise InvalidRequest.at(Fault(("truth_column",), f"is {truth!r}, the table has {', '.join(rows[0])}"))
+    faults = [fault for at, row in enumerate(rows) for fault in _faults(at, row)]
     if faults:
         raise InvalidRequest.at(*faults[:MOST_LISTED])
     if embeddings is not None and not np.isfinite(embeddings).all():
-        raise InvalidRequest.at(Fault(("items", EMBEDDING), "must be finite numbers"))
+        row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
+        raise InvalidRequest.at(Fault(("items", row, EMBEDDING), "must be finite numbers"))
     return CompleteItems(
         ids=tuple(str(at) if row.get(ID) is None else str(row[ID]) for at, row in enumerate(rows)),
         values=tuple({name: cell for name, cell in row.items() if name in known} for row in rows),
@@ -121,11 +127,25 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
     )
 
 
+def _faults(at: int, row: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with a row, as JSON items are refused."""
+    for name, cell in row.items():
+        if isinstance(cell, float) and not abs(cell) <= 1e30:
+            yield Fault(("items", at, name), f"must be from -1e30 to 1e30, got {cell:g}")
+        elif isinstance(cell, str) and len(cell) > LONGEST_TEXT:
+            yield Fault(("items", at, name), f"has {len(cell)} characters, must have at most {LONGEST_TEXT}")
+    size = row.get(SIZE)
+    if size is not None and (isinstance(size, str | bool) or not 1 <= size <= 1e12):
+        yield Fault(("items", at, SIZE), f"must be a number from 1 to 1e12, got {size!r}")
+
+
 def as_parquet(items: Sequence[EvaluatedItem]) -> bytes:
     """Write what became of items as Parquet: a column for each field, and for the probability of each class."""
     columns: dict[str, Any] = {
         name: [getattr(item, name) for item in items] for name in EvaluatedItem.model_fields if name != "probabilities"
     }
+    for name in ("label", "classifier"):
+        columns[name] = pa.array(columns[name], pa.string())
     columns["path"] = pa.array([list(path) for path in columns["path"]], pa.list_(pa.string()))
     for name in items[0].probabilities or {}:
         columns[f"probabilities.{name}"] = [(item.probabilities or {}).get(name) for item in items]

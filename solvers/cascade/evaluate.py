@@ -1,14 +1,14 @@
 """Complete items through a cascade, and its operating points."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
+from solvers.base import no_less
 from solvers.cascade.estimates import estimates
-from solvers.cascade.plan import CascadePlan, no_less
+from solvers.cascade.plan import CascadePlan
 from solvers.evaluation import CompleteItems, Evaluated, label_of
 from solvers.kind import OperatingPoint
 
@@ -19,50 +19,52 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     Costs are the items' own where they were sent, else the mean execution times. O(k) for k calls of an item.
     """
     asked = CascadeQuery(**{name: getattr(limits, name) for name in CascadeLimits.model_fields})
-    labels, costs, paths, confidences = list[str | None](), list[float](), list[tuple[str, ...]](), list[float]()
-    for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
+    labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
+    for at, item in enumerate(items.ids):
         steps = plan.decide(asked.model_copy(update={"item": item})).steps
-        called = _called(steps, values, items, at)
-        last = called[-1].classifier
-        labels.append(label_of(values.get(f"{last}.label")))
-        confidence = values.get(f"{last}.confidence")
-        confidences.append(np.nan if confidence is None else float(confidence))
+        called, answers = _walk(steps, items, at)
+        if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
+            raise items.fault(at, "values", f"{answers}.label", message="is missing")
+        labels.append(label_of(items.values[at].get(f"{answers}.label")))
+        answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
-        costs.append(sum(_cost(step, values, items, at) for step in called))
+        costs.append(sum(_cost(step, items, at) for step in called))
+    confidences = [items.number(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return Evaluated(
         labels=tuple(labels),
         costs=np.array(costs),
         paths=tuple(paths),
-        confidences=np.array(confidences),
-        classifiers=tuple(path[-1] for path in paths),
+        confidences=np.array([np.nan if one is None else one for one in confidences]),
+        classifiers=tuple(answering),
     )
 
 
-def _called(
-    steps: Sequence[CascadeStep], values: Mapping[str, Any], items: CompleteItems, at: int
-) -> Sequence[CascadeStep]:
-    """Return the steps up to the one whose answer is accepted."""
-    for place, step in enumerate(steps[:-1]):
-        if step.confidence_threshold is None:
-            return steps[: place + 1]
-        column = f"{step.classifier}.confidence"
-        confidence = values.get(column)
-        if column not in values:
-            raise items.fault(at, "values", column, message="is missing; null says that it gave no answer")
-        if confidence is not None and not isinstance(confidence, int | float):
-            raise items.fault(at, "values", column, message=f"must be a number, got {confidence!r}")
-        if confidence is not None and confidence >= step.confidence_threshold:
-            return steps[: place + 1]
-    return steps
+def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
+    """Return the steps up to the one whose answer is accepted, and the classifier whose answer is taken.
+
+    A label of null is no answer; where the last classifier gives none, the most confident earlier answer is taken, as
+    a run does.
+    """
+    values, last = items.values[at], steps[-1]
+    earlier: list[tuple[float, str]] = []
+    for place, step in enumerate(steps):
+        name, threshold = step.classifier, step.confidence_threshold
+        if f"{name}.label" in values and values[f"{name}.label"] is None:
+            continue
+        if threshold is None or step is last:
+            return steps[: place + 1], name
+        if f"{name}.confidence" not in values:
+            raise items.fault(at, "values", f"{name}.confidence", message="is missing; null: it was not confident")
+        confidence = items.number(at, f"{name}.confidence")
+        if confidence is not None and confidence >= threshold:
+            return steps[: place + 1], name
+        earlier.append((-1.0 if confidence is None else confidence, name))
+    return steps, max(earlier)[1] if earlier else last.classifier
 
 
-def _cost(step: CascadeStep, values: Mapping[str, Any], items: CompleteItems, at: int) -> float:
-    cost = values.get(f"{step.classifier}.cost")
-    if cost is None:
-        return step.execution_time
-    if isinstance(cost, bool | str) or not cost >= 0:
-        raise items.fault(at, "values", f"{step.classifier}.cost", message=f"must be a number from 0 on, got {cost!r}")
-    return float(cost)
+def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
+    cost = items.number(at, f"{step.classifier}.cost", 0.0)
+    return step.execution_time if cost is None else cost
 
 
 def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:

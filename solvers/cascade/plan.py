@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from functools import cached_property
 from math import isnan
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import number, prepare, refuse_unknown
+from solvers.base import no_less, number, prepare, refuse_unknown
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
@@ -309,12 +308,3 @@ def _any_called(names: Sequence[str], members: Int32s, offsets: Int64s, left_out
 
 def _or_none(threshold: float) -> float | None:
     return None if isnan(threshold) else threshold
-
-
-def no_less(value: float) -> float:
-    """Give a limit that can be asked for, in six digits.
-
-    >>> no_less(109.10362300000997), no_less(36.0)
-    (109.104, 36.0)
-    """
-    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value))

@@ -5,8 +5,9 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from solvers.alternatives import Replay, TradeOff
+from solvers.base import no_less
 from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.plan import CascadePlan, no_less
+from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows as DeadlineRows
 from solvers.cascade.replay import walk
 

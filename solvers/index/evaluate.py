@@ -6,45 +6,49 @@ from typing import Any
 
 import numpy as np
 
+from models import InvalidRequest
 from models.feedback import Expectations
-from models.index import IndexCurveQuery, IndexLimits, IndexQuery
-from solvers.base import ModelRunner
+from models.index import IndexCurveQuery, IndexEvaluateLimits, IndexLimits, IndexQuery
+from solvers.base import ModelRunner, no_less
 from solvers.evaluation import CompleteItems, Evaluated
 from solvers.index.plan import IndexPlan
-from solvers.kind import OperatingPoint
+from solvers.kind import OperatingPoint, make_query
 
 
 def evaluate(
     plan: IndexPlan,
-    limits: IndexLimits,
+    limits: IndexEvaluateLimits,
     items: CompleteItems,
     models: ModelRunner,
     with_number: Callable[[IndexQuery], IndexQuery],
 ) -> Evaluated:
     """Classify every item with the model that is chosen for its size.
 
-    Columns of features that are not chosen may be missing. One decision and one prediction for each different size.
+    Columns of features that are not chosen may be missing. One decision for each different size, and one prediction for
+    each different feature set.
     """
     asked = {name: getattr(limits, name) for name in IndexLimits.model_fields}
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for at, size in enumerate(items.sizes):
-        groups[size].append(at)
+    sizes = [limits.size if size is None else size for size in items.sizes]
+    by_size = {size: plan.decide(with_number(make_query(IndexQuery, **asked, size=size))) for size in {*sizes}}
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for at, size in enumerate(sizes):
+        groups[by_size[size].features].append(at)
     n = len(items)
-    labels, costs = [""] * n, np.zeros(n)
-    paths: list[tuple[str, ...]] = [()] * n
+    labels, paths = [""] * n, [by_size[size].features for size in sizes]
     probabilities = np.full((n, len(plan.classes)), np.nan)
-    for size, rows in groups.items():
-        chosen = plan.decide(with_number(IndexQuery(**asked, size=size)))
-        said = plan.predict(chosen, [items.values[at] for at in rows], models.modules, models.run)
-        costs[rows] = chosen.cost
+    for features, rows in groups.items():
+        try:
+            found = plan.predict(features, [items.values[at] for at in rows], models.modules, models.run)
+        except InvalidRequest as error:
+            raise items.chosen(error, rows) from error
         for place, at in enumerate(rows):
-            labels[at], paths[at] = said.labels[place], chosen.features
-            if said.probabilities is not None:
-                probabilities[at] = [said.probabilities[place][name] for name in plan.classes]
+            labels[at] = found.labels[place]
+            if found.probabilities is not None:
+                probabilities[at] = [found.probabilities[place][name] for name in plan.classes]
     has_probabilities = not np.isnan(probabilities).any()
     return Evaluated(
         labels=tuple(labels),
-        costs=costs,
+        costs=np.array([by_size[size].cost for size in sizes]),
         paths=tuple(paths),
         confidences=probabilities.max(axis=1) if has_probabilities else np.full(n, np.nan),
         classes=tuple(plan.classes),
@@ -56,7 +60,7 @@ def curve(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
     """Return the skyline at a size: the feature sets that no other one both undercuts and reaches in accuracy."""
     points, size = [], plan.usual_size if query.size is None else query.size
     sized: dict[str, Any] = {} if size is None else {"size": size}
-    budgets = [item.cost for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
+    budgets = [no_less(item.cost) for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
     for budget in budgets:
         asked = IndexQuery(budget=budget, **sized)
         decision = plan.decide(asked)

@@ -10,8 +10,8 @@ from models.feedback import Expectations
 from models.index import (
     IndexCurveQuery,
     IndexDecision,
+    IndexEvaluateLimits,
     IndexEvaluateRequest,
-    IndexLimits,
     IndexOptions,
     IndexQuery,
     IndexReply,
@@ -34,11 +34,12 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     name = "index"
     plural = "indexes"
+    example = "digits-sizes"
     datasets = (FeatureTable,)
     options = IndexOptions
     query = IndexQuery
     reply = IndexReply
-    limits = IndexLimits
+    limits = IndexEvaluateLimits
     evaluation = IndexEvaluateRequest
     curve_query = IndexCurveQuery
     plan = IndexPlan
@@ -87,7 +88,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         return dict(zip(plan.features, plan.columns, strict=True))
 
     def evaluate(
-        self, plan: IndexPlan, limits: IndexLimits, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: IndexPlan, limits: IndexEvaluateLimits, items: CompleteItems, models: ModelRunner = HERE
     ) -> Evaluated:
         """Classify items, each with the model that is chosen for its size."""
         return evaluate(plan, limits, items, models, lambda query: self.with_number(plan, query))

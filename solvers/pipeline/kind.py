@@ -35,6 +35,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     name = "pipeline"
     plural = "pipelines"
+    example = "tumours"
     datasets = (FeatureTable,)
     options = PipelineOptions
     query = PipelineQuery
@@ -92,10 +93,17 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = HERE,
     ) -> tuple[PipelineQuery, PipelineItemDecision]:
-        """Decide a configuration, and the next step of the item."""
-        query, decided = super().decide(plan, query, unavailable)
+        """Decide a configuration, and the next step of the item; what is acquired is known, whatever is unavailable."""
+        without = tuple(name for name in query.without if name not in query.acquired)
+        if without != query.without:
+            query = query.model_copy(update={"without": without})
+        lost = [name for name in unavailable if name not in query.acquired]
+        query, decided = super().decide(plan, query, lost)
         decision = cast(PipelineDecision, decided)
-        step = plan.step(decision.solution, query.acquired, models.modules, models.run)
+        if query.acquired:
+            step = plan.step(decision.solution, query.acquired, models.modules, models.run)
+        else:
+            step = plan.first_step(decision.solution)
         return query, PipelineItemDecision.model_construct(**vars(decision), step=step)
 
     def item_columns(self, plan: PipelinePlan) -> Columns:

@@ -85,6 +85,11 @@ class PipelinePlan(PipelineContents):
         return np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1])))
 
     @cached_property
+    def _first_steps(self) -> dict[int, Step]:
+        """First steps that were asked for already."""
+        return {}
+
+    @cached_property
     def _decided(self) -> dict[tuple[int, str], PipelineDecision]:
         """Decisions that were made already."""
         return {}
@@ -161,6 +166,12 @@ class PipelinePlan(PipelineContents):
         """Say what to do next with one item; as ``steps``."""
         values, there = self._reader.read([known], "acquired")
         return self._steps(solution, values, there, learner_modules, run_in)[0]
+
+    def first_step(self, solution: int) -> Step:
+        """Return the step of an item of which nothing is known."""
+        if solution not in self._first_steps:
+            self._first_steps[solution] = self.step(solution, {})
+        return self._first_steps[solution]
 
     def steps(
         self,

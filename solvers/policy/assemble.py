@@ -49,6 +49,7 @@ def assemble(
     plan = PolicyPlan(
         unit=unit,
         sensors=sensors.names,
+        columns=sensors.columns,
         classes=sensors.classes,
         costs=task.means,
         owners=sensors.owners,

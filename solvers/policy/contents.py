@@ -119,6 +119,9 @@ class PolicyContents:
     cells_missing: bool = False
     """Whether cells may be missing."""
 
+    columns: tuple[str, ...] = ()
+    """(d,) the names of the table's columns, in the sensors' order; (): of a trace."""
+
     embedding_centre: Floats = field(default_factory=lambda: np.empty(0))
     """(d,) what is taken off an item's embedding; (0,): items have none (``EmbeddingAxes``)."""
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers.evaluation import Columns, CompleteItems, Evaluated, label_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of
 from solvers.kind import OperatingPoint
 from solvers.policy.estimates import estimates
 from solvers.policy.plan import PolicyPlan
@@ -14,16 +14,12 @@ from solvers.policy.plan import PolicyPlan
 
 def item_columns(plan: PolicyPlan) -> Columns:
     """Return the columns of each sensor: a classifier's label and confidence, a feature's values."""
-    widths = plan.column_counts()
-    columns = {}
-    for name, width in widths.items():
-        if plan.classless:
-            columns[name] = tuple(f"{name}.{what}" for what in ("confidence", "label", "cost", "correct"))
-        elif plan.is_labelled(name):
-            columns[name] = tuple(f"{name}.{what}" for what in ("label", "confidence", "cost", "correct"))
-        else:
-            columns[name] = (name,) if width == 1 else tuple(f"{name}.{at}" for at in range(width))
-    return columns
+    if plan.columns:
+        return {name: plan.columns_of(name) for name in plan.sensors}
+    if plan.classless:
+        parts = ("confidence", "label", "cost", "correct")
+        return {name: tuple(f"{name}.{part}" for part in parts) for name in plan.sensors}
+    return classifier_columns(plan.sensors)
 
 
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
@@ -38,8 +34,8 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     costs = [
-        sum(prices[name] if (own := values.get(f"{name}.cost")) is None else float(own) for name in path)
-        for path, values in zip(paths, items.values, strict=True)
+        sum(prices[name] if (own := items.number(at, f"{name}.cost", 0.0)) is None else own for name in path)
+        for at, path in enumerate(paths)
     ]
     if plan.classless:
         chosen = tuple(plan.sensors[place] for place in ran.labels.tolist())

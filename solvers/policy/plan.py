@@ -269,6 +269,11 @@ class PolicyPlan(PolicyPoints):
         """Take complete items as callers send them: cells (n, D) for ``run``; raises what ``rollouts`` raises."""
         return np.stack([self._readings.of_all(at, item) for at, item in enumerate(items)])
 
+    def columns_of(self, sensor: str) -> tuple[str, ...]:
+        """Return the columns of a feature, as the table had them."""
+        owned = np.flatnonzero(self._sensors.value_owners == self.sensors.index(sensor)).tolist()
+        return tuple(self.columns[column] for column in owned)
+
     def column_counts(self) -> dict[str, int]:
         """Return the number of values that callers send of each sensor."""
         counts = np.bincount(self._sensors.value_owners, minlength=len(self.sensors))

@@ -68,6 +68,7 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
             bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
         ),
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
+        "different columns": len(set(plan.columns)) == len(plan.columns),
         "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
         "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
         "an independence from 0 to 1": 0 < plan.independence <= 1,
@@ -80,6 +81,8 @@ def _encoding(plan: PolicyContents) -> dict[str, bool]:
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
     return {
+        "a name for each column of a table": len(plan.columns)
+        in (0, len(encoding.owners) if encodes else len(plan.owners)),
         "columns that encode cells": not encodes
         or np.array_equal(np.repeat(encoding.owners, encoding.widths), plan.owners),
         "no labels among encoded cells": not encodes or not plan.labelled.any(),

@@ -43,6 +43,8 @@ class Sensors:
     encoding: CellEncoding | None = None
     embedding: EmbeddingAxes | None = None
     classless: bool = False
+    columns: tuple[str, ...] = ()
+    """The columns of a table of features, in the sensors' order."""
 
     @classmethod
     def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
@@ -63,7 +65,9 @@ class Sensors:
         encoding = CellEncoding.of(dataset, owners)
         if encoding is not None:
             owners = np.repeat(owners, encoding.widths)
-        return cls(names, owners, np.zeros(len(owners), dtype=np.bool_), dataset.classes, encoding)
+        columns = tuple(column for feature in dataset.spec.features for column in feature.columns)
+        labelled = np.zeros(len(owners), dtype=np.bool_)
+        return cls(names, owners, labelled, dataset.classes, encoding, columns=columns)
 
     @property
     def value_owners(self) -> Int32s:

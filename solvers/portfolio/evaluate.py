@@ -36,9 +36,9 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
             costs=plan.own_costs(query),
             among=plan.among(query),
         )
-        label, cost = (values.get(f"{decision.classifier}.{what}") for what in ("label", "cost"))
-        labels.append(label_of(label))
-        costs.append(decision.cost if cost is None else plan.embedding_cost + float(cost))
+        cost = items.number(at, f"{decision.classifier}.cost", 0.0)
+        labels.append(label_of(values.get(f"{decision.classifier}.label")))
+        costs.append(decision.cost if cost is None else plan.embedding_cost + cost)
         chosen.append(decision.classifier)
         confidences.append(decision.estimated_accuracy)
     return Evaluated(
@@ -56,7 +56,9 @@ def curve(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
     points = []
     for at, budget in enumerate(plan.curve_budgets.tolist()):
         cost = float(plan.curve_costs[row, at])
-        expectations = Expectations.of(accuracy=float(plan.curve_accuracies[row, at]), cost=cost)
+        expectations = Expectations.of(
+            accuracy=float(plan.curve_accuracies[row, at]), cost=cost, cost_error=float(plan.curve_cost_errors[row, at])
+        )
         usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))
         said: Mapping[str, Any] = {"usage": usage, "price": plan.price_at(budget)}
         points.append(OperatingPoint({"budget": budget}, expectations, said))

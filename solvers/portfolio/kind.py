@@ -41,6 +41,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     name = "portfolio"
     plural = "portfolios"
+    example = "digits-moved"
     datasets = (Trace,)
     options = PortfolioOptions
     query = RouteQuery

@@ -142,6 +142,9 @@ class PortfolioPlan(HeldOutCurve):
         None where embeddings do not predict costs better than the means."""
         if not self.cost_weights.size:
             return None
+        if np.shape(queries)[-1] != self.dimensions:
+            fault = f"has {np.shape(queries)[-1]} numbers, must have {self.dimensions}"
+            raise InvalidRequest.at(Fault(("query",), fault))
         regression = CostRegression(self.cost_weights, self.cost_intercepts, self.cost_knots, self.cost_levels)
         return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
 

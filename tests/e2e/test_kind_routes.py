@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from app.cli.main import Commands
 from solvers import KINDS
 from tests.support.samples import feature_columns, mixed_columns, trace_columns, trace_embeddings
 from tests.support.servers import Server
@@ -131,7 +132,7 @@ def test_a_table_is_evaluated_as_its_items_are(solver: str, all_subjects: Server
     wanted = evaluate(all_subjects, solver)
     reply = all_subjects.client.post(
         path_of(solver, "evaluate"),
-        params={"truth_column": "answer"},
+        params={"truth_column": "answer"} if "answer" in columns else {},
         content=out.getvalue(),
         headers={"content-type": PARQUET},
     )
@@ -216,3 +217,94 @@ def test_a_route_of_another_kind_says_which_routes_this_one_has(wrong: str, righ
     assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:not-found")
     for operation in (right, "curve", "decision", "evaluate", "runs"):
         assert operation in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("solver", "values", "column"),
+    [
+        ("cascade", {"strong": {"label": "cat", "correct": 7}}, "strong.correct"),
+        ("cascade", {"strong": {"label": "cat", "cost": -3}}, "strong.cost"),
+        ("cascade", {"strong": {"label": "cat", "confidence": "x"}}, "strong.confidence"),
+        ("policy", {"strong": {"label": "cat", "cost": "abc"}}, "strong.cost"),
+        ("portfolio", {"strong": {"label": "cat", "cost": -3}, "fast": {"cost": -3}, "middle": {"cost": -3}}, None),
+    ],
+)
+def test_figures_of_classifiers_beyond_their_bounds_are_refused(
+    solver: str, values: dict[str, Any], column: str | None, all_subjects: Server
+) -> None:
+    (item,) = items_of(solver)[:1]
+    item["values"] = {**item["values"], **values}
+    for name in CLASSIFIERS[:2]:
+        if solver == "cascade":
+            item["values"][name] = {"label": None}
+    limits = {"budget": 1e9} if solver != "portfolio" else {"budget": "100%"}
+    reply = all_subjects.client.post(path_of(solver, "evaluate"), json={"items": [item], **limits})
+    assert reply.status_code == 422, reply.text
+    (error,) = reply.json()["errors"]
+    assert error["loc"][:3] == ["items", 0, "values"]
+    assert column is None or error["loc"][3] == column
+
+
+def test_a_cascade_goes_on_where_a_classifier_gave_no_answer(all_subjects: Server) -> None:
+    """As a run does: a label of null is none, and at the end the most confident earlier answer is taken."""
+    strong, sure = {"label": "dog"}, {"label": "cat", "confidence": 1.0}
+    items = [
+        {"values": {"fast": {"label": None, "confidence": 1.0}, "middle": sure, "strong": strong}},
+        {"values": {"fast": {"label": "owl", "confidence": 0.0}, "middle": None, "strong": None}},
+    ]
+    body = {"items": items, "deadline": 1e9}
+    first, second = all_subjects.client.post(path_of("cascade", "evaluate"), json=body).json()["items"]
+    assert first["path"][:1] != ["strong"]
+    assert first["label"] in ("cat", "dog")
+    assert second["label"] == "owl"
+
+
+def test_labels_and_truths_are_compared_as_datasets_have_them(all_subjects: Server) -> None:
+    items = [{"truth": "1.0", "values": {name: {"label": 1.0, "confidence": 1.0} for name in CLASSIFIERS}}]
+    reply = all_subjects.client.post(path_of("cascade", "evaluate"), json={"items": items}).json()
+    assert [item["correct"] for item in reply["items"]] == [1.0]
+
+
+def test_tables_are_refused_before_they_are_unpacked(all_subjects: Server) -> None:
+    np.save(out := io.BytesIO(), np.zeros((10_001, 3), dtype=np.uint8))
+    reply = all_subjects.client.post(
+        path_of("cascade", "evaluate"), content=out.getvalue(), headers={"content-type": NPY}
+    )
+    assert (reply.status_code, reply.json()["type"]) == (413, "urn:parsimony:payload-too-large")
+    pa.parquet.write_table(pa.table({"fast.label": ["cat"] * 10_001}), out := io.BytesIO())
+    reply = all_subjects.client.post(
+        path_of("cascade", "evaluate"), content=out.getvalue(), headers={"content-type": PARQUET}
+    )
+    assert (reply.status_code, reply.json()["type"]) == (413, "urn:parsimony:payload-too-large")
+
+
+@pytest.mark.parametrize(
+    ("columns", "params", "loc"),
+    [
+        ({"id": ["x" * 201]}, {}, ["items", 0, "id"]),
+        ({"size": [0.5]}, {}, ["items", 0, "size"]),
+        ({"fast.label": ["cat"]}, {"truth_column": "nosuch"}, ["truth_column"]),
+    ],
+)
+def test_rows_of_tables_have_the_bounds_of_items(
+    columns: dict[str, Any], params: dict[str, str], loc: list[Any], all_subjects: Server
+) -> None:
+    pa.parquet.write_table(pa.table(columns), out := io.BytesIO())
+    reply = all_subjects.client.post(
+        path_of("cascade", "evaluate"), params=params, content=out.getvalue(), headers={"content-type": PARQUET}
+    )
+    assert reply.status_code == 422
+    assert [error["loc"] for error in reply.json()["errors"]] == [loc]
+
+
+def test_what_a_pipeline_acquired_is_known_whatever_is_left_out(all_subjects: Server) -> None:
+    path = path_of("pipeline", "decision")
+    asked = {"budget": 1e9, "acquired": {"age": 50.0}}
+    whole = all_subjects.client.post(path, json=asked).json()
+    without = all_subjects.client.post(path, json={**asked, "without": ["age"]}).json()
+    assert without["solution"] == whole["solution"]
+    assert all_subjects.client.post(path, json={"solution": 0, "without": ["age"]}).status_code == 422
+
+
+def test_every_command_can_be_loaded() -> None:
+    assert all(Commands()[name] is not None for name in Commands())

@@ -17,7 +17,7 @@ export const curvePath = ({ solver, name }) => `/v1/${SUBJECTS[solver]?.plural ?
 /** Read {cost, accuracy, what} of each point of a trade-off curve; items without an answer are not right. */
 export const readCurve = ({ points }) =>
   points
-    .filter(({ expected }) => expected.accuracy !== undefined)
+    .filter(({ expected }) => (expected.accuracy ?? null) !== null)
     .map(({ expected, limits }) => ({
       cost: expected.cost ?? expected.time,
       accuracy: expected.accuracy * (expected.coverage ?? 1),
