@@ -58,6 +58,11 @@ class RunLimits(Value):
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="the least share of right answers, from 0 to 1, instead", examples=[None]
     )
+    min_coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="pipelines: the least share of items that get an answer, from 0 to 1",
+        examples=[None],
+    )
     tradeoff: Cost | None = Field(
         default=None,
         description="policies: what a unit of cost weighs against errors, in errors per unit of cost, instead",

@@ -6,11 +6,12 @@ import orjson
 from fastapi import Query
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, errors
+from app.routes.dependencies import InContext, budget_field, errors
 from app.serving.answers import decided
 from app.serving.catalog import Live
 from models.base import NAME_PATTERN
 from models.errors import ParsimonyError, UnknownArtifact
+from models.limits import Budget, HasBudget
 from models.what_if import DecisionsReply, SideBySide
 from solvers import KINDS
 from solvers.base import Plan
@@ -28,7 +29,8 @@ async def decisions(
     context: InContext,
     name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],
     size: Annotated[float | None, _number("the item's size", 64.0)] = None,
-    budget: Annotated[float | None, _number("what an item may cost, in each artifact's unit", 5.0)] = None,
+    budget: Annotated[Budget | None, budget_field(HasBudget)] = None,
+    max_item_cost: Annotated[float | None, _number("what no item may cost more than", 9.0)] = None,
     deadline: Annotated[
         float | None,
         _number("how long an answer may take, in each artifact's unit, or in that of a policy's times", 9.0),
@@ -44,13 +46,19 @@ async def decisions(
     if not lives:
         context.catalog.refuse_unless_loaded()
         raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
-    given = {"size": size, "budget": budget, "deadline": deadline, "min_accuracy": min_accuracy}
+    given = {
+        "size": size,
+        "budget": budget,
+        "max_item_cost": max_item_cost,
+        "deadline": deadline,
+        "min_accuracy": min_accuracy,
+    }
     limits = {key: value for key, value in given.items() if value is not None}
     failing = context.caller.open_circuits()
     return DecisionsReply(items=tuple(_asked(live, limits, failing) for live in lives))
 
 
-def _asked(live: Live[Plan], limits: dict[str, float], open_circuits: frozenset[str]) -> SideBySide:
+def _asked(live: Live[Plan], limits: dict[str, float | str], open_circuits: frozenset[str]) -> SideBySide:
     decision, refusal = None, None
     meant = live.kind.query.model_fields.keys() - live.kind.meaningless_limits(live.plan)
     ignored = tuple(name for name in limits if name not in meant)

@@ -11,7 +11,7 @@ from models.units import seconds_in
 from solvers.kind import AnyKind
 from solvers.running import Heard
 
-OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "max_item_cost", "tradeoff")
+OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "max_item_cost", "min_coverage", "tradeoff")
 """Fields of items and limits that only some kinds take."""
 
 

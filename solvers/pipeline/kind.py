@@ -45,6 +45,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
     plan = PipelinePlan
     build_order = 4
     trials = TRIALS
+    item_fields = frozenset({"min_coverage"})
 
     def check(self, facts: DatasetFacts, options: PipelineOptions) -> None:
         """Refuse too many features, and options that they do not allow."""
@@ -122,7 +123,12 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
         """Make the query of a configuration within a budget, or of an accuracy."""
-        return make_query(PipelineQuery, budget=limits.budget, min_accuracy=limits.min_accuracy)
+        return make_query(
+            PipelineQuery,
+            budget=limits.budget,
+            min_accuracy=limits.min_accuracy,
+            min_coverage=limits.min_coverage,
+        )
 
     def start_run(self, plan: PipelinePlan, query: PipelineQuery, context: RunContext) -> StartedRun:
         """Choose a configuration, and acquire its features stage by stage."""

@@ -586,6 +586,7 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
         ("cascade", {"item": 1, "max_item_cost": 1.0}, ["max_item_cost"]),
         ("cascade", {"item": 1, "tradeoff": 1.0}, ["tradeoff"]),
+        ("cascade", {"item": 1, "min_coverage": 0.5}, ["min_coverage"]),
         ("portfolio", {"items": [{"item": 1}], "max_item_cost": 1.0}, ["max_item_cost"]),
         ("portfolio", {"item": [1], "budget": 5.0}, ["embedding"]),
         ("portfolio", {"item": 1, "embedding": [1.0], "budget": 5.0}, ["query"]),
