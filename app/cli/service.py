@@ -12,9 +12,8 @@ from pydantic import BaseModel
 
 from app.cli.key_values import read_query, read_repeated
 from app.http.address_file import read_address
-from app.http.json_bodies import JSON
 from app.settings import Settings
-from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET
+from app.store.table_types import CSV_TYPES, JSON, JSON_LINES_TYPES, PARQUET
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch

@@ -8,9 +8,9 @@ from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
-from app.http.json_bodies import JSON, decode_json
+from app.http.json_bodies import decode_json
 from app.store.codec import array_from_bytes
-from app.store.table_types import PARQUET, PARQUET_MAGIC
+from app.store.table_types import JSON, PARQUET, PARQUET_MAGIC
 from models import Fault, InvalidRequest, Items
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, Text

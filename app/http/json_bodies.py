@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.types import Message, Receive, Scope
 
+from app.store.table_types import JSON
 from models import Fault, InvalidRequest, Value
 from models.base import MOST_LISTED
 from models.columns import first_repeated
@@ -20,7 +21,6 @@ from models.errors import UnsupportedMediaType
 
 V = TypeVar("V", bound=Value)
 M = TypeVar("M", bound=BaseModel)
-JSON = "application/json"
 PIECE, PIECE_BYTES = 100, 100_000
 """Items of a batch that are checked at a time, and about how many bytes of it."""
 

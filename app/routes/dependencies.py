@@ -15,7 +15,7 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
 from app.http.access import client_of
-from app.http.json_bodies import JSON, decode_json, in_pieces, items_in, refuse_other_types
+from app.http.json_bodies import decode_json, in_pieces, items_in, refuse_other_types
 from app.http.leaving import Leaving
 from app.http.problems import Problem
 from app.observability.metrics import Metrics
@@ -28,6 +28,7 @@ from app.settings import Settings
 from app.store.demo_progress import DemoProgress
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
+from app.store.table_types import JSON
 from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from app.http.batch_bodies import NPY, binary
-from app.http.json_bodies import JSON, JsonRouter, refuse_other_types
+from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.http.problems import problem_of
 from app.routes.dependencies import (
     Context,
@@ -31,7 +31,7 @@ from app.serving.catalog import Live
 from app.serving.curve import curve_of
 from app.serving.evaluation import evaluated, summary_of
 from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
-from app.store.table_types import PARQUET, PARQUET_TYPES
+from app.store.table_types import JSON, PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
 from models.curve import CurveReply
 from models.errors import ParsimonyError

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
 from app.http.batch_bodies import FORM, NPY, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
-from app.http.json_bodies import JSON, JsonRouter, refuse_other_types
+from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -38,7 +38,7 @@ from app.serving.answers import (
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import WRITERS, read_query_table
-from app.store.table_types import PARQUET_TYPES
+from app.store.table_types import JSON, PARQUET_TYPES
 from models.errors import Infeasible, InvalidRequest
 from models.limits import Budget
 from models.portfolio import (

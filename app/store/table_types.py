@@ -1,5 +1,6 @@
 """Kinds of tables, by the media types that they are sent as, and by their first bytes."""
 
+JSON = "application/json"
 GZIP_TYPES = ("application/gzip", "application/x-gzip")
 CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
 JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")

@@ -19,6 +19,7 @@ class IndexSize:
 def size_of(index: Index) -> IndexSize:
     """Measure Poly-Dom's index: skylines at interesting points only.
 
+    >>> import numpy as np
     >>> size_of(Index(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
     IndexSize(points=1, entries=2)
     """
@@ -28,6 +29,7 @@ def size_of(index: Index) -> IndexSize:
 def size_if_all(index: Index) -> IndexSize:
     """Measure Poly-Dom-Index-All: a skyline at every crossing of two candidates, interesting or not.
 
+    >>> import numpy as np
     >>> size_if_all(Index(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
     IndexSize(points=8, entries=19)
     """

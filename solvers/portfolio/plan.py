@@ -49,6 +49,10 @@ GAP = 1e-6
 """How far from the best a batch within one budget may be where nothing else is asked."""
 
 
+SEARCHED_AT_ONCE = 200_000
+"""Numbers of training embeddings that are searched for a query's neighbours in well under a millisecond."""
+
+
 @dataclass(frozen=True, eq=False)
 class PortfolioPlan(HeldOutCurve):
     """An estimator that tells how likely each classifier is right, and prices that say what that is worth."""
@@ -182,7 +186,7 @@ class PortfolioPlan(HeldOutCurve):
     @property
     def answers_at_once(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self._learned is not None
+        return self._learned is not None or self.items.size <= SEARCHED_AT_ONCE
 
     def route(
         self,
