@@ -11,11 +11,10 @@ import typer
 from app import terminal
 from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
 from app.cli.service import open_service
-from app.http.batch_bodies import NPY
-from app.store.table_types import PARQUET
+from app.store.table_types import JSON, NDJSON, NPY, PARQUET
 from models import Fault, InvalidRequest
 
-FORMS = {".parquet": PARQUET, ".npy": NPY, ".json": "application/json", ".jsonl": "application/x-ndjson"}
+FORMS = {".parquet": PARQUET, ".npy": NPY, ".json": JSON, ".jsonl": NDJSON}
 """What results are written as, by a file's suffix."""
 Limits = Annotated[list[str] | None, typer.Argument(help="The limits, as key=value, for example budget=5.")]
 
@@ -37,7 +36,7 @@ def evaluate(
     """Send complete items through an artifact: accuracy, cost, and coverage, with 95 % intervals."""
     kind = solver_called(solver)
     media_type, body = _read(items, truth)
-    wanted = "application/json" if output is None else _form_of(output)
+    wanted = JSON if output is None else _form_of(output)
     with open_service() as service:
         reply = service.evaluate(kind.plural, name, body, media_type, wanted, limits or [], truth, version)
         if output is not None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from app.cli.key_values import read_query, read_repeated
 from app.http.address_file import read_address
 from app.settings import Settings
-from app.store.table_types import CSV_TYPES, JSON, JSON_LINES_TYPES, PARQUET
+from app.store.table_types import CSV_TYPES, JSON, JSON_LINES_TYPES, NPY, PARQUET
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch
@@ -62,7 +62,6 @@ class Service:
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
         """Upload a table, whose name says what it is."""
-        from app.http.batch_bodies import NPY  # FastAPI, and the readers of tables, which only this needs
 
         kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])

@@ -10,13 +10,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from app.http.json_bodies import decode_json
 from app.store.codec import array_from_bytes
-from app.store.table_types import JSON, PARQUET, PARQUET_MAGIC
+from app.store.table_types import JSON, NPY, PARQUET, PARQUET_MAGIC
 from models import Fault, InvalidRequest, Items
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, Text
 from models.portfolio_constraints import ConstrainedRequest, LimitedOptions
 
-NPY, FORM = "application/x-npy", "multipart/form-data"
+FORM = "multipart/form-data"
 QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, USES = "queries", "texts", "constraints", "sizes", "costs", "uses."
 """Parts of a form; ``uses.`` is followed by the name of a resource."""
 ReadTable = Callable[[bytes], dict[str, Any]]

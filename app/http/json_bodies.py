@@ -132,6 +132,12 @@ def refuse_other_types(request: Request, *known: str) -> str:
     return kind
 
 
+def accepted_type(request: Request, *known: str) -> str:
+    """Return the first media type of the Accept header that is JSON or among the known types; JSON if none is."""
+    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    return next((one for one in accepted if one in known or one == JSON), JSON)
+
+
 def replayed(body: bytes, receive: Receive) -> Receive:
     """Let a body that was read be read once more."""
     sent = False

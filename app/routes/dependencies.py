@@ -26,13 +26,14 @@ from app.running.item_queue import ItemQueue
 from app.serving.catalog import Catalog, Live
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress
+from app.store.item_tables import refuse_many_items
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
 from app.store.table_types import JSON
 from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
-from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact
+from models.errors import SolverTimeout, StoreRefused, UnknownArtifact
 from models.limits import HasBudget
 from solvers.base import Plan
 from solvers.kind import ArtifactKind
@@ -163,9 +164,7 @@ def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items"
 
 def refuse_many(context: Context, count: int, what: str) -> None:
     """Refuse a batch that is larger than the settings allow."""
-    limit = context.settings.max_batch
-    if count > limit:
-        raise PayloadTooLarge(f"there are {count} {what}, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+    refuse_many_items(count, context.settings.max_batch, what)
 
 
 async def known_query_only(request: Request) -> None:

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
-from app.http.batch_bodies import NPY, binary
-from app.http.json_bodies import JsonRouter, refuse_other_types
+from app.http.batch_bodies import binary
+from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
 from app.http.problems import problem_of
 from app.routes.dependencies import (
     Context,
@@ -31,7 +31,7 @@ from app.serving.catalog import Live
 from app.serving.curve import curve_of
 from app.serving.evaluation import evaluated, summary_of
 from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
-from app.store.table_types import JSON, PARQUET, PARQUET_TYPES
+from app.store.table_types import JSON, NDJSON, NPY, PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
 from models.curve import CurveReply
 from models.errors import ParsimonyError
@@ -41,7 +41,6 @@ from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems
 from solvers.kind import AnyKind
 
-NDJSON = "application/x-ndjson"
 BESIDE_TABLES = "with a body of .npy or Parquet only: "
 TruthColumn = Annotated[
     str,
@@ -152,7 +151,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
             limits, items = await solved(context, _read, context, live, sent, body, given, truth_column)
             pieces = evaluated(live, limits, items, models_of(context))
             first = await solved(context, next, pieces)
-            accepted = _accepted(request.headers.get("accept", ""))
+            accepted = accepted_type(request, NDJSON, *WRITERS)
             if accepted == NDJSON:
                 return StreamingResponse(_lines(request, first, pieces), media_type=NDJSON)
             found = first
@@ -219,12 +218,6 @@ def _read(
     largest = context.settings.max_body_bytes
     run_in = context.table_sandbox
     return limits, read_parquet(body, columns, truth, max_bytes=largest, most=most, run_in=run_in)
-
-
-def _accepted(accept: str) -> str:
-    """Return in which form the reply is wanted: the first known one that is accepted, else JSON."""
-    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
-    return next((one for one in kinds if one in WRITERS or one in (JSON, NDJSON)), JSON)
 
 
 def _written(live: Live[Plan], items: list[EvaluatedItem], ignored: tuple[str, ...], accepted: str) -> bytes:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from app.http.batch_bodies import FORM, NPY, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
-from app.http.json_bodies import JsonRouter, refuse_other_types
+from app.http.batch_bodies import FORM, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
+from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -38,7 +38,7 @@ from app.serving.answers import (
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import WRITERS, read_query_table
-from app.store.table_types import JSON, PARQUET_TYPES
+from app.store.table_types import JSON, NPY, PARQUET_TYPES
 from models.errors import Infeasible, InvalidRequest
 from models.limits import Budget
 from models.portfolio import (
@@ -117,7 +117,7 @@ async def assignments(
         refuse_other_sites(request, context.settings)
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
     live = await plan_of(context, portfolio.kind, name, version)
-    wanted = _wanted(request.headers.get("accept", ""))
+    wanted = accepted_type(request, *WRITERS)
     queries, options, read_s = await solved(context, _read, context, kind, parts, parameters)
     more: dict[str, Any] = {"open_circuits": out_of_order(live, context.caller.open_circuits())}
     vectors: Any = queries
@@ -140,12 +140,6 @@ async def _parts_of(request: Request) -> dict[str, bytes]:
             }
         finally:
             await form.close()
-
-
-def _wanted(accept: str) -> str:
-    """Say in which form the reply is wanted: the first known one that is accepted, else JSON."""
-    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
-    return next((kind for kind in kinds if kind in WRITERS or kind == JSON), JSON)
 
 
 def _read(

@@ -20,13 +20,13 @@ def evaluated(
     live: Live[Plan], limits: Value, items: CompleteItems, models: ModelRunner
 ) -> Iterator[list[EvaluatedItem]]:
     """Yield what becomes of items, ``ROWS`` at a time. Raises Infeasible or InvalidRequest."""
-    asked = with_default_limits(live, limits)
+    limits = with_default_limits(live, limits)
     for some in items.slices(ROWS):
         try:
-            found = live.kind.evaluate(live.plan, asked, some, models)
+            results = _listed(some, live.kind.evaluate(live.plan, limits, some, models))
         except InvalidRequest as error:
             raise some.placed(error) from error
-        yield _listed(some, found)
+        yield results
 
 
 def _listed(items: CompleteItems, found: Evaluated) -> list[EvaluatedItem]:

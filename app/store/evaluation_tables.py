@@ -12,10 +12,12 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.store.codec import array_from_bytes
+from app.store.item_tables import refuse_many_items
 from app.store.query_tables import numbers, read_bounded
+from app.store.table_types import NPY, PARQUET
 from app.store.uploads import bounded, in_reader
 from models.base import MOST_LISTED
-from models.errors import CorruptArtifact, Fault, InvalidRequest, PayloadTooLarge
+from models.errors import CorruptArtifact, Fault, InvalidRequest
 from models.evaluation import EvaluatedItem
 from solvers.evaluation import Columns, CompleteItems, array_columns, label_of
 
@@ -43,7 +45,7 @@ def read_parquet(
 def _rows(path: Path, max_bytes: int, most: int) -> Rows:
     with bounded(max_bytes):
         try:
-            _refuse_many(pa.parquet.read_metadata(path).num_rows, most)
+            refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
             table = read_bounded(path, max_bytes, "items")
             embeddings = None
             if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
@@ -54,11 +56,6 @@ def _rows(path: Path, max_bytes: int, most: int) -> Rows:
             return [_without_nan(row) for row in table.to_pylist()], embeddings
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.at(Fault(("items",), f"is no readable Parquet: {error}")) from error
-
-
-def _refuse_many(rows: int, most: int) -> None:
-    if rows > most:
-        raise PayloadTooLarge(f"there are {rows} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
 
 
 def _refuse_other_types(field: pa.Field) -> None:
@@ -97,7 +94,7 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
         shape = " x ".join(map(str, array.shape)) or "none"
         wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names)})")
         raise InvalidRequest.at(Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}"))
-    _refuse_many(len(array), most)
+    refuse_many_items(len(array), most)
     table = array.astype(np.float64)
     if dimensions:
         return _complete([{} for _ in table], columns, table, "")
@@ -170,7 +167,7 @@ def as_array(items: Sequence[EvaluatedItem]) -> bytes:
 
 
 WRITERS: Mapping[str, Callable[[Sequence[EvaluatedItem]], bytes]] = {
-    "application/vnd.apache.parquet": as_parquet,
-    "application/x-npy": as_array,
+    PARQUET: as_parquet,
+    NPY: as_array,
 }
 """What an evaluation may be written as instead of JSON."""

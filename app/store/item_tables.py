@@ -34,6 +34,12 @@ _ANSWERS = pa.schema(
 )
 
 
+def refuse_many_items(count: int, most: int, what: str = "items") -> None:
+    """Raise PayloadTooLarge for more items than a request may have."""
+    if count > most:
+        raise PayloadTooLarge(f"there are {count} {what}, the limit is {most} (PARSIMONY_MAX_BATCH)")
+
+
 def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[..., list[bytes]]) -> list[bytes]:
     """Read the rows of a Parquet file as JSON objects: the columns are the fields of an item, and empty cells are left
     out. max_bytes: bounds the table, and the JSON. run_in: reads it, in a process that it may end. Raises
@@ -44,9 +50,7 @@ def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[.
 def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
     with bounded(max_bytes):
         try:
-            said = pa.parquet.read_metadata(path)
-            if said.num_rows > most:
-                raise PayloadTooLarge(f"there are {said.num_rows} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
+            refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
             table = read_bounded(path, max_bytes, FILE)
             _refuse_columns(table.column_names)
             return _objects(table, max_bytes)

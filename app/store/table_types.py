@@ -1,9 +1,11 @@
 """Kinds of tables, by the media types that they are sent as, and by their first bytes."""
 
 JSON = "application/json"
+NDJSON = "application/x-ndjson"
+NPY = "application/x-npy"
 GZIP_TYPES = ("application/gzip", "application/x-gzip")
 CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
-JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")
+JSON_LINES_TYPES = ("application/jsonl", NDJSON, "application/x-jsonlines", "application/jsonlines")
 PARQUET = "application/vnd.apache.parquet"
 PARQUET_TYPES = (PARQUET, "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
