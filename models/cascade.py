@@ -219,7 +219,7 @@ class CascadeReply(CascadeRunDecision, DecisionFacts):
 
 
 class CascadeCurveQuery(Value):
-    """Which part of a cascade's trade-off curve is asked for."""
+    """The part of a cascade's trade-off curve to return."""
 
     deadline: float | None = Field(
         default=None,

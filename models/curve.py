@@ -1,4 +1,4 @@
-"""The trade-off curve: what an artifact reaches at each operating point, beside its baselines."""
+"""The trade-off curve: accuracy and cost of each operating point, and of the baselines."""
 
 from typing import Any
 

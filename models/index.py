@@ -147,7 +147,7 @@ class IndexQuery(IndexLimits):
 
 
 class IndexCurveQuery(Value):
-    """Which part of an index's trade-off curve is asked for."""
+    """The part of an index's trade-off curve to return."""
 
     size: SizeOrSizes | None = Field(
         default=None,

@@ -113,7 +113,7 @@ class PipelineLimits(HasBudget):
 
 
 class PipelineQuery(Sent, PipelineLimits):
-    """Which configuration is asked for, and what is known of the item that follows it."""
+    """The limits of a configuration, and what was acquired of the item."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -172,7 +172,7 @@ class Achieved(Value):
 class Configuration(Achieved):
     """One non-dominated configuration, with what it achieves on items that the search has not seen."""
 
-    solution: int = Field(ge=0, description="its number, by which it can be asked for")
+    solution: int = Field(ge=0, description="its number, as ``solution`` of a query")
     stages: Items[PipelineStage] = Field(description="its stages, in order")
     validation: Achieved = Field(description="what it achieved on the items that it was chosen by")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models import Fault, InvalidRequest
+from models import Fault, InvalidRequest, Value
 from models.arrays import Bools, Floats
 from models.base import LARGEST
 from models.columns import text_of
@@ -15,6 +15,11 @@ from models.evaluation import CompleteItem
 
 Columns = Mapping[str, tuple[str, ...]]
 """By name of a feature or classifier its columns; a classifier's are its label, confidence, cost, and correct."""
+
+
+def shared_fields(value: Value, kind: type[Value]) -> dict[str, Any]:
+    """Return the fields of a value that another model has, too: of an evaluation request its limits."""
+    return {name: getattr(value, name) for name in kind.model_fields}
 
 
 @lru_cache(maxsize=4096, typed=True)

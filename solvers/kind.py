@@ -131,7 +131,7 @@ class ArtifactKind(Protocol[P, Q]):
     reply: Any
     """What the decision route replies: its fields, and those of ``DecisionFacts``."""
     limits: type[Value]
-    """Within what it decides: the part of the query that is no item's."""
+    """The limits of a query, without what is known of an item."""
     evaluation: type[HasCompleteItems]
     """The limits within which complete items are evaluated, and the items."""
     curve_query: type[Value] = Value
@@ -221,7 +221,7 @@ class ArtifactKind(Protocol[P, Q]):
         ...
 
     def baselines(self, plan: P) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """Return (accuracy, cost) of baselines over budgets that were measured together with the curve."""
+        """Return (accuracy, cost) over budgets of the baselines that were measured with the curve."""
         return {}
 
     def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:

@@ -186,8 +186,8 @@ class Service:
         version: int | None,
     ) -> bytes:
         """Send complete items through an artifact; returns the reply in the form that is wanted."""
-        beside = [] if media_type == JSON else [("truth_column", truth)]
-        params = [*_version(version).items(), *read_repeated(limits), *beside]
+        truth_column = [] if media_type == JSON else [("truth_column", truth)]
+        params = [*_version(version).items(), *read_repeated(limits), *truth_column]
         headers = {"Content-Type": media_type, "Accept": wanted}
         return self._ask(
             "POST", _at(collection, name, "evaluate"), params=params, content=body, headers=headers

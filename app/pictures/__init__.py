@@ -1,4 +1,4 @@
-"""Pictures of artifacts: accuracy against cost, with intervals, beside the baselines; the same for every kind."""
+"""Pictures of artifacts: accuracy against cost, with intervals and baselines, for every kind."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ MARKERS = ("s", "D", "x", "v", "^", "P", "*")
 
 
 def draw(live: Live[Plan]) -> Figure:
-    """Draw the trade-off curve of an artifact, and what it is worth."""
+    """Draw the trade-off curve and the savings of an artifact."""
     curve = curve_of(live, live.kind.curve_query())
     picture, (axes,) = panels(live.record, 4.0)
     for place, one in enumerate(one for one in curve.baselines if len(one.points) > 1):

@@ -1,4 +1,4 @@
-"""The routes of a kind of artifact, and what is to be known of them beside FastAPI."""
+"""The routes of an artifact kind, and what the fast router and OpenAPI need to know of them."""
 
 from dataclasses import dataclass
 from typing import Any

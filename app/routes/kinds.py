@@ -41,10 +41,10 @@ from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems
 from solvers.kind import AnyKind
 
-BESIDE_TABLES = "with a body of .npy or Parquet only: "
+TABLE_ONLY = "with a body of .npy or Parquet only: "
 TruthColumn = Annotated[
     str,
-    Query(max_length=200, description=f"{BESIDE_TABLES}the column of right labels", examples=["truth"]),
+    Query(max_length=200, description=f"{TABLE_ONLY}the column of right labels", examples=["truth"]),
 ]
 
 
@@ -73,7 +73,7 @@ def routes_of(kind: AnyKind) -> KindRoutes:
 
 
 def _own_routes(name: str) -> KindRoutes:
-    """Return what the module of a kind in ``app/routes`` calls ``routes``; no routes if there is no module."""
+    """Return ``routes`` of ``app/routes/<kind>.py``; without such a module, no routes."""
     module = f"app.routes.{name}"
     if find_spec(module) is None:
         return KindRoutes(APIRouter())
@@ -142,7 +142,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         As JSON, or as a table (Parquet, or a .npy array of numbers) with the limits as query parameters. The reply is
         JSON with a summary; with `Accept: application/x-ndjson` a line per item, streamed; with
         `application/vnd.apache.parquet` or `application/x-npy` a table. Where the truth is sent the accuracy is
-        reported, with its interval: so what the artifact promised can be held against rows it never saw.
+        reported, with its interval. Compare it with the curve on rows that the artifact has never seen.
         """
         sent = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES)
         body = await request.body()
@@ -160,7 +160,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         written = await solved(context, _written, live, found, items.ignored, accepted)
         return Response(written, media_type=accepted)
 
-    limits = parameters_of(kind.limits, BESIDE_TABLES)
+    limits = parameters_of(kind.limits, TABLE_ONLY)
     truth = Parameter("truth_column", Parameter.KEYWORD_ONLY, default=TRUTH, annotation=TruthColumn)
     _declare(kind, evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
     router.post(
@@ -205,10 +205,10 @@ def _read(
     most = context.settings.max_batch
     if sent == JSON:
         given = {**given, "truth_column": None if truth == TRUTH else truth}
-        beside = next((name for name, value in given.items() if value is not None), None)
-        if beside is not None:
+        misplaced = next((name for name, value in given.items() if value is not None), None)
+        if misplaced is not None:
             raise InvalidRequest.at(
-                Fault((beside,), f"must be in the JSON; as a query parameter it goes with {PARQUET}")
+                Fault((misplaced,), f"must be in the JSON; as a query parameter it goes with {PARQUET}")
             )
         request: HasCompleteItems = read_batch(context, kind.evaluation, body)
         return request, CompleteItems.of(request.items, columns)
@@ -228,7 +228,7 @@ def _written(live: Live[Plan], items: list[EvaluatedItem], ignored: tuple[str, .
 
 
 def _lines(request: Request, first: list[EvaluatedItem], pieces: Iterator[list[EvaluatedItem]]) -> Iterator[bytes]:
-    """Yield a line per item; what is refused further on ends the lines with one that says why (``problem``)."""
+    """Yield a line per item; a refusal of a later item ends the stream with a line ``{"problem": …}``."""
     yield _as_lines(first)
     try:
         for piece in pieces:

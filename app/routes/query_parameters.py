@@ -1,4 +1,4 @@
-"""Query parameters of a model: a decision that is asked for by GET, and the limits beside a table of items."""
+"""Query parameters made of a model's fields: for decisions by GET, and limits of table uploads."""
 
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin
@@ -13,13 +13,13 @@ from models.limits import HasBudget
 from solvers.kind import make_query
 
 LONGEST_LIST = 1000
-"""A list that may be longer belongs into a body."""
+"""A longer list must be sent in a body."""
 
 
 def parameters_of(model: type[Value], prefix: str = "") -> list[Parameter]:
-    """Return the parameters of a route by which a model's fields are given, but those that need a body.
+    """Return a parameter for each field of a model that fits a query string.
 
-    prefix: of their descriptions.
+    prefix: of the descriptions.
     """
     return [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(model, name, prefix))

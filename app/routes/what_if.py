@@ -40,7 +40,7 @@ async def decisions(
         Query(ge=0, le=1, allow_inf_nan=False, description="how often it must be right", examples=[0.9]),
     ] = None,
 ) -> DecisionsReply:
-    """Ask every active artifact of a name. What one cannot answer, it says why."""
+    """Request the decision of every active artifact of a name; ``refusal`` has the reason where there is none."""
     plans = context.catalog.plans
     lives = [plans[solver, name] for solver in sorted(KINDS) if (solver, name) in plans]
     if not lives:

@@ -55,7 +55,7 @@ def _rows(path: Path, max_bytes: int, most: int) -> Rows:
                 _refuse_other_types(field)
             return [_without_nan(row) for row in table.to_pylist()], embeddings
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("items",), f"is no readable Parquet: {error}")) from error
+            raise InvalidRequest.at(Fault(("items",), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_other_types(field: pa.Field) -> None:

@@ -9,7 +9,7 @@ from models.feedback import Expectations
 from solvers.base import no_less
 from solvers.cascade.estimates import estimates
 from solvers.cascade.plan import CascadePlan
-from solvers.evaluation import CompleteItems, Evaluated, label_of
+from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
 from solvers.kind import OperatingPoint
 
 
@@ -18,7 +18,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
 
     Costs are the items' own where they were sent, else the mean execution times. O(k) for k calls of an item.
     """
-    asked = CascadeQuery(**{name: getattr(limits, name) for name in CascadeLimits.model_fields})
+    asked = CascadeQuery(**shared_fields(limits, CascadeLimits))
     labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
     for at, item in enumerate(items.ids):
         steps = plan.decide(asked.model_copy(update={"item": item})).steps
@@ -84,7 +84,7 @@ def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoin
 
 
 def _of_deadline(plan: CascadePlan, deadline: float) -> OperatingPoint:
-    asked = CascadeQuery(deadline=deadline)
-    decision = plan.decide(asked)
-    said = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}
-    return OperatingPoint({"deadline": deadline}, estimates(plan, asked, decision), said)
+    query = CascadeQuery(deadline=deadline)
+    decision = plan.decide(query)
+    summary = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}
+    return OperatingPoint({"deadline": deadline}, estimates(plan, query, decision), summary)

@@ -10,7 +10,7 @@ from models import InvalidRequest
 from models.feedback import Expectations
 from models.index import IndexCurveQuery, IndexEvaluateLimits, IndexLimits, IndexQuery
 from solvers.base import ModelRunner, no_less
-from solvers.evaluation import CompleteItems, Evaluated
+from solvers.evaluation import CompleteItems, Evaluated, shared_fields
 from solvers.index.plan import IndexPlan
 from solvers.kind import OperatingPoint, make_query
 
@@ -27,7 +27,7 @@ def evaluate(
     Columns of features that are not chosen may be missing. One decision for each different size, and one prediction for
     each different feature set.
     """
-    asked = {name: getattr(limits, name) for name in IndexLimits.model_fields}
+    asked = shared_fields(limits, IndexLimits)
     sizes = [limits.size if size is None else size for size in items.sizes]
     by_size = {size: plan.decide(with_number(make_query(IndexQuery, **asked, size=size))) for size in {*sizes}}
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)

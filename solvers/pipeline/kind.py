@@ -84,7 +84,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         return rows_of(summary, "test")
 
     def decides_at_once(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
-        """Return whether no learned model is asked that is not numbers."""
+        """Return whether no archived model has to predict."""
         return plan.answers_at_once or not query.acquired
 
     def decide(

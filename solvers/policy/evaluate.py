@@ -6,7 +6,7 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of
+from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of, shared_fields
 from solvers.kind import OperatingPoint
 from solvers.policy.estimates import estimates
 from solvers.policy.plan import PolicyPlan
@@ -27,10 +27,10 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
 
     Costs are the items' own where they were sent, else the mean costs of the sensors.
     """
-    target = PolicyTarget(**{name: getattr(limits, name) for name in PolicyTarget.model_fields})
+    target = PolicyTarget(**shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
-    asked = [_complete(items, at, columns, widths, plan) for at in range(len(items))]
-    ran = plan.run(plan.cells_of_items(asked), items.ids, target)
+    complete = [_rollout_item(items, at, columns, widths) for at in range(len(items))]
+    ran = plan.run(plan.cells_of_items(complete), items.ids, target)
     paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     costs = [
@@ -58,7 +58,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     )
 
 
-def _complete(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int], plan: PolicyPlan) -> RolloutItem:
+def _rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
     """Return an item by its sensors."""
     values, sensors = items.values[at], {}
     for name, own in columns.items():
@@ -74,7 +74,7 @@ def _complete(items: CompleteItems, at: int, columns: Columns, widths: dict[str,
 
 
 def curve(plan: PolicyPlan) -> Sequence[OperatingPoint]:
-    """Return what the trade-offs that were built cost, and how often they are right."""
+    """Return accuracy and cost of each point of the curve."""
     return [
         OperatingPoint(
             {"budget": float(bound)}, estimates(plan, PolicyTarget(budget=float(bound))), point.model_dump(mode="json")

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.feedback import Expectations
 from models.portfolio import RouteLimits, RouteQuery
-from solvers.evaluation import CompleteItems, Evaluated, label_of
+from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
 from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -24,7 +24,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
     if items.embeddings is None:
         raise items.fault(0, "embedding", message="is missing: a portfolio routes by it")
     estimates = plan.estimate(items.embeddings)
-    asked = {name: getattr(limits, name) for name in RouteLimits.model_fields}
+    asked = shared_fields(limits, RouteLimits)
     labels, costs, chosen, confidences = list[str | None](), list[float](), list[str](), list[float]()
     for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
         vector, size = tuple(items.embeddings[at].tolist()), items.sizes[at]
@@ -60,8 +60,8 @@ def curve(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
             accuracy=float(plan.curve_accuracies[row, at]), cost=cost, cost_error=float(plan.curve_cost_errors[row, at])
         )
         usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))
-        said: Mapping[str, Any] = {"usage": usage, "price": plan.price_at(budget)}
-        points.append(OperatingPoint({"budget": budget}, expectations, said))
+        decision: Mapping[str, Any] = {"usage": usage, "price": plan.price_at(budget)}
+        points.append(OperatingPoint({"budget": budget}, expectations, decision))
     return points
 
 

@@ -1,4 +1,4 @@
-// What the pages say of each kind. A kind that is left out is shown all the same, and said less of.
+// What the pages know of each kind. A kind that is missing here has no question on the overview.
 
 import { worded } from "./dom.js";
 

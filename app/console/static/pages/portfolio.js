@@ -19,7 +19,7 @@ const bars = (points) => ({
 function accuracyFigure({ points, baselines, rows, unit }, call) {
   const made = figure({
     title: "Accuracy against cost",
-    hint: `on ${number(rows)} holdout rows, with 95 % intervals, beside what could be done instead`,
+    hint: `on ${number(rows)} holdout rows, with 95 % intervals, compared with baselines`,
     call,
     wide: true,
   });
