@@ -42,10 +42,10 @@ def number(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def no_less(value: float) -> float:
-    """Give a limit that can be asked for, in six digits.
+def round_up(value: float) -> float:
+    """Round a limit up to six digits, so that it still allows what costs so much.
 
-    >>> no_less(109.10362300000997), no_less(36.0)
+    >>> round_up(109.10362300000997), round_up(36.0)
     (109.104, 36.0)
     """
     return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value))
@@ -95,7 +95,7 @@ class ModelRunner:
     run: Callable[..., Any] = in_this_process
 
 
-HERE = ModelRunner()
+IN_PROCESS = ModelRunner()
 """Learned models are run in this process, and come from scikit-learn."""
 
 
@@ -107,9 +107,11 @@ def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
         raise InvalidRequest.at(Fault(("without",), fault))
 
 
-def prepare(plan: Any, lazy: Collection[str] = ()) -> None:
-    """Finish a plan: its arrays become read-only, and its cached properties are computed but for the lazy ones, so
-    that the first decision is as fast as the last."""
+def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
+    """Make a plan's arrays read-only, and compute its cached properties, except for the lazy ones.
+
+    So the first decision is as fast as the later ones.
+    """
     for each in fields(plan):
         array = getattr(plan, each.name)
         if isinstance(array, np.ndarray):

@@ -180,10 +180,10 @@ class Evaluated:
 def _cells(at: int, item: CompleteItem, columns: Columns, owners: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """Yield the cells of an item, by column, of those that are known."""
     for name, value in item.values.items():
-        if name in columns and not (name in owners and not isinstance(value, tuple | dict)):
-            yield from _expanded(at, name, value, columns[name])
-        elif name in owners and not isinstance(value, tuple | dict):
+        if name in owners and not isinstance(value, tuple | dict):
             yield name, value
+        elif name in columns:
+            yield from _expanded(at, name, value, columns[name])
 
 
 def _expanded(at: int, name: str, value: Any, own: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

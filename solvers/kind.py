@@ -29,7 +29,7 @@ from models.feedback import Expectations
 from models.limits import resolve_budget
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Plan, Run
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Plan, Run
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.running import Runner
 
@@ -55,7 +55,7 @@ class RunContext:
     remaining_seconds: float
     unit_seconds: float | None = None
     unavailable: frozenset[str] = frozenset()
-    models: ModelRunner = HERE
+    models: ModelRunner = IN_PROCESS
     assigned: str | None = None
     irreplaceable: frozenset[str] = frozenset()
 
@@ -175,7 +175,7 @@ class ArtifactKind(Protocol[P, Q]):
         return True
 
     def decide(
-        self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = HERE
+        self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = IN_PROCESS
     ) -> tuple[Q, Value]:
         """Decide, and return the query that was decided, without what is unavailable.
 
@@ -209,7 +209,7 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the columns of complete items, by feature or classifier."""
         ...
 
-    def evaluate(self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = HERE) -> Evaluated:
+    def evaluate(self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = IN_PROCESS) -> Evaluated:
         """Send complete items through the artifact, as runs would.
 
         Raises Infeasible for limits that cannot be kept, InvalidRequest for items that lack what is needed.

@@ -62,7 +62,6 @@ class Service:
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
         """Upload a table, whose name says what it is."""
-
         kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:

@@ -8,7 +8,6 @@ from app.pictures.canvas import (
     QUIET,
     SUFFIXES,
     colour,
-    distinct_names,
     logarithmic,
     panels,
     percents,
@@ -69,7 +68,6 @@ def _distances(values: list[float], intervals: list[Interval | None]) -> list[li
 
 
 def _draw_baseline(axes: Axes, one: Baseline, place: int) -> None:
-    (name,) = distinct_names([one.name], [shown(one.name)])
     axes.plot(
         [point.cost for point in one.points],
         [point.accuracy for point in one.points],
@@ -78,5 +76,5 @@ def _draw_baseline(axes: Axes, one: Baseline, place: int) -> None:
         linewidth=1,
         marker=MARKERS[place % len(MARKERS)],
         markersize=4,
-        label=name,
+        label=shown(one.name),
     )

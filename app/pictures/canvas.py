@@ -12,10 +12,9 @@ from typing import Any, Literal, cast
 from warnings import catch_warnings, simplefilter, warn_explicit
 
 import numpy as np
-from matplotlib import colormaps, font_manager, style
+from matplotlib import font_manager, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import NullFormatter, PercentFormatter, StrMethodFormatter
 
 from models import ArtifactRecord
@@ -34,8 +33,6 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 """The palette of Okabe and Ito; beyond its end it begins again."""
 QUIET = "#8A8A8A"
 """For what is not the point: frames, hints, baselines."""
-ORDERED = "viridis"
-"""For what has an order, dark to light."""
 LONGEST = 28
 """Letters of a name, or of a line of names."""
 OWN_FONT = "DejaVu Sans"
@@ -172,24 +169,9 @@ def _middle_cut(name: str) -> str:
     return shown(name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}")
 
 
-def listed(names: Sequence[str], nothing: str) -> str:
-    """Name several, on two lines at most, or say that there are none.
-
-    >>> listed(["a", "b"], "none"), listed([], "none")
-    ('a, b', 'none')
-    """
-    lines = wrap(", ".join(map(shown, names)), LONGEST, max_lines=2, placeholder=" …")
-    return "\n".join(map(shown, lines)) if names else nothing
-
-
 def colour(place: int) -> str:
     """Give the colour of a place among a few."""
     return COLOURS[place % len(COLOURS)]
-
-
-def ordered(count: int) -> list[Any]:
-    """Give as many colours in an order, the lightest last."""
-    return [colormaps[ORDERED](share) for share in np.linspace(0.0, 0.95, max(count, 1)).tolist()]
 
 
 def percents(axes: Axes) -> None:
@@ -209,12 +191,6 @@ def logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
         axis = axes.xaxis if name == "x" else axes.yaxis
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
-
-
-def legend(axes: Axes, labels: Sequence[str], colours: Sequence[Any], title: str, **more: Any) -> None:
-    """Explain colours to the right of a panel, where no data are."""
-    handles = [Patch(facecolor=each, label=label) for label, each in zip(labels, colours, strict=True)]
-    axes.legend(handles=handles, title=title, loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left", **more)
 
 
 def spread_widely(values: Floats) -> bool:

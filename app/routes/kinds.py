@@ -235,7 +235,7 @@ def _lines(request: Request, first: list[EvaluatedItem], pieces: Iterator[list[E
             yield _as_lines(piece)
     except ParsimonyError as error:
         problem = problem_of(error, request.scope["state"]["request_id"])
-        yield b'{"problem": ' + bytes(problem.body) + b"}\n"
+        yield orjson.dumps({"problem": orjson.Fragment(bytes(problem.body))}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _as_lines(items: list[EvaluatedItem]) -> bytes:

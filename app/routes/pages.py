@@ -20,7 +20,7 @@ from models.base import NAME_PATTERN
 from models.errors import NotFound, ParsimonyError, UnknownArtifact
 from solvers import KINDS
 
-HERE = Path(__file__).parent.parent / "console"
+IN_PROCESS = Path(__file__).parent.parent / "console"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 NAVIGATION = (
     ("/", "Overview"),
@@ -94,7 +94,7 @@ def install(api: FastAPI) -> Callable[[str], Response]:
         return await asyncio.to_thread(pages.charts, request)
 
     api.include_router(router)
-    api.mount("/console", _Fresh(directory=HERE / "static"), name="console")
+    api.mount("/console", _Fresh(directory=IN_PROCESS / "static"), name="console")
     return pages.missing
 
 
@@ -128,7 +128,7 @@ class _Pages:
     """Renders the frames, and keeps the charts' library, packed when it is first asked for."""
 
     def __init__(self) -> None:
-        loader = FileSystemLoader(HERE / "templates")
+        loader = FileSystemLoader(IN_PROCESS / "templates")
         self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
 
     @cached_property

@@ -14,7 +14,7 @@ from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
-from solvers.base import HERE, ModelRunner, Plan
+from solvers.base import IN_PROCESS, ModelRunner, Plan
 from solvers.kind import ArtifactKind
 from solvers.statistics import normal_interval, wilson
 
@@ -113,7 +113,7 @@ def decided(
     live: Live[Plan],
     query: Value,
     open_circuits: frozenset[str] = frozenset(),
-    models: ModelRunner = HERE,
+    models: ModelRunner = IN_PROCESS,
 ) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
-from solvers.base import no_less
+from solvers.base import round_up
 from solvers.cascade.estimates import estimates
 from solvers.cascade.plan import CascadePlan
 from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
@@ -79,7 +79,7 @@ def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoin
             cost=float(plan.point_costs[i]),
             cost_error=float(plan.point_cost_errors[i]),
         )
-        points.append(OperatingPoint({"budget": no_less(cost), **deadline}, expectations, plan.point(i)))
+        points.append(OperatingPoint({"budget": round_up(cost), **deadline}, expectations, plan.point(i)))
     return points
 
 

@@ -18,7 +18,7 @@ from models.cascade import (
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.cascade.estimates import estimates
 from solvers.cascade.evaluate import curve, evaluate
 from solvers.cascade.fit import check, fit
@@ -67,7 +67,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         plan: CascadePlan,
         query: CascadeQuery,
         unavailable: Collection[str] = (),
-        models: ModelRunner = HERE,
+        models: ModelRunner = IN_PROCESS,
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
         """Decide a cascade; what is unavailable is skipped in it, as its run does."""
         decision = plan.decide(query)
@@ -98,7 +98,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         return classifier_columns(self.called_names(plan))
 
     def evaluate(
-        self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
         """Walk items through the cascades that are decided for them."""
         return evaluate(plan, limits, items)

@@ -19,7 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import no_less, number, prepare, refuse_unknown
+from solvers.base import number, prepare_plan, refuse_unknown, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
@@ -40,7 +40,7 @@ class CascadePlan(CascadeContents):
 
     def __post_init__(self) -> None:
         self.check()
-        prepare(self, lazy=("continuations",))
+        prepare_plan(self, lazy=("continuations",))
 
     @cached_property
     def _maxima(self) -> list[float]:
@@ -122,7 +122,7 @@ class CascadePlan(CascadeContents):
         deadline = query.deadline
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
-            shortest = f"{no_less(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
+            shortest = f"{round_up(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
             asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
             raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
         return able[at]

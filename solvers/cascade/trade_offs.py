@@ -5,7 +5,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from solvers.alternatives import Replay, TradeOff
-from solvers.base import no_less
+from solvers.base import round_up
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows as DeadlineRows
@@ -37,7 +37,7 @@ def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOf
         cost, wrong, _ = known.walk(
             Cascade(tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1]))
         )
-        walked.append(TradeOff({name: no_less(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
+        walked.append(TradeOff({name: round_up(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
     return walked
 
 

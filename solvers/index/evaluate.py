@@ -9,7 +9,7 @@ import numpy as np
 from models import InvalidRequest
 from models.feedback import Expectations
 from models.index import IndexCurveQuery, IndexEvaluateLimits, IndexLimits, IndexQuery
-from solvers.base import ModelRunner, no_less
+from solvers.base import ModelRunner, round_up
 from solvers.evaluation import CompleteItems, Evaluated, shared_fields
 from solvers.index.plan import IndexPlan
 from solvers.kind import OperatingPoint, make_query
@@ -60,7 +60,7 @@ def curve(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
     """Return the skyline at a size: the feature sets that no other one both undercuts and reaches in accuracy."""
     points, size = [], plan.usual_size if query.size is None else query.size
     sized: dict[str, Any] = {} if size is None else {"size": size}
-    budgets = [no_less(item.cost) for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
+    budgets = [round_up(item.cost) for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
     for budget in budgets:
         asked = IndexQuery(budget=budget, **sized)
         decision = plan.decide(asked)

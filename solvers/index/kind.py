@@ -18,7 +18,7 @@ from models.index import (
 )
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.index.evaluate import curve, evaluate
 from solvers.index.fit import fit
@@ -88,7 +88,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         return dict(zip(plan.features, plan.columns, strict=True))
 
     def evaluate(
-        self, plan: IndexPlan, limits: IndexEvaluateLimits, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: IndexPlan, limits: IndexEvaluateLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
         """Classify items, each with the model that is chosen for its size."""
         return evaluate(plan, limits, items, models, lambda query: self.with_number(plan, query))

@@ -14,7 +14,7 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import in_this_process, number, prepare
+from solvers.base import in_this_process, number, prepare_plan
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -33,7 +33,7 @@ class IndexPlan(IndexContents):
 
     def __post_init__(self) -> None:
         self.check()
-        prepare(self)
+        prepare_plan(self)
 
     @cached_property
     def _limit(self) -> float:

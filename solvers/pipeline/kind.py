@@ -20,7 +20,7 @@ from models.pipeline import (
 )
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.pipeline.evaluate import curve, evaluate, expected
@@ -92,7 +92,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         plan: PipelinePlan,
         query: PipelineQuery,
         unavailable: Collection[str] = (),
-        models: ModelRunner = HERE,
+        models: ModelRunner = IN_PROCESS,
     ) -> tuple[PipelineQuery, PipelineItemDecision]:
         """Decide a configuration, and the next step of the item; what is acquired is known, whatever is unavailable."""
         without = tuple(name for name in query.without if name not in query.acquired)
@@ -112,7 +112,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         return dict(zip(plan.features, plan.columns, strict=True))
 
     def evaluate(
-        self, plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
         """Send items through the stages of the configuration that is decided."""
         return evaluate(plan, limits, items, self.item_columns(plan), models)

@@ -22,7 +22,7 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import in_this_process, prepare, refuse_unknown
+from solvers.base import in_this_process, prepare_plan, refuse_unknown
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import stage_masks
@@ -46,7 +46,7 @@ class PipelinePlan(PipelineContents):
 
     def __post_init__(self) -> None:
         self.check()
-        prepare(self)
+        prepare_plan(self)
 
     @cached_property
     def _preparation(self) -> Preparation:

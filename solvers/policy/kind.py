@@ -10,7 +10,7 @@ from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimates
@@ -87,7 +87,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         return item_columns(plan)
 
     def evaluate(
-        self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
         """Send items through the DAG."""
         return evaluate(plan, limits, items, self.item_columns(plan))

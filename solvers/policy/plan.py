@@ -12,7 +12,7 @@ from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
 from models.policy_curves import Rollout, RolloutItem, Rollouts
-from solvers.base import prepare
+from solvers.base import prepare_plan
 from solvers.policy.classless import best_of, foreseen
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
@@ -44,7 +44,7 @@ class PolicyPlan(PolicyPoints):
 
     def __post_init__(self) -> None:
         self.check()
-        prepare(self)
+        prepare_plan(self)
 
     @cached_property
     def _sensors(self) -> Sensors:

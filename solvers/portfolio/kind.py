@@ -19,7 +19,7 @@ from models.portfolio import (
 )
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import HERE, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
@@ -117,7 +117,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         return classifier_columns(plan.classifiers)
 
     def evaluate(
-        self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = HERE
+        self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
         """Route items by their embeddings."""
         return evaluate(plan, limits, items)

@@ -23,7 +23,7 @@ from models.portfolio import (
     RouteQuery,
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
-from solvers.base import prepare, refuse_unknown
+from solvers.base import prepare_plan, refuse_unknown
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.cost_regression import CostRegression
@@ -59,7 +59,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def __post_init__(self) -> None:
         self.check()
-        prepare(self)
+        prepare_plan(self)
         self._estimator.neighbours.warm()  # a server answers its first query as fast as its last
 
     @cached_property
