@@ -113,6 +113,20 @@ def test_an_evaluation_can_be_streamed_and_tabled(solver: str, all_subjects: Ser
     assert array["accepted"].tolist() == [item["accepted"] for item in wanted]
 
 
+@pytest.mark.parametrize("column", ["cost", "correct"])
+def test_a_refusal_further_on_ends_the_stream_with_its_place(column: str, all_subjects: Server) -> None:
+    answers = {name: {"label": "cat", "confidence": 1.0} for name in CLASSIFIERS}
+    items: list[dict[str, Any]] = [{"values": answers} for _ in range(2600)]
+    items[2500] = {"values": {name: {**answer, column: -1} for name, answer in answers.items()}}
+    url = path_of("cascade", "evaluate")
+    lines = all_subjects.client.post(url, json={"items": items}, headers={"accept": NDJSON}).text.splitlines()
+    assert len(lines) == 2001
+    problem = json.loads(lines[-1])["problem"]
+    assert (problem["status"], problem["errors"][0]["loc"][:2]) == (422, ["items", 2500])
+    whole = all_subjects.client.post(url, json={"items": items})
+    assert (whole.status_code, whole.json()["errors"]) == (422, problem["errors"])
+
+
 @pytest.mark.parametrize("solver", KINDS)
 def test_a_table_is_evaluated_as_its_items_are(solver: str, all_subjects: Server) -> None:
     items = items_of(solver)
