@@ -108,18 +108,18 @@ def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
 
 
 def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
-    """Make a plan's arrays read-only, and compute its cached properties, except for the lazy ones.
+    """Compute a plan's cached properties, except for the lazy ones, and make all its arrays read-only.
 
     So the first decision is as fast as the later ones.
     """
-    for each in fields(plan):
-        array = getattr(plan, each.name)
+    names = [each.name for each in fields(plan)]
+    for kind in type(plan).__mro__:
+        cached = [name for name, attribute in vars(kind).items() if isinstance(attribute, cached_property)]
+        names += [name for name in cached if name not in lazy]
+    for name in names:
+        array = getattr(plan, name)
         if isinstance(array, np.ndarray):
             array.flags.writeable = False
-    for kind in type(plan).__mro__:
-        for name, attribute in vars(kind).items():
-            if isinstance(attribute, cached_property) and name not in lazy:
-                getattr(plan, name)
 
 
 def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:

@@ -79,10 +79,18 @@ class IndexPlan(IndexContents):
 
     @cached_property
     def _safe(self) -> Floats:
-        """(R, c) the accuracies of candidates on the rows that choose, less a standard error."""
-        safe = self._safe_levels()
-        safe.flags.writeable = False
-        return safe
+        """(R, c) the accuracies of candidates less a standard error, on the rows that choose; older artifacts have no
+        such rows."""
+        if not len(self.reached):
+            return self.candidate_levels
+        if not len(self.size_edges):
+            levels = self.reached[self.candidates, 0]
+            return np.asarray(levels - standard_error(levels, self.choosing))[None]
+        basis = spline_basis(self.size_knots, self.size_centers)
+        levels = basis @ self.size_levels[0][:, self.candidates] - self.size_optimism[:, self.candidates]
+        levels = np.clip(levels, 0.0, 1.0)
+        rows = 1 / np.einsum("rk,kl,rl->r", basis, self.size_covariance[0], basis)[:, None]
+        return np.asarray(levels - standard_error(levels, rows))
 
     @cached_property
     def _promises(self) -> SizePromises | None:
@@ -90,13 +98,24 @@ class IndexPlan(IndexContents):
 
     @cached_property
     def _expected(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
-        """What each set that can be decided for reaches, by its features: on all rows, and on those that report; and
-        how many rows tell as much as all of them, where other rows might have chosen another set."""
-        return self._by_features()
+        """The accuracy of each set that can be decided for, by its features: on all rows, on those that report, and
+        the number of rows that are as sure, where other rows might have chosen another set."""
+        if not len(self.reached):
+            return {}
+        places = np.union1d(self.candidates, self.model_sets)
+        choosing, others, spread = self.reached[places].T
+        of_all = others + self.choosing / self.rows * (choosing - others)
+        variance = np.maximum(of_all * (1 - of_all), 1e-9)
+        telling = (variance / (variance / self.rows + spread**2)).astype(np.int64)
+        named = [self.names_of(mask) for mask in self.masks[places].tolist()]
+        return dict(zip(named, zip(of_all.tolist(), others.tolist(), telling.tolist(), strict=True), strict=True))
 
     @cached_property
     def _sequences(self) -> Sequences:
-        return self._index_sequences(self._set_costs)
+        bits = np.insert(1 << self.orders.astype(np.int64), 0, 0, axis=1)
+        accuracies = self.accuracies[np.searchsorted(self.masks, np.cumsum(bits, axis=1))]
+        orders = self.orders.astype(np.int64)
+        return Sequences.of(self._set_costs, self.lambdas, orders, accuracies, self.median_size)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Answer with the feature set for an item of this size within its budget; the empty one always is. With
@@ -316,31 +335,6 @@ class IndexPlan(IndexContents):
         curves = Costs(self.powers, self.coefficients).of_sets(masks)
         return evaluate(curves, self.powers, sizes_of(size))
 
-    def _safe_levels(self) -> Floats:
-        """Give what candidates reach with a standard error to spare; older artifacts say nothing of that."""
-        if not len(self.reached):
-            return self.candidate_levels
-        if not len(self.size_edges):
-            levels = self.reached[self.candidates, 0]
-            return np.asarray(levels - standard_error(levels, self.choosing))[None]
-        basis = spline_basis(self.size_knots, self.size_centers)
-        levels = basis @ self.size_levels[0][:, self.candidates] - self.size_optimism[:, self.candidates]
-        levels = np.clip(levels, 0.0, 1.0)
-        rows = 1 / np.einsum("rk,kl,rl->r", basis, self.size_covariance[0], basis)[:, None]
-        return np.asarray(levels - standard_error(levels, rows))
-
-    def _by_features(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
-        """Say what each set that can be decided for reaches, by its features."""
-        if not len(self.reached):
-            return {}
-        places = np.union1d(self.candidates, self.model_sets)
-        choosing, others, spread = self.reached[places].T
-        of_all = others + self.choosing / self.rows * (choosing - others)
-        variance = np.maximum(of_all * (1 - of_all), 1e-9)
-        telling = (variance / (variance / self.rows + spread**2)).astype(np.int64)
-        named = [self.names_of(mask) for mask in self.masks[places].tolist()]
-        return dict(zip(named, zip(of_all.tolist(), others.tolist(), telling.tolist(), strict=True), strict=True))
-
     def _followed(self, method: str, mask: int) -> list[int]:
         """List the sequences that go on from a set: the method's own, or those it begins, or all if it begins none."""
         sequences = self._sequences
@@ -386,12 +380,6 @@ class IndexPlan(IndexContents):
                 raise InvalidRequest.at(Fault((where,), f"names {name!r}, the features are {known}"))
             mask |= 1 << self.features.index(name)
         return mask
-
-    def _index_sequences(self, costs: Costs) -> Sequences:
-        bits = np.insert(1 << self.orders.astype(np.int64), 0, 0, axis=1)
-        prefixes = np.cumsum(bits, axis=1)
-        accuracies = self.accuracies[np.searchsorted(self.masks, prefixes)]
-        return Sequences.of(costs, self.lambdas, self.orders.astype(np.int64), accuracies, self.median_size)
 
 
 _FIELDS = set(IndexDecision.model_fields)
