@@ -283,13 +283,15 @@ def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
     page.goto(f"/artifacts/{solver}/{name}")
     settle(page)
     walk = page.get_by_role("region", name="Walk one item through")
+    next_button = walk.get_by_role("button", name=re.compile("Tell it|Another item"))
+    expect(next_button).to_be_enabled()  # the first question is there: `all` below does not wait for its fields
     while not walk.get_by_role("button", name="Another item").is_visible():
         steps = walk.locator("ol.path li").count()
         for field in walk.locator("form input").all():
             field.fill(_answer(field))
         walk.get_by_role("button", name="Tell it").click()
         expect(walk.locator("ol.path li").nth(steps)).to_be_visible()
-        expect(walk.get_by_role("button", name=re.compile("Tell it|Another item"))).to_be_enabled()
+        expect(next_button).to_be_enabled()
     return walk.locator("ol.path li").all_inner_texts()
 
 
