@@ -45,7 +45,7 @@ fast-check: install  ## the static checks that take seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/python tools/kind_names.py
+	$(BIN)/python tools/kind_interface.py
 
 check: fast-check types  ## everything static
 

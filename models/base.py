@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 ItemId = Annotated[str, Field(min_length=1, max_length=200)]
 """An item's id, as callers have it."""
+LIMITS = ("budget", "max_item_cost", "deadline", "min_accuracy", "min_coverage", "tradeoff")
+"""The limits of an item, by the names that they have everywhere; each kind of artifact has some of them."""
 LARGEST = 1e100
 """The largest time or cost: sums and products of several hundred are still finite."""
 

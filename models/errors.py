@@ -39,9 +39,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from models.base import NAME_PATTERN
+from models.base import LIMITS, NAME_PATTERN
 
 UNKNOWN = "is not known here"
+NO_LIMIT = "is no limit of this kind of artifact"
 _MEMBER = re.compile(r"^(constrained-\w+|(literal|tuple|dict|list|function-\w+)\[.*\])$")
 MOST_FAULTS = 100
 """Faults that are told one by one; of more the number."""
@@ -100,7 +101,7 @@ class InvalidRequest(ParsimonyError):
 
     def telling_known(self, said: str) -> "InvalidRequest":
         """Say this of every unknown field, which is to tell the known ones."""
-        return InvalidRequest.at(*(Fault(f.loc, said) if f.msg == UNKNOWN else f for f in self.faults))
+        return InvalidRequest.at(*(Fault(f.loc, said) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults))
 
 
 def _detail(first: Fault, others: int) -> str:
@@ -126,7 +127,7 @@ def _said(fault: Mapping[str, Any]) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return UNKNOWN
+            return NO_LIMIT if fault["loc"][-1] in LIMITS else UNKNOWN
         case "tuple_type":
             return "must be a list"
         case "model_type" | "model_attributes_type":

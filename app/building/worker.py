@@ -24,7 +24,7 @@ from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, 
 from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
 from models.stored_dataset import DatasetInfo
-from solvers import KINDS, Fitted, Progress, Run
+from solvers import KINDS, Fitted, Plan, Progress, Run
 from solvers.advice import advise
 from solvers.base import generator
 from solvers.confidence_profile import profile_confidences
@@ -131,7 +131,7 @@ def build_locally(repos: Repositories, request: BuildRequest, options: Value, pr
 
 
 def _manifest(
-    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Any]
+    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Plan]
 ) -> dict[str, Any]:
     info, dataset = learned
     worth = None if fitted.worth is None else fitted.worth.model_dump(mode="json")

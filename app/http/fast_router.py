@@ -56,13 +56,13 @@ class FastPost:
         return f"{self.prefix}{{name}}{self.suffix}" if self.suffix else self.prefix
 
 
-FastRoute = LookUp[Any] | FastPost
+FastRoute = LookUp | FastPost
 
 
 class FastRoutes:
     """All declared routes, found by a request's method and path."""
 
-    def __init__(self, look_ups: Iterable[LookUp[Any]] = (), posts: Iterable[FastPost] = ()) -> None:
+    def __init__(self, look_ups: Iterable[LookUp] = (), posts: Iterable[FastPost] = ()) -> None:
         self._declared: dict[tuple[str, str, str], FastRoute] = {
             (look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups
         }
@@ -95,7 +95,7 @@ class FastRouter:
         else:
             await self._look_up(hit[0], hit[1], scope, receive, send)
 
-    async def _look_up(self, look_up: LookUp[Any], name: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _look_up(self, look_up: LookUp, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory; None of the answer's bytes: the route answers."""
         live = _find_available(look_up, name, scope)
         body = None
@@ -112,7 +112,7 @@ class FastRouter:
         await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
         await send({"type": "http.response.body", "body": body})
 
-    def _answer(self, scope: Scope, look_up: LookUp[Any], live: Live[Plan], sent: bytes | None) -> bytes | None:
+    def _answer(self, scope: Scope, look_up: LookUp, live: Live[Plan], sent: bytes | None) -> bytes | None:
         """Return the reply's body, or None if the route is to answer."""
         started = perf_counter()
         try:
@@ -169,10 +169,10 @@ class FastRouter:
             return _validated(body, kind)
 
 
-def _find_available(look_up: LookUp[Any], name: str, scope: Scope) -> Live[Plan] | None:
+def _find_available(look_up: LookUp, name: str, scope: Scope) -> Live[Plan] | None:
     """Return the artifact in memory; None if there is none, or something that it calls has an open circuit breaker."""
     catalog: Catalog = scope["state"]["context"].catalog
-    live = catalog.plans.get((look_up.kind.name, name))
+    live = catalog.plans.get((look_up.solver, name))
     if live is None or out_of_order(live, scope["state"]["context"].caller.open_circuits()):
         return None
     return live

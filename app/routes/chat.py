@@ -24,6 +24,7 @@ from app.running.start import Tools, embedded, refuse_hopeless, run_query
 from app.serving.answers import counted, facts_of, out_of_order
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
+from models.base import LIMITS
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
 from models.errors import ParsimonyError
 from models.run import RunItem, RunLimits
@@ -32,7 +33,6 @@ from solvers.base import Plan
 from solvers.kind import make_query
 from solvers.running import Heard
 
-_LIMITS = ("budget", "max_item_cost", "deadline", "min_accuracy", "tradeoff")
 _PASSED = frozenset(
     {
         "frequency_penalty",
@@ -165,9 +165,9 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     given: dict[str, Any] = {}
     for pair in said:
         key, _, text = pair.partition("=")
-        if key not in _LIMITS or key in given or not text:
+        if key not in LIMITS or key in given or not text:
             raise InvalidRequest.at(
-                Fault(("model",), f"has @{pair}, must be one value for each of {', '.join(_LIMITS)}")
+                Fault(("model",), f"has @{pair}, must be one value for each of {', '.join(LIMITS)}")
             )
         given[key] = _value(text)
     try:

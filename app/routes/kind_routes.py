@@ -1,7 +1,6 @@
 """The routes of an artifact kind, and what the fast router and OpenAPI need to know of them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter
 
@@ -21,7 +20,7 @@ class KindRoutes:
     """
 
     router: APIRouter
-    look_ups: tuple[LookUp[Any], ...] = ()
+    look_ups: tuple[LookUp, ...] = ()
     bodies: tuple[type[Value], ...] = ()
     collection: str = ""
     operations: tuple[str, ...] = ()

@@ -52,12 +52,12 @@ def routes_of(kind: AnyKind) -> KindRoutes:
     """Make the routes of a kind, and add those of ``app/routes/<kind>.py``, if there is one."""
     router = JsonRouter(prefix=f"/v1/{kind.plural}", tags=[kind.name])
     own = _own_routes(kind.name)
-    look_ups: list[LookUp[Any]] = []
+    look_ups: list[LookUp] = []
     if not any(look_up.suffix == "/decision" for look_up in own.look_ups):
-        look_ups.append(LookUp(kind, f"/v1/{kind.plural}/", "/decision", kind.query, "POST"))
+        look_ups.append(LookUp(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query, "POST"))
         _add_decision(router, kind)
         if not needs_body(kind.query):
-            look_ups.append(LookUp(kind, f"/v1/{kind.plural}/", "/decision", kind.query))
+            look_ups.append(LookUp(kind.name, f"/v1/{kind.plural}/", "/decision", kind.query))
             _add_decision_by_get(router, kind)
     _add_evaluation(router, kind)
     _add_curve(router, kind)

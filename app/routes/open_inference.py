@@ -17,7 +17,7 @@ from app.running.runs import Done, Undone, run_each
 from app.running.templates import WrongShape
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
-from models.base import refuse_infinite
+from models.base import LIMITS, refuse_infinite
 from models.errors import UnknownArtifact
 from models.run import MOST_ITEMS, RunItem, RunLimits
 from solvers import KINDS
@@ -28,7 +28,6 @@ router = JsonRouter(prefix="/v2", tags=["open inference"])
 ModelName = Annotated[
     str, Path(description="the artifact, as SOLVER.NAME", examples=["cascade.digits"], max_length=120)
 ]
-_LIMITS = ("deadline", "budget", "min_accuracy", "timeout_s")
 
 
 class Tensor(BaseModel):
@@ -83,7 +82,7 @@ class InferRequest(BaseModel):
     )
     parameters: dict[str, JsonValue] = Field(
         default={},
-        description="the limits of each item: deadline, budget, min_accuracy, timeout_s; binary_data_output: true puts "
+        description="the limits of each item, by their names in `runs`, and timeout_s; binary_data_output: true puts "
         "all outputs behind the JSON, as bytes",
         examples=[{}],
     )
@@ -243,7 +242,7 @@ async def _live(context: Context, model: str) -> Live[Plan]:
 
 def _limits(parameters: dict[str, JsonValue]) -> RunLimits:
     """Read the limits; other parameters are clients' own."""
-    return make_query(RunLimits, **{name: parameters.get(name) for name in _LIMITS})
+    return make_query(RunLimits, **{name: parameters.get(name) for name in (*LIMITS, "timeout_s")})
 
 
 def _items(request: InferRequest) -> tuple[RunItem, ...]:

@@ -2,7 +2,7 @@
 
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
@@ -27,6 +27,7 @@ from app.routes.runs import tools_of, unless_gone
 from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
 from app.running.runs import tariff
 from app.serving.answers import (
+    AtOnce,
     LookUp,
     counted,
     encode,
@@ -275,7 +276,15 @@ async def _routed(
 routes = KindRoutes(
     router,
     look_ups=(
-        LookUp(portfolio.kind, "/v1/portfolios/", "/decision", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),
+        LookUp(
+            portfolio.kind.name,
+            "/v1/portfolios/",
+            "/decision",
+            RouteRequest,
+            "POST",
+            cast(AtOnce, _route_at_once),
+            MOST_ROUTE_BYTES,
+        ),
     ),
     bodies=(ConstrainedRequest,),
 )

@@ -5,38 +5,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import orjson
 from pydantic import TypeAdapter
 
 from app.serving.catalog import Live
 from models import Value
+from models.base import LIMITS
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
 from solvers.base import IN_PROCESS, ModelRunner, Plan
-from solvers.kind import ArtifactKind
 from solvers.statistics import normal_interval, wilson
 
 if TYPE_CHECKING:
     from app.observability.metrics import Metrics  # not for commands, which count nothing
 
-P = TypeVar("P", bound=Plan)
 Q = TypeVar("Q", bound=Value)
-LIMITS = (
-    "budget",
-    "budget_total",
-    "tradeoff",
-    "max_item_cost",
-    "deadline",
-    "min_accuracy",
-    "min_coverage",
-    "solution",
-)
-"""Fields of queries that limit a decision."""
+FIXING = (*LIMITS, "budget_total", "solution")
+"""Fields of queries that fix what may be decided: with one of them, default limits do not apply."""
 
 
-def facts_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
+def facts_of(live: Live[Plan], query: Value, decision: Value) -> dict[str, Any]:
     """Give what a reply says beside its decision, as of ``DecisionFacts``: its id, and what is expected.
 
     The id tells what was expected, too, so that feedback can be held against it.
@@ -48,11 +38,11 @@ def facts_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     }
 
 
-def _estimates(live: Live[Plan], query: Any, decision: Any) -> Expectations:
+def _estimates(live: Live[Plan], query: Value, decision: Value) -> Expectations:
     return live.kind.estimates(live.plan, live.record.summary, query, decision)
 
 
-def _rows(live: Live[Plan], decision: Any) -> int:
+def _rows(live: Live[Plan], decision: Value) -> int:
     """Say how many rows a decision's figures are means of; 0 for that of a single item."""
     return live.kind.judged_on(live.record.summary) if live.kind.is_mean(decision) else 0
 
@@ -94,7 +84,7 @@ def with_default_limits(live: Live[Plan], query: Q, failing: Collection[str] = (
     to the cost of the cheapest way that is left, so that it refuses nothing. Raises Infeasible if there is none.
     """
     worth = live.record.worth
-    if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in LIMITS):
+    if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in FIXING):
         return live.kind.with_number(live.plan, query)
     left_out = {*getattr(query, "without", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
@@ -130,8 +120,12 @@ def decided_at_once(live: Live[Plan], query: Value) -> bytes | None:
     return decided(live, query) if live.kind.decides_at_once(live.plan, query) else None
 
 
+AtOnce = Callable[[Live[Plan], Any], bytes | None]
+"""Answers a query of a plan, or returns None where that may take long."""
+
+
 @dataclass(frozen=True, slots=True)
-class LookUp(Generic[P]):
+class LookUp:
     """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
 
     answer: gives the reply's body for a plan and a query; None hands the request to the route, and so does an open
@@ -139,12 +133,12 @@ class LookUp(Generic[P]):
     answered meanwhile.
     """
 
-    kind: ArtifactKind[P, Any]
+    solver: str
     prefix: str
     suffix: str
     query: type[Value]
     method: Literal["GET", "POST"] = "GET"
-    answer: Callable[[Live[P], Any], bytes | None] = decided_at_once
+    answer: AtOnce = decided_at_once
     most_bytes: int = 2**20
 
     @property

@@ -42,11 +42,11 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.kind.name}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
+    f"{look_up.solver}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
 }
 Version = tuple[str, int]
 """A solver, and a version of its artifact."""
-Answer = tuple[Version, LookUp[Any], Any, bytes]
+Answer = tuple[Version, LookUp, Any, bytes]
 
 
 @dataclass
@@ -93,9 +93,9 @@ class Soak:
             self.note("wrong answers", f"{version} {query}: {body!r}, not {wanted!r}")
 
 
-def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
+def draw_query(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
-    match look_up.kind.name, look_up.suffix:
+    match look_up.solver, look_up.suffix:
         case "cascade", _:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
@@ -129,7 +129,7 @@ def read_on(soak: Soak, seed: int, stop: threading.Event) -> None:
                 continue
             soak.counts["look-ups"] += 1
             if reply.status_code == 200:
-                version = look_up.kind.name, int(reply.json()["artifact"]["version"])
+                version = look_up.solver, int(reply.json()["artifact"]["version"])
                 soak.check((version, look_up, query, reply.content))
             elif reply.status_code != 409:
                 soak.note("look-ups refused", f"{reply.status_code} {reply.text}")

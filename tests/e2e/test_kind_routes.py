@@ -10,6 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from app.cli.main import Commands
+from models.base import LIMITS
+from models.errors import NO_LIMIT
 from solvers import KINDS
 from tests.support.samples import feature_columns, mixed_columns, trace_columns, trace_embeddings
 from tests.support.servers import Server
@@ -75,6 +77,17 @@ def test_a_decision_is_the_same_by_get_and_by_post(solver: str, all_subjects: Se
     else:
         assert got.json() == posted.json()
         assert all_subjects.client.get(path_of(solver, "decision"), params={"nosuch": 1}).status_code == 422
+
+
+@pytest.mark.parametrize("solver", KINDS)
+def test_a_limit_of_other_kinds_is_refused_by_name(solver: str, all_subjects: Server) -> None:
+    for limit in LIMITS:
+        reply = all_subjects.client.post(path_of(solver, "decision"), json=SAMPLES[solver].inputs | {limit: 0.5})
+        if limit in KINDS[solver].query.model_fields:
+            assert NO_LIMIT not in reply.text
+        else:
+            assert reply.status_code == 422
+            assert reply.json()["errors"] == [{"loc": [limit], "msg": NO_LIMIT}]
 
 
 @pytest.mark.parametrize("solver", KINDS)

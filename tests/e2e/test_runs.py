@@ -825,6 +825,9 @@ def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server, m
         server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
     inferred = server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [texts]}).json()
     assert {output["name"]: output["data"] for output in inferred["outputs"]}["label"] == alone
+    limited = {"inputs": [tensor], "parameters": {"max_item_cost": 1.0}}
+    refused = server.client.post("/v2/models/cascade.digits/infer", json=limited)
+    assert (refused.status_code, "max_item_cost" in refused.json()["error"]) == (422, True)
     bad = tensor | {"shape": [3, 64]}
     assert server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [bad]}).status_code == 422
 
