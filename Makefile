@@ -110,7 +110,7 @@ lock:  ## renew both lock files from pyproject.toml
 	$(LOCK) --extra dask --extra dev --output-file requirements-dev.lock
 
 LOWEST := .venv-lowest
-QUICK := tests/models tests/app tests/solvers tests/e2e/test_hot_path.py tests/attack/test_access.py tests/attack/test_tls.py
+QUICK := tests/models tests/app tests/solvers tests/e2e/test_hot_path.py tests/attack/test_api_keys.py tests/attack/test_tls.py
 
 lowest: install  ## the tests that are quick, with the oldest versions that pyproject.toml allows
 	$(UV) venv --quiet --clear --python $(BIN)/python $(LOWEST)

@@ -18,17 +18,17 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from app.http import openapi, problems
-from app.http.access import Access
 from app.http.access_log import AccessLog
+from app.http.api_key_auth import ApiKeyAuth
 from app.http.body_limits import BodyLimit
 from app.http.fast_router import FastRouter, FastRoutes
-from app.http.leaving import Leaving
+from app.http.graceful_shutdown import GracefulShutdown
 from app.http.telemetry import Telemetry
 from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
-from app.processes.garbage import made_to_stay
+from app.processes.garbage_collection import frozen_heap
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import BUILDS_NICE, give_way
+from app.processes.priority import BUILDS_NICE, lower_priority
 from app.processes.sandbox import Sandbox
 from app.routes import (
     advice,
@@ -50,10 +50,10 @@ from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.kind_routes import KindRoutes
 from app.routes.kinds import routes_of
 from app.running.caller import Caller
-from app.running.hosts import Hosts
 from app.running.item_queue import ItemQueue
+from app.running.ssrf_guard import SsrfGuard
 from app.serving.catalog import Catalog
-from app.serving.refresh import CatalogThread, Chores
+from app.serving.refresh import CatalogThread, HousekeepingJobs
 from app.settings import Settings
 from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
@@ -105,7 +105,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     routes = FastRoutes(look_ups, (chat.plain, *runs.plain))
     layers: ASGIApp = FastRouter(api, routes, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
-    layers = Access(layers, settings.api_keys, settings.rate_limit)
+    layers = ApiKeyAuth(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
         layers = CORSMiddleware(
             layers, settings.origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS
@@ -159,22 +159,22 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
         if not settings.api_keys:
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
-        leaving = Leaving(settings.drain_s)
+        leaving = GracefulShutdown(settings.drain_s)
         with ExitStack() as stack:
             repos = stack.enter_context(open_repositories(settings, client_name="parsimony-server"))
             looking = stack.enter_context(repos.impatient(LOOK_S))
             catalog = Catalog(looking.artifacts)
-            chores = Chores(looking, catalog, metrics)
+            chores = HousekeepingJobs(looking, catalog, metrics)
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note)
-            with made_to_stay():
+            with frozen_heap():
                 thread.start()
                 await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
             sys.setswitchinterval(SWITCH_INTERVAL_S)
-            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
+            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=lower_priority)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
             upload_sandbox = Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
             table_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
-            caller = Caller(Hosts(settings.callable_hosts()), metrics)
+            caller = Caller(SsrfGuard(settings.callable_hosts()), metrics)
             try:
                 context = Context(
                     settings=settings,

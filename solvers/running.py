@@ -19,12 +19,12 @@ class Call:
     taken, so that it may be passed on while it comes."""
 
     names: tuple[str, ...]
-    within: float
+    timeout_s: float
     is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class CallResult:
     """What one of them said; with an error it said nothing. cost: None where nobody knows it."""
 
     name: str
@@ -47,11 +47,11 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class CallResults:
     """What all of a call said, in its order, and how many seconds are left."""
 
-    heard: tuple[Heard, ...]
-    left: float
+    results: tuple[CallResult, ...]
+    remaining_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +60,44 @@ class Answer:
 
     label: str | None
     confidence: float | None = None
-    taken: str | None = None
+    answered_by: str | None = None
     probabilities: dict[str, float] | None = None
     degraded: str | None = None
     text: str | None = None
 
 
-Runner = Generator[Call, Back, Answer]
+Runner = Generator[Call, CallResults, Answer]
 
 
 @dataclass(slots=True)
-class SoFar:
+class ResultsSoFar:
     """What was said so far, for who has to give up."""
 
-    heard: list[Heard] = field(default_factory=list)
+    results: list[CallResult] = field(default_factory=list)
 
     @property
     def failures(self) -> str | None:
         """Say what failed, and why; None: nothing did."""
-        failed = [f"{one.name}: {one.error}" for one in self.heard if one.error is not None]
+        failed = [f"{one.name}: {one.error}" for one in self.results if one.error is not None]
         return "; ".join(failed) or None
 
     def most_confident(self, left: float, why: str = "") -> Answer:
         """Give the most confident answer there is; raises RunTimeout or EndpointFailed if there is none."""
-        said = [one for one in self.heard if one.label is not None]
+        said = [one for one in self.results if one.label is not None]
         reasons = "; ".join(filter(None, (why, self.failures)))
         if not said:
-            raise no_answer(left, reasons or "nothing was called")
+            raise no_answer_error(left, reasons or "nothing was called")
         best = max(said, key=lambda one: -1.0 if one.confidence is None else one.confidence)
-        return taken(best, reasons or None)
+        return accept_result(best, reasons or None)
 
 
-def no_answer(left: float, why: str) -> EndpointFailed:
+def no_answer_error(left: float, why: str) -> EndpointFailed:
     """Make the error of a run without an answer: RunTimeout if its time is over, which timers tell to a hundredth of a
     second."""
     kind = RunTimeout if left < COARSE_S else EndpointFailed
     return kind(f"there is no answer: {why}")
 
 
-def taken(heard: Heard, degraded: str | None) -> Answer:
+def accept_result(heard: CallResult, degraded: str | None) -> Answer:
     """Take the answer of one."""
     return Answer(heard.label, heard.confidence, heard.name, heard.scores, degraded, heard.text)

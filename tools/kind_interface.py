@@ -26,7 +26,7 @@ EXCEPTIONS = {
 }
 TYPED = {"live", "plan", "query", "decision"}
 """Parameters that have a type in ``app``."""
-CONTAINERS = {"ArtifactKind", "Fitted", "Live", "LookUp"}
+CONTAINERS = {"ArtifactKind", "Fitted", "LoadedArtifact", "LookUp"}
 """Generic types whose parameters are known."""
 """Files, or folders, that may, and why."""
 
@@ -57,7 +57,7 @@ def places_in(file: Path) -> Iterator[str]:
 
 
 def has_open_type(node: ast.arg | ast.Subscript, in_app: bool) -> bool:
-    """Return whether a node is ``plan: Any``, say, or ``Live[Any]``."""
+    """Return whether a node is ``plan: Any``, say, or ``LoadedArtifact[Any]``."""
     if isinstance(node, ast.arg):
         return in_app and node.arg in TYPED and is_any(node.annotation)
     if not (isinstance(node.value, ast.Name) and node.value.id in CONTAINERS):

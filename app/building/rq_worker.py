@@ -18,7 +18,7 @@ from rq.serializers import JSONSerializer
 from app.building.worker import run_build
 from app.processes.cpu_time import ticks_of
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import give_way_to_all
+from app.processes.priority import lower_priority_to_idle
 from app.settings import Settings
 from app.store.batches import LONGEST_S, Batches, batch_of
 from app.store.builds import Builds
@@ -117,7 +117,7 @@ class BuildWorker(Worker):
         """Begin the life of the process of one build, which ends with the worker's at the latest."""
         assert self.pid is not None
         die_with_parent(signal.SIGKILL, self.pid)
-        give_way_to_all()  # and so does what trains for the build
+        lower_priority_to_idle()  # and so does what trains for the build
         super().main_work_horse(job, queue)
 
     def kill_horse(self, sig: signal.Signals = signal.SIGKILL) -> None:

@@ -9,7 +9,7 @@ import typer
 from app import terminal
 from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
 from app.cli.service import open_service
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.settings import Settings
 from app.store import codec
 from models import Fault, InvalidRequest
@@ -34,11 +34,11 @@ def plot(
     with open_service() as service:
         record = service.artifact(solver_called(solver).name, name, version)
         data = service.export(record)
-    live = Live.from_record(record, codec.decode(data, KINDS[solver].plan))
-    legible = save(lambda: draw(live), output)
+    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[solver].plan))
+    legible = save(lambda: draw(loaded), output)
     if as_json:
-        terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": live.ref.model_dump()})
+        terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": loaded.ref.model_dump()})
     else:
-        terminal.console().print(f"wrote {output}: {solver} {name} version {live.ref.version}")
+        terminal.console().print(f"wrote {output}: {solver} {name} version {loaded.ref.version}")
         if not legible:
             terminal.console().print(NO_FONT, soft_wrap=True)

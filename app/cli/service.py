@@ -200,7 +200,7 @@ class Service:
     def assign(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
-        """Assign a batch, given as the parts of ``batch_bodies.read_parts``."""
+        """Assign a batch, given as the parts of ``assignment_requests.read_parts``."""
         given = {key: value for key, value in options.items() if value is not None} | _version(version)
         files = {part: (part, data) for part, data in parts.items()}
         path = _at("portfolios", name, "assignments")

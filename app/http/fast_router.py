@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.http.json_bodies import decode_json, replayed
 from app.http.problems import reply_to
 from app.observability.metrics import Metrics
-from app.serving.answers import LookUp, out_of_order
-from app.serving.catalog import Catalog, Live
+from app.serving.answers import LookUp, unavailable_names
+from app.serving.catalog import Catalog, LoadedArtifact
 from models import ArtifactRef, InvalidRequest
 from models.errors import ParsimonyError
 from solvers.base import Plan
@@ -97,14 +97,14 @@ class FastRouter:
 
     async def _look_up(self, look_up: LookUp, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory; None of the answer's bytes: the route answers."""
-        live = _find_available(look_up, name, scope)
+        loaded = _find_available(look_up, name, scope)
         body = None
-        if live is not None:
+        if loaded is not None:
             sent = None
             if look_up.method == "POST":
                 sent = await _body(receive)
                 receive = replayed(sent, receive)
-            body = self._answer(scope, look_up, live, sent)
+            body = self._answer(scope, look_up, loaded, sent)
         if body is None:
             await self.app(scope, receive, send)
             return
@@ -112,7 +112,7 @@ class FastRouter:
         await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
         await send({"type": "http.response.body", "body": body})
 
-    def _answer(self, scope: Scope, look_up: LookUp, live: Live[Plan], sent: bytes | None) -> bytes | None:
+    def _answer(self, scope: Scope, look_up: LookUp, loaded: LoadedArtifact[Plan], sent: bytes | None) -> bytes | None:
         """Return the reply's body, or None if the route is to answer."""
         started = perf_counter()
         try:
@@ -122,15 +122,15 @@ class FastRouter:
                 query = look_up.query.model_validate(values, strict=False)
             else:
                 return None
-            body = look_up.answer(live, query)
+            body = look_up.answer(loaded, query)
         except (RequestValidationError, ValidationError, ParsimonyError):
             return None
         if body is not None:
-            answered, seconds = self._series_of(live.ref)
+            answered, seconds = self._series_of(loaded.ref)
             answered.inc()
             seconds.observe(perf_counter() - started)
             scope["state"]["route"] = look_up.path
-            scope["state"]["artifact"] = live.ref
+            scope["state"]["artifact"] = loaded.ref
         return body
 
     def _series_of(self, ref: ArtifactRef) -> tuple[Counter, Histogram]:
@@ -169,13 +169,13 @@ class FastRouter:
             return _validated(body, kind)
 
 
-def _find_available(look_up: LookUp, name: str, scope: Scope) -> Live[Plan] | None:
+def _find_available(look_up: LookUp, name: str, scope: Scope) -> LoadedArtifact[Plan] | None:
     """Return the artifact in memory; None if there is none, or something that it calls has an open circuit breaker."""
     catalog: Catalog = scope["state"]["context"].catalog
-    live = catalog.plans.get((look_up.solver, name))
-    if live is None or out_of_order(live, scope["state"]["context"].caller.open_circuits()):
+    loaded = catalog.plans.get((look_up.solver, name))
+    if loaded is None or unavailable_names(loaded, scope["state"]["context"].caller.open_circuits()):
         return None
-    return live
+    return loaded
 
 
 async def _reply(post: FastPost, request: Request, read: BaseModel, name: str) -> Response | None:

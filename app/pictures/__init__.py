@@ -14,7 +14,7 @@ from app.pictures.canvas import (
     save,
     shown,
 )
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models.curve import Baseline, CurvePoint
 from models.worth import Interval
@@ -25,10 +25,10 @@ __all__ = ["SUFFIXES", "draw", "save"]
 MARKERS = ("s", "D", "x", "v", "^", "P", "*")
 
 
-def draw(live: Live[Plan]) -> Figure:
+def draw(loaded: LoadedArtifact[Plan]) -> Figure:
     """Draw the trade-off curve and the savings of an artifact."""
-    curve = curve_of(live, live.kind.curve_query())
-    picture, (axes,) = panels(live.record, 4.0)
+    curve = curve_of(loaded, loaded.kind.curve_query())
+    picture, (axes,) = panels(loaded.record, 4.0)
     for place, one in enumerate(one for one in curve.baselines if len(one.points) > 1):
         _draw_baseline(axes, one, place)
     _draw_points(axes, curve.points)
@@ -36,7 +36,7 @@ def draw(live: Live[Plan]) -> Figure:
     percents(axes)
     axes.set(
         title="Accuracy against cost, with 95 % intervals",
-        xlabel=f"cost of an item on average, {live.record.unit}",
+        xlabel=f"cost of an item on average, {loaded.record.unit}",
         ylabel="accuracy",
     )
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left")

@@ -7,12 +7,12 @@ BATCHES_NICE = 10
 BUILDS_NICE = 19
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Let this thread solve while nobody else needs the processor, except builds."""
     wait_for_others(threading.get_native_id(), BATCHES_NICE)
 
 
-def give_way_to_all() -> None:
+def lower_priority_to_idle() -> None:
     """Let this process build while nobody else needs the processor."""
     wait_for_others(0, BUILDS_NICE)
 

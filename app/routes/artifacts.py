@@ -186,11 +186,11 @@ def _kept(context: Context, solver: str, name: str, version: int) -> tuple[Artif
         record = context.repos.artifacts.record(solver, name, version)
         return record, context.repos.artifacts.data(record)
     except (StoreUnavailable, StoreRefused, NotFound) as error:
-        live = context.catalog.plans.get((solver, name))
+        loaded = context.catalog.plans.get((solver, name))
         is_deleted = isinstance(error, NotFound) and (solver, name) not in context.catalog.problems
-        if live is None or live.ref.version != version or is_deleted:
+        if loaded is None or loaded.ref.version != version or is_deleted:
             raise
-        return live.record, bytes_of(live)
+        return loaded.record, bytes_of(loaded)
 
 
 @router.post(

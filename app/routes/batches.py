@@ -183,11 +183,11 @@ async def _queued(context: Context, form: FormData) -> Batch:
         raise InvalidRequest.at(Fault((unknown[0],), f"is no part of a batch: there are spec and {FILE}"))
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
-    live = await plan_of(context, KINDS[spec.solver], spec.name, spec.version)
+    loaded = await plan_of(context, KINDS[spec.solver], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.all)
-    await refuse_unless_runnable(live, items, spec.limits, tools_of(context), registered)
-    return await asyncio.to_thread(context.repos.batches.add, facts_of_batch(live, spec, items), items)
+    await refuse_unless_runnable(loaded, items, spec.limits, tools_of(context), registered)
+    return await asyncio.to_thread(context.repos.batches.add, facts_of_batch(loaded, spec, items), items)
 
 
 async def _text(form: FormData, part: str) -> str | bytes:

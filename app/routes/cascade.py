@@ -45,8 +45,8 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
-    live = await plan_of(context, cascade.kind, name, version)
-    return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)
+    loaded = await plan_of(context, cascade.kind, name, version)
+    return DeadlinesReply(items=loaded.plan.ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
 @router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=errors(404, 409, 503))
@@ -70,10 +70,10 @@ async def graph(
 
     Services are called as the classifiers are, in lower case letters, digits and dashes.
     """
-    live = await plan_of(context, cascade.kind, name, version)
+    loaded = await plan_of(context, cascade.kind, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, budget=budget)
-    query = with_default_limits(live, query)
-    return inference_graph(name, live.plan.decide(query), confidence)
+    query = with_default_limits(loaded, query)
+    return inference_graph(name, loaded.plan.decide(query), confidence)
 
 
 routes = KindRoutes(router)

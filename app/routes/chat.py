@@ -16,13 +16,13 @@ from app.http.json_bodies import JsonRouter
 from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, context_of, errors_as, plan_of
 from app.routes.runs import tools_of, unless_gone
-from app.running.asked import Asked
 from app.running.embedding import takes_embeddings
+from app.running.item_run import ItemRun
+from app.running.item_start import RunDependencies, embedding_of, refuse_infeasible_item, run_query
 from app.running.protocols.openai_chat import Chat, last_text
-from app.running.runs import Done, asked_of, reply_of, run_asked
-from app.running.start import Tools, embedded, refuse_hopeless, run_query
-from app.serving.answers import counted, facts_of, out_of_order
-from app.serving.catalog import Live
+from app.running.runs import CompletedItem, new_item_run, run_item, to_run_reply
+from app.serving.answers import count_decision, decision_facts, unavailable_names
+from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
 from models.base import LIMITS
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
@@ -31,7 +31,7 @@ from models.run import RunItem, RunLimits
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
-from solvers.running import Heard
+from solvers.running import CallResult
 
 _PASSED = frozenset(
     {
@@ -63,9 +63,9 @@ async def models(context: InContext) -> ChatModels:
     context.catalog.refuse_unless_loaded()
     lives = sorted(context.catalog.plans.items(), key=lambda each: each[0])
     data = [
-        ChatModel(id=f"{kind}/{name}", created=int(datetime.fromisoformat(live.record.created_at).timestamp()))
-        for (kind, name), live in lives
-        if live.kind.answers_chats
+        ChatModel(id=f"{kind}/{name}", created=int(datetime.fromisoformat(loaded.record.created_at).timestamp()))
+        for (kind, name), loaded in lives
+        if loaded.kind.answers_chats
     ]
     return ChatModels(data=data)
 
@@ -84,17 +84,17 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     what was decided, what each classifier was estimated at, and why the others were not taken.
     """
     solver, name, limits = _model(request)
-    live = await plan_of(context, KINDS[solver], name, None)
+    loaded = await plan_of(context, KINDS[solver], name, None)
     tools = tools_of(context)
-    with counted(live, context.metrics):
-        asked = asked_of(live, _item(request, live), limits, tools)
+    with count_decision(loaded, context.metrics):
+        asked = new_item_run(loaded, _item(request, loaded), limits, tools)
         if request.parsimony.route_only:
-            decided = await _decided(live, asked, tools)
-            return _reply(_completion(request, None, _tokens(asked.progress.heard), decided))
+            decided = await _decided(loaded, asked, tools)
+            return _reply(_completion(request, None, _tokens(asked.progress.results), decided))
         if request.stream:
-            return await _streaming(request, http, live, asked, tools)
-        done = await unless_gone(http, run_asked(live, asked, tools))
-    return _reply(_answered(request, live, done), _headers(live, asked))
+            return await _streaming(request, http, loaded, asked, tools)
+        done = await unless_gone(http, run_item(loaded, asked, tools))
+    return _reply(_answered(request, loaded, done), _headers(loaded, asked))
 
 
 def _reply(completion: ChatCompletion, headers: dict[str, str] | None = None) -> Response:
@@ -108,39 +108,41 @@ async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
 plain = FastPost("/v1/chat/completions", ChatRequest, _plain)
 
 
-async def _streaming(request: ChatRequest, http: Request, live: Live[Plan], asked: Asked, tools: Tools) -> Response:
+async def _streaming(
+    request: ChatRequest, http: Request, loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies
+) -> Response:
     """Answer by server-sent events, the last call's pieces as they come; refused as ever before there is any."""
     pieces: asyncio.Queue[str] = asyncio.Queue()
-    running = asyncio.ensure_future(run_asked(live, asked, tools, pieces.put_nowait))
+    running = asyncio.ensure_future(run_item(loaded, asked, tools, pieces.put_nowait))
     first = asyncio.ensure_future(pieces.get())
     either: set[asyncio.Future[Any]] = {running, first}
     try:
         await unless_gone(http, asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
         if not first.done():
             await running  # what it raises is still told by the status
-        headers = _headers(live, asked)
+        headers = _headers(loaded, asked)
     except BaseException:
         running.cancel()
         first.cancel()
         raise
     text = first.result() if first.done() else ""
     first.cancel()
-    events = _events(request, live, running, pieces, text)
+    events = _events(request, loaded, running, pieces, text)
     ending = BackgroundTask(running.cancel)  # also where the caller leaves before the first event
     return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
 
 
-def _headers(live: Live[Plan], asked: Asked) -> dict[str, str]:
+def _headers(loaded: LoadedArtifact[Plan], asked: ItemRun) -> dict[str, str]:
     """Tell artifact, decision and what was called so far: the whole, unless pieces of the last one's answer follow."""
-    embedders = [one.name for one in asked.progress.heard if one.name not in asked.progress.begun]
+    embedders = [one.name for one in asked.progress.results if one.name not in asked.progress.started_calls]
     return {
-        "X-Parsimony-Artifact": live.ref.spelt,
+        "X-Parsimony-Artifact": loaded.ref.spelt,
         "X-Parsimony-Decision": asked.progress.facts["decision"],
-        "X-Parsimony-Called": json.dumps([*embedders, *asked.progress.begun]),
+        "X-Parsimony-Called": json.dumps([*embedders, *asked.progress.started_calls]),
     }
 
 
-def _item(request: ChatRequest, live: Live[Plan]) -> RunItem:
+def _item(request: ChatRequest, loaded: LoadedArtifact[Plan]) -> RunItem:
     """Make the item of a chat, with the text to embed where the artifact knows embeddings; raises InvalidRequest for
     what is not passed on."""
     more = request.model_extra or {}
@@ -150,7 +152,7 @@ def _item(request: ChatRequest, live: Live[Plan]) -> RunItem:
         raise InvalidRequest.at(*(Fault((name,), fault) for name in unknown))
     messages = [message.model_dump(exclude_unset=True) for message in request.messages]
     item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
-    text = last_text(item) if takes_embeddings(live) else None
+    text = last_text(item) if takes_embeddings(loaded) else None
     return RunItem.model_construct(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
 
 
@@ -185,31 +187,33 @@ def _value(text: str) -> float | str:
         return text
 
 
-async def _decided(live: Live[Plan], asked: Asked, tools: Tools) -> dict[str, Any]:
+async def _decided(loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies) -> dict[str, Any]:
     """Return what would be called, and what a run would leave out because its circuit breaker is open; the embedder is
     called where one is needed."""
-    refuse_hopeless(live, asked)
-    embedding = await embedded(live, asked, tools) if takes_embeddings(live) else None
-    unavailable = out_of_order(live, asked.without)
-    query, decision = live.kind.decide(live.plan, run_query(live, asked, embedding), unavailable)
+    refuse_infeasible_item(loaded, asked)
+    embedding = await embedding_of(loaded, asked, tools) if takes_embeddings(loaded) else None
+    unavailable = unavailable_names(loaded, asked.excluded)
+    query, decision = loaded.kind.decide(loaded.plan, run_query(loaded, asked, embedding), unavailable)
     return {
         **decision.model_dump(mode="json"),
-        **live.kind.explain(live.plan, query, decision, unavailable),
-        "artifact": live.ref.model_dump(mode="json"),
-        **facts_of(live, query, decision),
+        **loaded.kind.explain(loaded.plan, query, decision, unavailable),
+        "artifact": loaded.ref.model_dump(mode="json"),
+        **decision_facts(loaded, query, decision),
         "open_circuits": unavailable,
     }
 
 
-def _tokens(heard: Sequence[Heard]) -> tuple[int, int]:
+def _tokens(heard: Sequence[CallResult]) -> tuple[int, int]:
     """Add up what calls sent and what came."""
     return sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard)
 
 
-def _answered(request: ChatRequest, live: Live[Plan], done: Done) -> ChatCompletion:
-    answer = done.ran.answer
+def _answered(request: ChatRequest, loaded: LoadedArtifact[Plan], done: CompletedItem) -> ChatCompletion:
+    answer = done.completed.answer
     text = answer.text if answer.text is not None else answer.label
-    return _completion(request, text, _tokens(done.ran.heard), reply_of(live, done).model_dump(mode="json"))
+    return _completion(
+        request, text, _tokens(done.completed.results), to_run_reply(loaded, done).model_dump(mode="json")
+    )
 
 
 def _completion(
@@ -227,8 +231,8 @@ def _completion(
 
 async def _events(
     request: ChatRequest,
-    live: Live[Plan],
-    running: "asyncio.Future[Done]",
+    loaded: LoadedArtifact[Plan],
+    running: "asyncio.Future[CompletedItem]",
     pieces: "asyncio.Queue[str]",
     first: str,
 ) -> AsyncIterator[str]:
@@ -252,7 +256,7 @@ async def _events(
             else:
                 following.cancel()
         try:
-            completion = _answered(request, live, await running)
+            completion = _answered(request, loaded, await running)
         except ParsimonyError as error:
             yield _event({"error": {"message": str(error), "type": "endpoint-failed", "code": "endpoint-failed"}})
             return

@@ -14,16 +14,16 @@ from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
-from app.http.access import client_of
+from app.http.api_key_auth import client_of
+from app.http.graceful_shutdown import GracefulShutdown
 from app.http.json_bodies import decode_json, in_pieces, items_in, refuse_other_types
-from app.http.leaving import Leaving
 from app.http.problems import Problem
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.item_queue import ItemQueue
-from app.serving.catalog import Catalog, Live
+from app.serving.catalog import Catalog, LoadedArtifact
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress
 from app.store.item_tables import refuse_many_items
@@ -84,7 +84,7 @@ class Context:
     seen: Seen
     caller: Caller
     """Calls the endpoints of runs."""
-    leaving: Leaving
+    leaving: GracefulShutdown
     queue: ItemQueue
     """Starts the items of runs."""
     confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
@@ -191,20 +191,20 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(get_origin(kind) is list for kind in get_args(annotation))
 
 
-async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None) -> Live[P]:
+async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None) -> LoadedArtifact[P]:
     """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
     try:
         if version is None:
-            live = context.catalog.get(kind.name, name)
+            loaded = context.catalog.get(kind.name, name)
         else:
-            live = await asyncio.to_thread(context.catalog.at, kind.name, name, version)
+            loaded = await asyncio.to_thread(context.catalog.at, kind.name, name, version)
     except UnknownArtifact as error:
         demo = context.seen.demo
         if demo is None or demo.state == "done":
             raise
         raise UnknownArtifact(f"{error}; {demo.said}") from error
-    context.log_fields["artifact"] = live.ref
-    return cast(Live[P], live)  # the catalog holds plans of this kind under its name
+    context.log_fields["artifact"] = loaded.ref
+    return cast(LoadedArtifact[P], loaded)  # the catalog holds plans of this kind under its name
 
 
 async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:

@@ -10,8 +10,8 @@ from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import Context, InContext, errors, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of, unless_gone
-from app.running.executor import probed
-from app.running.hosts import Hosts
+from app.running.executor import to_probe_reply
+from app.running.ssrf_guard import SsrfGuard
 from app.settings import Settings
 from models import InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
@@ -119,7 +119,7 @@ async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, contex
     endpoint = tools.caller.endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"there is no endpoint called {name!r}")
-    reply = probed(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
+    reply = to_probe_reply(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
     return reply.model_copy(update={"warnings": _compare_with_builds(context, name, reply.confidence)})
 
 
@@ -142,7 +142,7 @@ def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) ->
         _NAME.validate_python(name)
     except ValidationError as error:
         raise InvalidRequest.of(error, "name") from error
-    hosts = Hosts(settings.callable_hosts())
+    hosts = SsrfGuard(settings.callable_hosts())
     hosts.refuse_url(endpoint.url)
     hosts.refuse_key(endpoint.url, endpoint.secret)
 

@@ -23,7 +23,7 @@ from app.routes.dependencies import (
     read_batch,
 )
 from app.serving.answers import with_default_limits
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.store.feedback import Count
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
 from models.dataset_rows import Row, row_faults, row_qualities
@@ -94,7 +94,7 @@ class _Reader:
     context: Context
     decided: dict[str, tuple[ArtifactRef, str, Estimates]] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
-    lives: dict[ArtifactRef, Live[Plan]] = field(default_factory=dict)
+    lives: dict[ArtifactRef, LoadedArtifact[Plan]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
     seeded: set[ArtifactRef] = field(default_factory=set)
@@ -148,7 +148,7 @@ class _Reader:
             self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
         return self.records[ref]
 
-    def _live(self, ref: ArtifactRef) -> Live[Plan]:
+    def _live(self, ref: ArtifactRef) -> LoadedArtifact[Plan]:
         if ref not in self.lives:
             if len(self.lives) == PLANS:
                 del self.lives[next(iter(self.lives))]
@@ -199,10 +199,10 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     )
 
 
-def _refuse_unknown(classifier: str, live: Live[Plan]) -> None:
-    known = live.kind.answering_names(live.plan)
+def _refuse_unknown(classifier: str, loaded: LoadedArtifact[Plan]) -> None:
+    known = loaded.kind.answering_names(loaded.plan)
     if classifier not in known:
-        there = f"there are {', '.join(known)}" if known else f"a decision of a {live.ref.solver} names none"
+        there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.solver} names none"
         raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
 
 
@@ -214,11 +214,11 @@ def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
         raise InvalidRequest.at(Fault(("decision",), said)) from error
 
 
-def _estimated_again(live: Live[Plan], inputs: dict[str, Any]) -> Estimates:
+def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Estimates:
     """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
     try:
-        query = with_default_limits(live, live.kind.query.model_validate_json(json.dumps(inputs)))
-        return live.kind.estimates(live.plan, live.record.summary, query, live.plan.decide(query))
+        query = with_default_limits(loaded, loaded.kind.query.model_validate_json(json.dumps(inputs)))
+        return loaded.kind.estimates(loaded.plan, loaded.record.summary, query, loaded.plan.decide(query))
     except ValidationError as error:
         raise InvalidRequest.of(error, "inputs") from error
     except InvalidRequest as error:

@@ -29,10 +29,10 @@ Sizes = Annotated[
 @router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))
 async def skyline(name: IndexName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
-    live = await plan_of(context, index.kind, name, version)
+    loaded = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
-    items = await solved(context, live.plan.skyline, asked)
-    return SkylineReply(size=asked, items=items, unit=live.record.unit, artifact=live.ref)
+    items = await solved(context, loaded.plan.skyline, asked)
+    return SkylineReply(size=asked, items=items, unit=loaded.record.unit, artifact=loaded.ref)
 
 
 @router.get(
@@ -56,11 +56,11 @@ async def winners(
     For sizes of one number. Where costs do not depend on the size, there is one cost for each set and one winner for
     each budget.
     """
-    live = await plan_of(context, index.kind, name, version)
+    loaded = await plan_of(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
-    drawing = await solved(context, draw, live.plan, query)
-    reply = CurvesReply(**dict(drawing), unit=live.record.unit, artifact=live.ref)
-    return Response(encode(reply, live), media_type="application/json")
+    drawing = await solved(context, draw, loaded.plan, query)
+    reply = CurvesReply(**dict(drawing), unit=loaded.record.unit, artifact=loaded.ref)
+    return Response(encode(reply, loaded), media_type="application/json")
 
 
 routes = KindRoutes(router)

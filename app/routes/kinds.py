@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
-from app.http.batch_bodies import binary
+from app.http.assignment_requests import binary_schema
 from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
 from app.http.problems import problem_of
 from app.routes.dependencies import (
@@ -26,10 +26,10 @@ from app.routes.dependencies import (
 )
 from app.routes.kind_routes import KindRoutes
 from app.routes.query_parameters import from_parameters, needs_body, parameters_of
-from app.serving.answers import LookUp, counted, decided
-from app.serving.catalog import Live
+from app.serving.answers import LookUp, count_decision, decide_to_json
+from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
-from app.serving.evaluation import evaluated, summary_of
+from app.serving.evaluation import evaluate_in_batches, summary_of
 from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
 from app.store.table_types import JSON, NDJSON, NPY, PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
@@ -123,13 +123,13 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
 
 
 async def _decided(kind: AnyKind, name: str, query: Value, context: Context, version: int | None) -> Response:
-    live = await plan_of(context, kind, name, version)
+    loaded = await plan_of(context, kind, name, version)
     failing = context.caller.open_circuits()
-    with counted(live, context.metrics):
-        if kind.decides_at_once(live.plan, query):
-            body = decided(live, query, failing)
+    with count_decision(loaded, context.metrics):
+        if kind.decides_at_once(loaded.plan, query):
+            body = decide_to_json(loaded, query, failing)
         else:
-            body = await solved(context, decided, live, query, failing, models_of(context))
+            body = await solved(context, decide_to_json, loaded, query, failing, models_of(context))
     return Response(body, media_type=JSON)
 
 
@@ -146,10 +146,10 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         """
         sent = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES)
         body = await request.body()
-        live = await plan_of(context, kind, name, version)
-        with counted(live, context.metrics):
-            limits, items = await solved(context, _read, context, live, sent, body, given, truth_column)
-            pieces = evaluated(live, limits, items, models_of(context))
+        loaded = await plan_of(context, kind, name, version)
+        with count_decision(loaded, context.metrics):
+            limits, items = await solved(context, _read, context, loaded, sent, body, given, truth_column)
+            pieces = evaluate_in_batches(loaded, limits, items, models_of(context))
             first = await solved(context, next, pieces)
             accepted = accepted_type(request, NDJSON, *WRITERS)
             if accepted == NDJSON:
@@ -157,7 +157,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
             found = first
             while piece := await solved(context, next, pieces, None):
                 found += piece
-        written = await solved(context, _written, live, found, items.ignored, accepted)
+        written = await solved(context, _written, loaded, found, items.ignored, accepted)
         return Response(written, media_type=accepted)
 
     limits = parameters_of(kind.limits, TABLE_ONLY)
@@ -169,7 +169,9 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         operation_id=f"evaluate_{kind.name}",
         response_model=EvaluationReply,
         responses={
-            200: {"content": {each: {"schema": binary("where Accept asks for it")} for each in (NDJSON, *WRITERS)}},
+            200: {
+                "content": {each: {"schema": binary_schema("where Accept asks for it")} for each in (NDJSON, *WRITERS)}
+            },
             **errors(404, 409, 413, 415, 503, 504),
         },
         openapi_extra={"requestBody": _body_of(kind)},
@@ -183,11 +185,13 @@ def _body_of(kind: AnyKind) -> dict[str, Any]:
         "content": {
             JSON: {"schema": {"$ref": f"#/components/schemas/{kind.evaluation.__name__}"}},
             NPY: {
-                "schema": binary("a row per item: embeddings, or all columns of numbers, in the artifact's order"),
+                "schema": binary_schema(
+                    "a row per item: embeddings, or all columns of numbers, in the artifact's order"
+                ),
                 "example": "(the bytes that numpy.save writes)",
             },
             PARQUET: {
-                "schema": binary(
+                "schema": binary_schema(
                     "a row per item: columns of features, or `knn.label`, `knn.confidence`, `knn.cost`, `knn.correct` "
                     "of a classifier knn; `id`, `embedding`, `size`, and the truth"
                 ),
@@ -198,10 +202,10 @@ def _body_of(kind: AnyKind) -> dict[str, Any]:
 
 
 def _read(
-    context: Context, live: Live[Plan], sent: str, body: bytes, given: dict[str, Any], truth: str
+    context: Context, loaded: LoadedArtifact[Plan], sent: str, body: bytes, given: dict[str, Any], truth: str
 ) -> tuple[Value, CompleteItems]:
     """Read limits and items; off the event loop."""
-    kind, columns = live.kind, live.kind.item_columns(live.plan)
+    kind, columns = loaded.kind, loaded.kind.item_columns(loaded.plan)
     most = context.settings.max_batch
     if sent == JSON:
         given = {**given, "truth_column": None if truth == TRUTH else truth}
@@ -214,16 +218,18 @@ def _read(
         return request, CompleteItems.of(request.items, columns)
     limits = from_parameters(kind.limits, given)
     if sent == NPY:
-        return limits, read_array(body, columns, kind.embedding_dimensions(live.plan), most=most)
+        return limits, read_array(body, columns, kind.embedding_dimensions(loaded.plan), most=most)
     largest = context.settings.max_body_bytes
     run_in = context.table_sandbox
     return limits, read_parquet(body, columns, truth, max_bytes=largest, most=most, run_in=run_in)
 
 
-def _written(live: Live[Plan], items: list[EvaluatedItem], ignored: tuple[str, ...], accepted: str) -> bytes:
+def _written(
+    loaded: LoadedArtifact[Plan], items: list[EvaluatedItem], ignored: tuple[str, ...], accepted: str
+) -> bytes:
     if accepted in WRITERS:
         return WRITERS[accepted](items)
-    reply = {"items": items, "summary": summary_of(items, ignored), "unit": live.record.unit, "artifact": live.ref}
+    reply = {"items": items, "summary": summary_of(items, ignored), "unit": loaded.record.unit, "artifact": loaded.ref}
     return orjson.dumps(reply, default=vars)
 
 
@@ -245,8 +251,8 @@ def _as_lines(items: list[EvaluatedItem]) -> bytes:
 def _add_curve(router: APIRouter, kind: AnyKind) -> None:
     async def curve(name: Any, context: Any, version: Any, **given: Any) -> Response:
         """Show accuracy against cost: the operating points with intervals, the baselines, and the default point."""
-        live = await plan_of(context, kind, name, version)
-        reply = await solved(context, curve_of, live, from_parameters(kind.curve_query, given))
+        loaded = await plan_of(context, kind, name, version)
+        reply = await solved(context, curve_of, loaded, from_parameters(kind.curve_query, given))
         return Response(orjson.dumps(vars(reply), default=_without_none), media_type=JSON)
 
     _declare(kind, curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])

@@ -13,9 +13,9 @@ from app.routes.dependencies import Context, InContext, body_of, errors_as, plan
 from app.routes.runs import tools_of, unless_gone
 from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
 from app.running.protocols.open_inference import flat
-from app.running.runs import Done, Undone, run_each
+from app.running.runs import CompletedItem, FailedItem, run_each
 from app.running.templates import WrongShape
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
 from models.base import LIMITS, refuse_infinite
 from models.errors import UnknownArtifact
@@ -181,10 +181,10 @@ async def infer(name: ModelName, http: Request, context: InContext) -> Response:
     serving = await _live(context, name)
     limits = _limits(request.parameters)
     outcomes, _ = await unless_gone(http, run_each(serving, _items(request), limits, tools_of(context)))
-    undone = next((one for one in outcomes if isinstance(one, Undone)), None)
+    undone = next((one for one in outcomes if isinstance(one, FailedItem)), None)
     if undone is not None:
         raise undone.error
-    runs = [one.run for one in outcomes if isinstance(one, Done)]
+    runs = [one.run for one in outcomes if isinstance(one, CompletedItem)]
     outputs = [Tensor(name="label", shape=[len(runs)], datatype="BYTES", data=[run.label or "" for run in runs])]
     sure: list[JsonValue] = [run.confidence for run in runs]
     if None not in sure:
@@ -233,7 +233,7 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
     return Response(text + behind, media_type="application/octet-stream", headers=headers)
 
 
-async def _live(context: Context, model: str) -> Live[Plan]:
+async def _live(context: Context, model: str) -> LoadedArtifact[Plan]:
     solver, _, name = model.partition(".")
     if solver not in KINDS:
         raise UnknownArtifact(f"there is no model {model!r}: it must be SOLVER.NAME, one of {', '.join(KINDS)}")

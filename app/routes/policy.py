@@ -48,12 +48,12 @@ async def traffic(
     Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
     traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.
     """
-    live = await plan_of(context, policy.kind, name, version)
+    loaded = await plan_of(context, policy.kind, name, version)
     target = make_query(PolicyTarget, tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
-    target = with_default_limits(live, target)
-    flow = await solved(context, traffic_of, live.plan, live.record.summary, target)
-    reply = TrafficReply(**dict(flow), unit=live.plan.unit, artifact=live.ref)
-    return Response(encode(reply, live), media_type="application/json")
+    target = with_default_limits(loaded, target)
+    flow = await solved(context, traffic_of, loaded.plan, loaded.record.summary, target)
+    reply = TrafficReply(**dict(flow), unit=loaded.plan.unit, artifact=loaded.ref)
+    return Response(encode(reply, loaded), media_type="application/json")
 
 
 routes = KindRoutes(router)

@@ -7,7 +7,16 @@ from typing import Annotated, Any, cast
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from app.http.batch_bodies import FORM, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
+from app.http.assignment_requests import (
+    FORM,
+    QUERIES,
+    REQUEST_BODY,
+    TEXTS,
+    Queries,
+    binary_schema,
+    read_json,
+    read_parts,
+)
 from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
 from app.routes.dependencies import (
     Context,
@@ -24,20 +33,20 @@ from app.routes.dependencies import (
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.kind_routes import KindRoutes
 from app.routes.runs import tools_of, unless_gone
-from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
-from app.running.runs import tariff
+from app.running.embedding import FailedEmbedding, embed_texts, embedder_of, vectors_of
+from app.running.runs import pricing_of
 from app.serving.answers import (
     AtOnce,
     LookUp,
-    counted,
+    count_decision,
+    count_refusals,
+    decision_facts,
     encode,
-    facts_of,
-    out_of_order,
-    refusals_counted,
+    unavailable_names,
     with_default_limits,
 )
-from app.serving.catalog import Live
-from app.serving.pacing import Single, paced
+from app.serving.catalog import LoadedArtifact
+from app.serving.pacing import PacedQuery, decide_paced
 from app.store.query_tables import WRITERS, read_query_table
 from app.store.table_types import JSON, NPY, PARQUET_TYPES
 from models.errors import Infeasible, InvalidRequest
@@ -72,7 +81,11 @@ MOST_PARTS, MOST_PART_BYTES = 64, 2**22
     summary="Which classifier for each query of a batch",
     response_model=ConstrainedReply | AssignmentReply,
     responses={
-        200: {"content": {kind: {"schema": binary("the assignments, where Accept asks for it")} for kind in WRITERS}},
+        200: {
+            "content": {
+                kind: {"schema": binary_schema("the assignments, where Accept asks for it")} for kind in WRITERS
+            }
+        },
         **errors(404, 409, 413, 415, 502, 503, 504),
     },
     openapi_extra={"requestBody": REQUEST_BODY},
@@ -117,16 +130,16 @@ async def assignments(
     if kind == FORM:
         refuse_other_sites(request, context.settings)
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
-    live = await plan_of(context, portfolio.kind, name, version)
+    loaded = await plan_of(context, portfolio.kind, name, version)
     wanted = accepted_type(request, *WRITERS)
     queries, options, read_s = await solved(context, _read, context, kind, parts, parameters)
-    more: dict[str, Any] = {"open_circuits": out_of_order(live, context.caller.open_circuits())}
+    more: dict[str, Any] = {"open_circuits": unavailable_names(loaded, context.caller.open_circuits())}
     vectors: Any = queries
     if isinstance(queries, tuple):
-        embedder_of(live, TEXTS)
-        await solved(context, _refuse_infeasible, context, live, len(queries), options)
-        vectors, more["embedding"] = await _embedded(request, context, live, queries, "texts")
-    reply = await solved(context, _assign, context, live, vectors, options, read_s, wanted, more)
+        embedder_of(loaded, TEXTS)
+        await solved(context, _refuse_infeasible, context, loaded, len(queries), options)
+        vectors, more["embedding"] = await _embedded(request, context, loaded, queries, "texts")
+    reply = await solved(context, _assign, context, loaded, vectors, options, read_s, wanted, more)
     return Response(reply, media_type=wanted)
 
 
@@ -156,15 +169,17 @@ def _read(
     return queries, options, monotonic() - started
 
 
-def _refuse_infeasible(context: Context, live: Live[PortfolioPlan], count: int, options: AssignmentOptions) -> None:
+def _refuse_infeasible(
+    context: Context, loaded: LoadedArtifact[PortfolioPlan], count: int, options: AssignmentOptions
+) -> None:
     """Raise what refuses a batch of texts before these are embedded."""
-    with refusals_counted(live, context.metrics):
-        live.plan.refuse_infeasible(count, options, TRYING * context.settings.solve_timeout_s)
+    with count_refusals(loaded, context.metrics):
+        loaded.plan.refuse_infeasible(count, options, TRYING * context.settings.solve_timeout_s)
 
 
 def _assign(
     context: Context,
-    live: Live[PortfolioPlan],
+    loaded: LoadedArtifact[PortfolioPlan],
     vectors: Any,
     options: AssignmentOptions,
     read_s: float,
@@ -173,27 +188,29 @@ def _assign(
 ) -> bytes:
     """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
     started = monotonic()
-    with counted(live, context.metrics):
-        estimates = PortfolioAssigner().estimate(live.plan, vectors)
+    with count_decision(loaded, context.metrics):
+        estimates = PortfolioAssigner().estimate(loaded.plan, vectors)
         left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), MIN_SECONDS)
-        assignment = PortfolioAssigner().assign(live.plan, estimates, options, left, more["open_circuits"])
+        assignment = PortfolioAssigner().assign(loaded.plan, estimates, options, left, more["open_circuits"])
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
-        reply = encode(assignment, live, **facts_of(live, options, assignment), **more)
+        reply = encode(assignment, loaded, **decision_facts(loaded, options, assignment), **more)
         return WRITERS[wanted](reply) if wanted in WRITERS else reply
 
 
 async def _embedded(
-    http: Request, context: Context, live: Live[PortfolioPlan], texts: tuple[str, ...], where: str
+    http: Request, context: Context, loaded: LoadedArtifact[PortfolioPlan], texts: tuple[str, ...], where: str
 ) -> tuple[list[tuple[float, ...]], Embedding]:
     """Have texts embedded as long as the caller waits for it, and tell what that took. Raises InvalidRequest where the
     artifact names no embedder, EndpointFailed or RunTimeout, with the text's place, where one has no embedding."""
-    name, started = embedder_of(live, where), monotonic()
+    name, started = embedder_of(loaded, where), monotonic()
     tools = tools_of(context)
-    made = await unless_gone(http, embed(live, texts, tools.caller, started + context.settings.solve_timeout_s))
+    made = await unless_gone(http, embed_texts(loaded, texts, tools.caller, started + context.settings.solve_timeout_s))
     vectors = vectors_of(made)
-    cost = sum(tariff(live).of(call) for one in made if not isinstance(one, Unembedded) for call in one[1])
+    cost = sum(
+        pricing_of(loaded).cost_of(call) for one in made if not isinstance(one, FailedEmbedding) for call in one[1]
+    )
     return vectors, Embedding(endpoint=name, cost=cost, seconds=monotonic() - started)
 
 
@@ -215,20 +232,20 @@ async def decision(
     A ``text`` is embedded by the endpoint that the artifact names as its ``embedder``: nothing else is called. 502 if
     it gives no embedding, 504 if the time was over before it did.
     """
-    live = await plan_of(context, portfolio.kind, name, version)
-    failing = out_of_order(live, context.caller.open_circuits())
-    request = with_default_limits(live, request, failing)
+    loaded = await plan_of(context, portfolio.kind, name, version)
+    failing = unavailable_names(loaded, context.caller.open_circuits())
+    request = with_default_limits(loaded, request, failing)
     more: dict[str, Any] = {}
     if request.text is not None:
-        with refusals_counted(live, context.metrics):
-            live.kind.refuse_infeasible(live.plan, request)
-        (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
+        with count_refusals(loaded, context.metrics):
+            loaded.kind.refuse_infeasible(loaded.plan, request)
+        (vector,), more["embedding"] = await _embedded(http, context, loaded, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
-    request = _without(live.plan, request, failing)
-    with counted(live, context.metrics):
-        decision, state = await _routed(live, request, context)
-    facts = facts_of(live, request, decision)
-    said = encode(decision, live, budget_pacing=state, **facts, open_circuits=failing, **more)
+    request = _without(loaded.plan, request, failing)
+    with count_decision(loaded, context.metrics):
+        decision, state = await _routed(loaded, request, context)
+    facts = decision_facts(loaded, request, decision)
+    said = encode(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
     return Response(said, media_type="application/json")
 
 
@@ -244,13 +261,13 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
     return fewer
 
 
-def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | None:
+def _route_at_once(loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest) -> bytes | None:
     """Answer where neither a ledger, an embedder nor a slow search for neighbours is asked for."""
-    if request.budget_pacing is not None or request.text is not None or not live.plan.answers_at_once:
+    if request.budget_pacing is not None or request.text is not None or not loaded.plan.answers_at_once:
         return None
-    request = with_default_limits(live, request)
-    decision = live.plan.decide(request)
-    return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision), open_circuits=())
+    request = with_default_limits(loaded, request)
+    decision = loaded.plan.decide(request)
+    return encode(decision, loaded, budget_pacing=None, **decision_facts(loaded, request, decision), open_circuits=())
 
 
 MOST_ROUTE_BYTES = 4 * 2**20
@@ -258,9 +275,9 @@ MOST_ROUTE_BYTES = 4 * 2**20
 
 
 async def _routed(
-    live: Live[PortfolioPlan], request: RouteRequest, context: Context
+    loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest, context: Context
 ) -> tuple[RouteDecision, LedgerState | None]:
-    plan = live.plan
+    plan = loaded.plan
     budget, among = plan.budget_of(request), plan.among(request)
     if plan.answers_at_once:
         estimates = plan.estimate_one(request.query)
@@ -269,8 +286,8 @@ async def _routed(
     if request.budget_pacing is None:
         lot, costs = plan.lot_of(request), plan.own_costs(request)
         return plan.route(estimates, budget, lot=lot, costs=costs, among=among), None
-    single = Single(request, estimates, budget, among)
-    return await paced(live, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
+    single = PacedQuery(request, estimates, budget, among)
+    return await decide_paced(loaded, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 
 
 routes = KindRoutes(

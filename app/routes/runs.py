@@ -20,10 +20,10 @@ from app.routes.dependencies import (
     errors,
     plan_of,
 )
-from app.running.runs import Done, Undone, failed, reply_of, run_each, run_one
-from app.running.start import Tools
-from app.serving.answers import counted
-from app.serving.catalog import Live
+from app.running.item_start import RunDependencies
+from app.running.runs import CompletedItem, FailedItem, run_each, run_one, to_failed_run, to_run_reply
+from app.serving.answers import count_decision
+from app.serving.catalog import LoadedArtifact
 from models.run import RunReply, RunRequest, RunsReply, Spent
 from solvers import KINDS
 from solvers.base import Plan
@@ -34,10 +34,10 @@ WRITTEN_AT_ONCE = 20
 """Items of a reply that are written before the event loop looks for other work."""
 
 
-def tools_of(context: Context) -> Tools:
+def tools_of(context: Context) -> RunDependencies:
     """Give what runs need, with the endpoints as they are registered now."""
     context.caller.follow(context.seen.endpoints)
-    return Tools(
+    return RunDependencies(
         settings=context.settings,
         caller=context.caller,
         sandbox=context.sandbox,
@@ -68,15 +68,15 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
         Budget and deadline hold; what fails is left out and told as ``degraded``. With ``items`` each item has its own
         reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
         """
-        live = await plan_of(context, kind, name, version)
+        loaded = await plan_of(context, kind, name, version)
         tools = tools_of(context)
-        with counted(live, context.metrics):
+        with count_decision(loaded, context.metrics):
             if request.items is None:
-                done = await unless_gone(http, run_one(live, request.each()[0], request, tools))
-                body = reply_of(live, done).model_dump_json().encode()
+                done = await unless_gone(http, run_one(loaded, request.each()[0], request, tools))
+                body = to_run_reply(loaded, done).model_dump_json().encode()
             else:
-                outcomes, seconds = await unless_gone(http, run_each(live, request.items, request, tools))
-                body = await _encoded(live, outcomes, seconds)
+                outcomes, seconds = await unless_gone(http, run_each(loaded, request.items, request, tools))
+                body = await _encoded(loaded, outcomes, seconds)
         return Response(body, media_type="application/json")
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
@@ -86,16 +86,18 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
     return FastPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
-async def _encoded(live: Live[Plan], outcomes: list[Done | Undone], seconds: float) -> bytes:
+async def _encoded(loaded: LoadedArtifact[Plan], outcomes: list[CompletedItem | FailedItem], seconds: float) -> bytes:
     """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
     items, cost = list[orjson.Fragment](), 0.0
     for one in outcomes:
-        reply = reply_of(live, one) if isinstance(one, Done) else failed(one, status_of(one.error))
+        reply = (
+            to_run_reply(loaded, one) if isinstance(one, CompletedItem) else to_failed_run(one, status_of(one.error))
+        )
         items.append(orjson.Fragment(reply.model_dump_json()))
         cost += sum(step.cost for step in reply.steps)
         if len(items) % WRITTEN_AT_ONCE == 0:
             await asyncio.sleep(0)
-    spent = Spent(cost=cost, seconds=seconds, unit=live.record.unit)
+    spent = Spent(cost=cost, seconds=seconds, unit=loaded.record.unit)
     return orjson.dumps({"items": items, "spent": spent.model_dump(mode="json")})
 
 

@@ -7,8 +7,8 @@ from fastapi import Query
 
 from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import InContext, budget_field, errors
-from app.serving.answers import decided
-from app.serving.catalog import Live
+from app.serving.answers import decide_to_json
+from app.serving.catalog import LoadedArtifact
 from models.base import NAME_PATTERN
 from models.errors import ParsimonyError, UnknownArtifact
 from models.limits import Budget, HasBudget
@@ -55,24 +55,24 @@ async def decisions(
     }
     limits = {key: value for key, value in given.items() if value is not None}
     failing = context.caller.open_circuits()
-    return DecisionsReply(items=tuple(_asked(live, limits, failing) for live in lives))
+    return DecisionsReply(items=tuple(_asked(loaded, limits, failing) for loaded in lives))
 
 
-def _asked(live: Live[Plan], limits: dict[str, float | str], open_circuits: frozenset[str]) -> SideBySide:
+def _asked(loaded: LoadedArtifact[Plan], limits: dict[str, float | str], open_circuits: frozenset[str]) -> SideBySide:
     decision, refusal = None, None
-    meant = live.kind.query.model_fields.keys() - live.kind.meaningless_limits(live.plan)
+    meant = loaded.kind.query.model_fields.keys() - loaded.kind.meaningless_limits(loaded.plan)
     ignored = tuple(name for name in limits if name not in meant)
     try:
-        query = make_query(live.kind.query, **{name: limits[name] for name in limits if name not in ignored})
-        decision = orjson.loads(decided(live, query, open_circuits))
+        query = make_query(loaded.kind.query, **{name: limits[name] for name in limits if name not in ignored})
+        decision = orjson.loads(decide_to_json(loaded, query, open_circuits))
         del decision["artifact"]
     except ParsimonyError as error:
         refusal = str(error)
     return SideBySide(
-        artifact=live.ref,
-        unit=live.record.unit,
+        artifact=loaded.ref,
+        unit=loaded.record.unit,
         decision=decision,
-        worth=live.record.worth,
+        worth=loaded.record.worth,
         ignored=ignored,
         refusal=refusal,
     )

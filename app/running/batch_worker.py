@@ -16,25 +16,25 @@ from pydantic import TypeAdapter
 
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
-from app.running.asked import Asked
 from app.running.caller import Caller
 from app.running.embedding import Embedded, embedder_of, takes_embeddings, texts_at_once
-from app.running.hosts import Hosts
 from app.running.item_queue import ItemQueue
+from app.running.item_run import ItemRun
+from app.running.item_start import RunDependencies
 from app.running.runs import (
-    Assigned,
-    Done,
-    Undone,
-    asked_of,
-    assign,
-    assigns,
-    embeddings_of,
-    outcome_of,
+    AssignedBatch,
+    CompletedItem,
+    FailedItem,
+    assign_batch,
+    embed_items,
+    is_assigned_together,
+    new_item_run,
     run_assigned,
+    run_to_outcome,
 )
-from app.running.start import Tools
-from app.serving.answers import names_called
-from app.serving.catalog import Live
+from app.running.ssrf_guard import SsrfGuard
+from app.serving.answers import callable_names
+from app.serving.catalog import LoadedArtifact
 from app.settings import Settings
 from app.store.batches import LONGEST_S, batch_of
 from app.store.ledgers import Ledgers
@@ -91,8 +91,8 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         record = await asyncio.to_thread(
             repos.artifacts.record, batch.artifact.solver, batch.artifact.name, batch.artifact.version
         )
-        live = Live[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.plan, record))
-        work = _Work(repos, batch, attempt, live, tools)
+        loaded = LoadedArtifact[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.plan, record))
+        work = _Work(repos, batch, attempt, loaded, tools)
         reporting = asyncio.ensure_future(work.report_circuits_and_confidences())
         try:
             await work.all()
@@ -105,12 +105,12 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
 @asynccontextmanager
 async def _tools(repos: Repositories) -> Any:
     """Give what runs need, with the endpoints as they are registered now."""
-    caller = Caller(Hosts(repos.settings.callable_hosts()), Metrics())
+    caller = Caller(SsrfGuard(repos.settings.callable_hosts()), Metrics())
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
         caller.follow(await asyncio.to_thread(repos.endpoints.all))
         queue = ItemQueue(repos.settings.max_concurrent_items)
-        yield Tools(
+        yield RunDependencies(
             settings=repos.settings,
             caller=caller,
             sandbox=sandbox,
@@ -130,17 +130,17 @@ class _Work:
     repos: Repositories
     batch: Batch
     attempt: int
-    live: Live[Plan]
-    tools: Tools
+    loaded: LoadedArtifact[Plan]
+    tools: RunDependencies
     recorded: dict[str, str | None] = field(default_factory=dict)
     """The problem of each endpoint's confidences that was recorded last; None: no problem."""
 
     async def all(self) -> None:
         """Run all items that have no answer."""
-        if assigns(self.live, self.batch.limits):
+        if is_assigned_together(self.loaded, self.batch.limits):
             await self.assigned()
         else:
-            await (self.embedded() if takes_embeddings(self.live) else self.one_by_one())
+            await (self.embedded() if takes_embeddings(self.loaded) else self.one_by_one())
 
     async def report_circuits_and_confidences(self) -> None:
         """Report open circuits and differing confidences until it is canceled."""
@@ -156,13 +156,13 @@ class _Work:
 
     async def record_confidences(self) -> None:
         """Record how confidences compare with those of the build, in the batch and for every server."""
-        findings = self.tools.confidences.latest_findings(self.live.ref)
+        findings = self.tools.confidences.latest_findings(self.loaded.ref)
         if findings == self.recorded:  # a report that a new registration dropped is not repeated
             return
         problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
         with suppress(StoreRefused):  # a store that is full: it is retried
             await self._patiently(self.repos.batches.note_confidences, self.batch.id, self.attempt, problems)
-            await self._patiently(self.repos.confidence_reports.record_findings, self.live.ref, findings)
+            await self._patiently(self.repos.confidence_reports.record_findings, self.loaded.ref, findings)
             self.recorded.update(findings)
 
     async def one_by_one(self) -> None:
@@ -170,7 +170,7 @@ class _Work:
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
-            await self._keep(place, await self._run(lambda: outcome_of(self.live, self._asked(item), self.tools)))
+            await self._keep(place, await self._run(lambda: run_to_outcome(self.loaded, self._asked(item), self.tools)))
 
         await self._each(await self._unanswered(), run)
 
@@ -181,8 +181,8 @@ class _Work:
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
 
-            def knowing() -> Awaitable[Done | Undone]:
-                return outcome_of(self.live, self._asked(item).knowing(*embeddings[place]), self.tools)
+            def knowing() -> Awaitable[CompletedItem | FailedItem]:
+                return run_to_outcome(self.loaded, self._asked(item).with_embedding(*embeddings[place]), self.tools)
 
             await self._keep(place, await self._run(knowing))
 
@@ -199,21 +199,21 @@ class _Work:
             return
         places = sorted(embeddings)
         names, facts = await self._assignment(places, [embeddings[place][0] for place in places])
-        whole = Assigned(tuple(names.values()), facts)
+        whole = AssignedBatch(tuple(names.values()), facts)
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
 
-            def assigned() -> Awaitable[Done | Undone]:
-                asked = self._asked(item).knowing(*embeddings[place])
-                return run_assigned(self.live, asked, whole, names[place], self.tools)
+            def assigned() -> Awaitable[CompletedItem | FailedItem]:
+                asked = self._asked(item).with_embedding(*embeddings[place])
+                return run_assigned(self.loaded, asked, whole, names[place], self.tools)
 
             await self._keep(place, await self._run(assigned))
 
         await self._each(places, run)
 
-    def _asked(self, item: RunItem) -> Asked:
-        return asked_of(self.live, item, self.batch.limits, self.tools)
+    def _asked(self, item: RunItem) -> ItemRun:
+        return new_item_run(self.loaded, item, self.batch.limits, self.tools)
 
     async def _embeddings_of(self, places: list[int]) -> dict[int, Embedded]:
         """Give the embeddings of items, as many by one request as their embedder takes."""
@@ -222,7 +222,7 @@ class _Work:
         async def embed(places: list[int]) -> None:
             embeddings.update(await self._embeddings(places))
 
-        many = texts_at_once(self.live, self.tools.caller)
+        many = texts_at_once(self.loaded, self.tools.caller)
         await self._each([places[at : at + many] for at in range(0, len(places), many)], embed)
         return embeddings
 
@@ -236,24 +236,24 @@ class _Work:
         lacking = {place: item for place, item in zip(places, items, strict=True) if place not in embeddings}
         texts = {place for place, item in lacking.items() if item.embedding is None}
         if texts:
-            await self._wait_for(frozenset([embedder_of(self.live)]), time.monotonic() + OUTAGE_S)
+            await self._wait_for(frozenset([embedder_of(self.loaded)]), time.monotonic() + OUTAGE_S)
         outcomes = await self._embedded(lacking, time.monotonic() + OUTAGE_S)
-        there = {place: one for place, one in outcomes.items() if not isinstance(one, Undone)}
+        there = {place: one for place, one in outcomes.items() if not isinstance(one, FailedItem)}
         if keep := {f"embedding:{place}": _EMBEDDED.dump_json(there[place]) for place in texts & there.keys()}:
             await self._patiently(batches.keep_work, self.batch.id, self.attempt, keep)
         for place, one in outcomes.items():
-            if isinstance(one, Undone):
+            if isinstance(one, FailedItem):
                 await self._keep(place, one)
         return embeddings | there
 
-    async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | Undone]:
+    async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | FailedItem]:
         """Embed items; those for which nothing was called are tried again."""
         asked = [self._asked(item) for item in items.values()]
-        outcomes = dict(zip(items, await embeddings_of(self.live, asked, self.tools), strict=True))
+        outcomes = dict(zip(items, await embed_items(self.loaded, asked, self.tools), strict=True))
         uncalled = {place: items[place] for place, one in outcomes.items() if _is_uncalled(one)}
         if uncalled and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)
-            await self._wait_for(frozenset([embedder_of(self.live)]), until)
+            await self._wait_for(frozenset([embedder_of(self.loaded)]), until)
             outcomes |= await self._embedded(uncalled, until)
         return outcomes
 
@@ -266,15 +266,15 @@ class _Work:
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
         first = self._asked(await self._patiently(batches.item, self.batch.id, places[0]))
-        made = await assign(self.live, first, vectors, self.tools)
+        made = await assign_batch(self.loaded, first, vectors, self.tools)
         whole = (dict(zip(places, made.names, strict=True)), made.facts)
         await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
         return whole
 
-    async def _run(self, run: Callable[[], Awaitable[Done | Undone]]) -> Done | Undone:
+    async def _run(self, run: Callable[[], Awaitable[CompletedItem | FailedItem]]) -> CompletedItem | FailedItem:
         """Run an item once any classifier can be called: while all circuits are open an item would fail at once, and so
         would all that follow. An item of which nothing was called is run again."""
-        names, until = frozenset(names_called(self.live)), time.monotonic() + OUTAGE_S
+        names, until = frozenset(callable_names(self.loaded)), time.monotonic() + OUTAGE_S
         while True:
             await self._wait_for(names, until)
             outcome = await run()
@@ -287,10 +287,10 @@ class _Work:
         while names <= self.tools.caller.open_circuits() and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)
 
-    async def _keep(self, place: int, outcome: Done | Undone) -> None:
+    async def _keep(self, place: int, outcome: CompletedItem | FailedItem) -> None:
         """Store what became of an item; the store may be away for a while, what was paid is not given up for that."""
-        if isinstance(outcome, Done):
-            line, spent = _line(self.live, outcome), outcome.run.spent
+        if isinstance(outcome, CompletedItem):
+            line, spent = _line(self.loaded, outcome), outcome.run.spent
         else:
             line = orjson.dumps(_without_answer(outcome)).decode()
             cost, seconds = (sum(getattr(step, name) for step in outcome.steps) for name in ("cost", "seconds"))
@@ -298,7 +298,7 @@ class _Work:
 
         def keep() -> None:
             self.repos.batches.keep_answer(
-                self.batch.id, self.attempt, place, line, is_answer=isinstance(outcome, Done), spent=spent
+                self.batch.id, self.attempt, place, line, is_answer=isinstance(outcome, CompletedItem), spent=spent
             )
 
         await self._patiently(keep)
@@ -334,26 +334,26 @@ class _Work:
                 await asyncio.sleep(1.0)
 
 
-def _was_called(outcome: Done | Undone, names: frozenset[str]) -> bool:
+def _was_called(outcome: CompletedItem | FailedItem, names: frozenset[str]) -> bool:
     """Tell whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
-    if isinstance(outcome, Done) or not isinstance(outcome.error, EndpointFailed):
+    if isinstance(outcome, CompletedItem) or not isinstance(outcome.error, EndpointFailed):
         return True
     return any(step.attempts and (step.classifier in names or step.error is not None) for step in outcome.steps)
 
 
-def _is_uncalled(outcome: Embedded | Undone) -> bool:
+def _is_uncalled(outcome: Embedded | FailedItem) -> bool:
     """Tell whether a text has no embedding because nothing was called, as while the embedder's circuit is open."""
-    return isinstance(outcome, Undone) and not any(step.attempts for step in outcome.steps)
+    return isinstance(outcome, FailedItem) and not any(step.attempts for step in outcome.steps)
 
 
-def _line(live: Live[Plan], done: Done) -> str:
+def _line(loaded: LoadedArtifact[Plan], done: CompletedItem) -> str:
     """Write a run as replies do; the facts may have been read from JSON."""
     facts = orjson.loads(orjson.dumps(done.facts, default=vars))
-    reply = {**done.run.model_dump(mode="json"), "artifact": live.ref.model_dump(mode="json"), **facts}
+    reply = {**done.run.model_dump(mode="json"), "artifact": loaded.ref.model_dump(mode="json"), **facts}
     return RunReply.model_validate_json(orjson.dumps(reply)).model_dump_json()
 
 
-def _without_answer(undone: Undone) -> dict[str, Any]:
+def _without_answer(undone: FailedItem) -> dict[str, Any]:
     """Write a run without an answer, and the class of its error, of which HTTP makes the status."""
     steps = [step.model_dump(mode="json") for step in undone.steps]
     return {"id": undone.item_id, "error": str(undone.error), "kind": type(undone.error).__name__, "steps": steps}

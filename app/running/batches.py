@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from app.processes.clock import now
 from app.running.embedding import takes_embeddings
-from app.running.runs import asked_of, assigns, refuse_sizes
-from app.running.start import Tools, refuse_hopeless, refuse_unless_assignable, run_query
-from app.serving.answers import names_called
-from app.serving.catalog import Live
+from app.running.item_start import RunDependencies, refuse_infeasible_item, refuse_unless_assignable, run_query
+from app.running.runs import is_assigned_together, new_item_run, refuse_sizes
+from app.serving.answers import callable_names
+from app.serving.catalog import LoadedArtifact
 from app.settings import Settings
 from app.store.batches import new_id
 from app.store.table_types import PARQUET_MAGIC
@@ -82,42 +82,46 @@ def _item(where: str, text: bytes) -> RunItem:
 
 
 async def refuse_unless_runnable(
-    live: Live[Plan], items: Sequence[RunItem], limits: RunLimits, tools: Tools, registered: Collection[str]
+    loaded: LoadedArtifact[Plan],
+    items: Sequence[RunItem],
+    limits: RunLimits,
+    tools: RunDependencies,
+    registered: Collection[str],
 ) -> None:
     """Raise what refuses a batch as a whole: limits that its kind does not take or cannot keep, items that lack what
     they are decided by, classifiers that have no endpoint.
 
     Nothing is called. registered: the names of the endpoints.
     """
-    _refuse_missing(live, items, registered)
-    first = asked_of(live, items[0], limits, tools)
-    if assigns(live, limits):
+    _refuse_missing(loaded, items, registered)
+    first = new_item_run(loaded, items[0], limits, tools)
+    if is_assigned_together(loaded, limits):
         refuse_sizes(items)
-        refuse_unless_assignable(live, first, len(items))
+        refuse_unless_assignable(loaded, first, len(items))
     else:
-        refuse_hopeless(live, first)
-    if takes_embeddings(live):
-        _refuse_unless_embeddable(live, items)
-    if not takes_embeddings(live) or items[0].embedding is not None:
-        query = run_query(live, first, items[0].embedding)
-        await asyncio.to_thread(live.kind.decide, live.plan, query)
+        refuse_infeasible_item(loaded, first)
+    if takes_embeddings(loaded):
+        _refuse_unless_embeddable(loaded, items)
+    if not takes_embeddings(loaded) or items[0].embedding is not None:
+        query = run_query(loaded, first, items[0].embedding)
+        await asyncio.to_thread(loaded.kind.decide, loaded.plan, query)
     for item in items:
-        asked_of(live, item, limits, tools).refuse_unsupported(live.kind)
+        new_item_run(loaded, item, limits, tools).refuse_unsupported(loaded.kind)
 
 
-def _refuse_missing(live: Live[Plan], items: Sequence[RunItem], registered: Collection[str]) -> None:
-    names = list(names_called(live))
-    if takes_embeddings(live) and any(item.embedding is None for item in items):
-        names += filter(None, [live.record.params.get("embedder")])
+def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], registered: Collection[str]) -> None:
+    names = list(callable_names(loaded))
+    if takes_embeddings(loaded) and any(item.embedding is None for item in items):
+        names += filter(None, [loaded.record.params.get("embedder")])
     missing = [name for name in names if name not in registered]
     if missing:
         said = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
-        raise InvalidRequest.at(Fault(("spec", "name"), f"{live.ref.name!r} {said}"))
+        raise InvalidRequest.at(Fault(("spec", "name"), f"{loaded.ref.name!r} {said}"))
 
 
-def _refuse_unless_embeddable(live: Live[Plan], items: Sequence[RunItem]) -> None:
+def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunItem]) -> None:
     """Raise InvalidRequest where there is neither an embedding nor what one can be made of, or where lengths differ."""
-    embedder = live.record.params.get("embedder")
+    embedder = loaded.record.params.get("embedder")
     for place, item in enumerate(items, start=1):
         text = item.text if item.text is not None else item.item
         if item.embedding is None and (embedder is None or not isinstance(text, str)):
@@ -128,14 +132,14 @@ def _refuse_unless_embeddable(live: Live[Plan], items: Sequence[RunItem]) -> Non
         raise InvalidRequest.at(Fault((FILE,), "has embeddings of different lengths"))
 
 
-def facts_of_batch(live: Live[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
+def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
     """Tell what is known of a batch that is about to be queued."""
     return BatchFacts(
         id=new_id(),
-        artifact=live.ref,
+        artifact=loaded.ref,
         limits=spec.limits,
         max_concurrency=spec.max_concurrency,
         total=len(items),
-        unit=live.record.unit,
+        unit=loaded.record.unit,
         created_at=now(),
     )

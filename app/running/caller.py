@@ -26,14 +26,14 @@ from tenacity.wait import wait_base
 
 from app.observability.metrics import Metrics
 from app.running import protocols
-from app.running.circuit import Circuit
-from app.running.hosts import Hosts
-from app.running.protocols.message import Request, Said
+from app.running.circuit_breaker import CircuitBreaker
+from app.running.protocols.message import ParsedResponse, Request
 from app.running.protocols.openai_chat import streamed
+from app.running.ssrf_guard import SsrfGuard
 from app.running.templates import WrongShape
-from app.running.transport import Failed, Transport, least_cost, priced
+from app.running.transport import CallFailed, Transport, least_cost, priced
 from models.endpoint import ChatEndpoint, CircuitState, Endpoint
-from solvers.running import Heard
+from solvers.running import CallResult
 
 logger = logging.getLogger("parsimony.endpoints")
 OPEN = "its circuit is open"
@@ -51,13 +51,13 @@ class _Line:
     failed: Counter
     seconds: Histogram
     is_open: Gauge
-    circuit: Circuit = field(default_factory=Circuit)
+    circuit: CircuitBreaker = field(default_factory=CircuitBreaker)
 
 
 class Caller:
     """Calls endpoints by name; made and closed on the event loop that it is used on."""
 
-    def __init__(self, hosts: Hosts, metrics: Metrics, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, hosts: SsrfGuard, metrics: Metrics, environ: Mapping[str, str] = os.environ) -> None:
         self._transport, self._metrics, self._environ = Transport(hosts, environ), metrics, environ
         self._lines: dict[str, _Line] = {}
         self._followed: Mapping[str, Endpoint] = {}
@@ -99,7 +99,7 @@ class Caller:
         """Forget how an endpoint fared: whoever registers it again has seen to it."""
         line = self._lines.get(name)
         if line is not None:
-            line.circuit = Circuit()
+            line.circuit = CircuitBreaker()
             self._metrics.circuit.labels(name).set(0)
 
     def endpoint(self, name: str) -> Endpoint | None:
@@ -122,7 +122,7 @@ class Caller:
         """Tell whether the key of an endpoint is there; None if it needs none."""
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
-    async def call(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> Heard:
+    async def call(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
         """Call an endpoint with an item, for so many seconds at most. on_text: takes the answer's pieces while they
         come, where they do."""
         heard = await self._ask(name, item, within, on_text)
@@ -130,15 +130,15 @@ class Caller:
             heard = await self._judged(heard, item, within - heard.seconds)
         return heard
 
-    async def _ask(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> Heard:
+    async def _ask(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
         """Wait for one of the endpoint's slots, and call it."""
         started, remaining, line = time.monotonic(), within, self._lines.get(name)
         if line is None:
-            return Heard(name, attempts=0, error=UNKNOWN)
+            return CallResult(name, attempts=0, error=UNKNOWN)
         try:
             request = _request(line.endpoint, item, on_text)
         except WrongShape as error:
-            return Heard(name, attempts=0, error=str(error))
+            return CallResult(name, attempts=0, error=str(error))
         try:
             if line.slots.locked():
                 async with asyncio.timeout(within):
@@ -147,7 +147,7 @@ class Caller:
             else:
                 await line.slots.acquire()  # at once
         except TimeoutError:
-            return Heard(name, attempts=0, error=f"no call was free within {within:.3g} s")
+            return CallResult(name, attempts=0, error=f"no call was free within {within:.3g} s")
         try:
             heard = await self._in_slot(name, line, request, remaining)
         finally:
@@ -156,11 +156,11 @@ class Caller:
         line.seconds.observe(heard.seconds)
         return heard
 
-    async def _in_slot(self, name: str, line: _Line, request: Request, within: float) -> Heard:
+    async def _in_slot(self, name: str, line: _Line, request: Request, within: float) -> CallResult:
         """Call for as long as it may take, and note in the circuit what became of it."""
         started, tries = time.monotonic(), _Tries()
         if not line.circuit.admits(started):
-            return Heard(name, attempts=0, error=OPEN)
+            return CallResult(name, attempts=0, error=OPEN)
         limit, probe = min(within, line.endpoint.timeout_s), line.circuit.begin(started)
         is_ill: bool | None = None
         try:
@@ -172,12 +172,12 @@ class Caller:
             why = f" ({tries.failed})" if tries.failed else ""
             cost = least_cost(line.endpoint) if tries.made else None
             error_text = f"no answer within {max(limit, 0.0):.3g} s{why}"
-            heard = Heard(name, error=error_text, cost=cost, is_paid=bool(tries.made))
-        except Failed as error:
+            heard = CallResult(name, error=error_text, cost=cost, is_paid=bool(tries.made))
+        except CallFailed as error:
             is_ill = True if error.blames else None
             paid = not error.again
             cost = least_cost(line.endpoint) if paid and error.cost is None else error.cost
-            heard = Heard(name, error=str(error), cost=cost, is_paid=paid, is_refused=error.refuses)
+            heard = CallResult(name, error=str(error), cost=cost, is_paid=paid, is_refused=error.refuses)
         finally:
             was_open = line.circuit.opened_at is not None
             line.circuit.end(time.monotonic(), is_ill, probe)
@@ -187,32 +187,32 @@ class Caller:
             logger.warning("endpoint %s: its circuit is %s", name, f"open: {heard.error}" if is_open else "closed")
         return replace(heard, seconds=time.monotonic() - started, attempts=tries.made)
 
-    async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> Said:
+    async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
         """Try, and try again where that failed and nothing can have been paid."""
         try:
             return await self._sent(endpoint, request, tries)
-        except Failed as error:
+        except CallFailed as error:
             if not error.again or endpoint.retries.attempts == 1:
                 raise
             await asyncio.sleep(max(error.wait_s, endpoint.retries.wait_s * (1 + random())))
         again = AsyncRetrying(
             stop=stop_after_attempt(endpoint.retries.attempts - 1),
             wait=_Wait(2 * endpoint.retries.wait_s),
-            retry=retry_if_exception(lambda error: isinstance(error, Failed) and error.again),
+            retry=retry_if_exception(lambda error: isinstance(error, CallFailed) and error.again),
             reraise=True,
         )
-        said: Said = await again(self._sent, endpoint, request, tries)
+        said: ParsedResponse = await again(self._sent, endpoint, request, tries)
         return said
 
-    async def _sent(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> Said:
+    async def _sent(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
         tries.made += 1
         try:
             return await self._transport.send(endpoint, request)
-        except Failed as error:
+        except CallFailed as error:
             tries.failed = str(error)
             raise
 
-    async def _judged(self, heard: Heard, item: Any, left: float) -> Heard:
+    async def _judged(self, heard: CallResult, item: Any, left: float) -> CallResult:
         """Let an endpoint's judge tell how sure its answer is."""
         endpoint = self.endpoint(heard.name)
         judge = endpoint.judge if isinstance(endpoint, ChatEndpoint) else None
@@ -246,7 +246,7 @@ class _Wait(wait_base):
     def __call__(self, retry_state: RetryCallState) -> float:
         waited = self._usual(retry_state)
         error = retry_state.outcome.exception() if retry_state.outcome else None
-        return max(waited, error.wait_s) if isinstance(error, Failed) else waited
+        return max(waited, error.wait_s) if isinstance(error, CallFailed) else waited
 
 
 def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
@@ -263,8 +263,8 @@ def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
         raise WrongShape("the item cannot be written as JSON: a number of over 64 bits, or too deep") from error
 
 
-def _heard(name: str, endpoint: Endpoint, said: Said) -> Heard:
-    return Heard(
+def _heard(name: str, endpoint: Endpoint, said: ParsedResponse) -> CallResult:
+    return CallResult(
         name,
         label=said.label,
         confidence=said.confidence,

@@ -7,7 +7,7 @@ from typing import Any
 
 from models import ArtifactRef
 from solvers.confidence_profile import WINDOW, compare_confidences
-from solvers.running import Heard
+from solvers.running import CallResult
 
 log = logging.getLogger(__name__)
 MAX_WATCHED = 10_000
@@ -31,7 +31,7 @@ class ConfidenceMonitor:
     def __init__(self) -> None:
         self._windows: dict[tuple[ArtifactRef, str], _Window] = {}
 
-    def observe(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[Heard]) -> None:
+    def observe(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[CallResult]) -> None:
         """Take the calls of a run. profiles: the build's, by classifier (``profile_confidences``)."""
         confidences = {call.name: call.confidence for call in heard if call.confidence is not None}
         for name, profile in profiles.items():

@@ -10,21 +10,21 @@ from app.running.caller import Caller
 from models.endpoint import ProbeReply
 from models.errors import EndpointFailed
 from models.run import Run, RunStep, Spent
-from solvers.running import Answer, Back, Call, Heard, Runner
+from solvers.running import Answer, Call, CallResult, CallResults, Runner
 
 OnText = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tariff:
+class CallPricing:
     """How the costs of calls are reckoned where no endpoint tells them. planned: by name; unit_s: seconds of a unit,
     None where the artifact's unit is none of time."""
 
-    planned: Callable[[str], float]
+    planned_cost: Callable[[str], float]
     unit: str
     unit_s: float | None
 
-    def of(self, heard: Heard) -> float:
+    def cost_of(self, heard: CallResult) -> float:
         """Give what a call cost: as told, else how long it took, else what was planned, if it may have been paid."""
         if heard.cost is not None:
             return heard.cost
@@ -32,7 +32,7 @@ class Tariff:
             return 0.0
         if self.unit_s is not None:
             return heard.seconds / self.unit_s
-        return self.planned(heard.name) if heard.is_paid else 0.0
+        return self.planned_cost(heard.name) if heard.is_paid else 0.0
 
 
 @dataclass(slots=True)
@@ -41,20 +41,20 @@ class RunProgress:
     or was called, in order. heard: what calls have told, those made before the decision among them."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    begun: list[str] = field(default_factory=list)
-    heard: list[Heard] = field(default_factory=list)
+    started_calls: list[str] = field(default_factory=list)
+    results: list[CallResult] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Ran:
+class CompletedRun:
     """A run as it went."""
 
     answer: Answer
-    heard: list[Heard]
+    results: list[CallResult]
     seconds: float
 
 
-async def drive(
+async def drive_runner(
     runner: Runner,
     caller: Caller,
     item: Any,
@@ -63,7 +63,7 @@ async def drive(
     off_loop: bool,
     progress: RunProgress,
     on_text: OnText | None = None,
-) -> Ran:
+) -> CompletedRun:
     """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
 
     ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether a step takes so long that others
@@ -89,18 +89,18 @@ async def drive(
 
     following = await advance(begin)
     while isinstance(following, Call):
-        within = min(following.within, ends_at - time.monotonic())
+        within = min(following.timeout_s, ends_at - time.monotonic())
         names = following.names
         takes = pass_on if following.is_last and on_text is not None else None
-        progress.begun += names
+        progress.started_calls += names
         calls = [caller.call(name, item, max(within, 0.0), takes) for name in names]
         said = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-        progress.heard += said
+        progress.results += said
         if sent and said[0].error is not None:
             raise EndpointFailed(f"the answer of {names[0]} broke off: {said[0].error}")
-        back = Back(tuple(said), ends_at - time.monotonic())
+        back = CallResults(tuple(said), ends_at - time.monotonic())
         following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
-    return Ran(following, progress.heard, time.monotonic() - started)
+    return CompletedRun(following, progress.results, time.monotonic() - started)
 
 
 class _Ended(Exception):
@@ -118,9 +118,9 @@ def _stepped(step: Callable[[], Call]) -> Call:
         raise _Ended(end.value) from None
 
 
-def run_of(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
+def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:
     """Tell a run as replies do."""
-    steps = steps_of(ran.heard, tariff, ran.answer.taken)
+    steps = to_run_steps(ran.results, tariff, ran.answer.answered_by)
     spent = Spent(cost=sum(step.cost for step in steps), seconds=ran.seconds, unit=tariff.unit)
     answer = ran.answer
     return Run(
@@ -134,12 +134,12 @@ def run_of(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
     )
 
 
-def probed(heard: Heard) -> ProbeReply:
+def to_probe_reply(heard: CallResult) -> ProbeReply:
     """Tell a call that was made to try an endpoint."""
     return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields if field != "warnings"})
 
 
-def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[RunStep, ...]:
+def to_run_steps(heard: list[CallResult], tariff: CallPricing, taken: str | None) -> tuple[RunStep, ...]:
     """Tell the calls of a run."""
     return tuple(
         RunStep(
@@ -147,7 +147,7 @@ def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[Run
             label=one.label,
             confidence=one.confidence,
             accepted=one.error is None and one.name == taken,
-            cost=tariff.of(one),
+            cost=tariff.cost_of(one),
             seconds=one.seconds,
             attempts=one.attempts,
             error=one.error,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import orjson
 
-from app.running.protocols.message import Said
+from app.running.protocols.message import ParsedResponse
 
 OnText = Callable[[str], None]
 
@@ -28,7 +28,7 @@ class KeyGuard:
         if any(form in body for form in self._forms):
             raise KeyRepeated
 
-    def check_response(self, said: Said) -> None:
+    def check_response(self, said: ParsedResponse) -> None:
         """Check what was read from a reply: a key that was escaped there is not escaped here."""
         if _in_json(self._key) in orjson.dumps(said):
             raise KeyRepeated

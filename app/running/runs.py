@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from app.running.asked import Asked, seconds_allowed
-from app.running.embedding import Embedded, Unembedded, embed, takes_embeddings
-from app.running.executor import OnText, Ran, RunProgress, Tariff, drive, run_of, steps_of
-from app.running.start import (
-    Started,
-    Tools,
+from app.running.embedding import Embedded, FailedEmbedding, embed_texts, takes_embeddings
+from app.running.executor import CallPricing, CompletedRun, OnText, RunProgress, drive_runner, to_run, to_run_steps
+from app.running.item_run import ItemRun, time_limit_of
+from app.running.item_start import (
+    DecidedRun,
+    RunDependencies,
     batch_options,
-    refuse_hopeless,
+    refuse_infeasible_item,
     refuse_unless_assignable,
     run_query,
-    start,
     start_decided,
+    start_item,
     text_of,
 )
-from app.serving.answers import facts_of, out_of_order
-from app.serving.catalog import Live
+from app.serving.answers import decision_facts, unavailable_names
+from app.serving.catalog import LoadedArtifact
 from models.errors import Fault, InvalidRequest, ParsimonyError
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
@@ -33,16 +33,16 @@ from solvers.base import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedItem:
     """A run that has an answer. ran: as it went, with the text of the answer."""
 
     run: Run
     facts: dict[str, Any]
-    ran: Ran
+    completed: CompletedRun
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class FailedItem:
     """A run that has none, and what was called for it."""
 
     error: ParsimonyError
@@ -50,71 +50,81 @@ class Undone:
     item_id: str | None
 
 
-async def run_one(live: Live[Plan], item: RunItem, limits: RunLimits, tools: Tools) -> Done:
+async def run_one(
+    loaded: LoadedArtifact[Plan], item: RunItem, limits: RunLimits, tools: RunDependencies
+) -> CompletedItem:
     """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer."""
-    return await run_asked(live, asked_of(live, item, limits, tools), tools)
+    return await run_item(loaded, new_item_run(loaded, item, limits, tools), tools)
 
 
-async def run_asked(live: Live[Plan], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done:
+async def run_item(
+    loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies, on_text: OnText | None = None
+) -> CompletedItem:
     """Run what was asked, as ``run_one`` does. on_text: takes the pieces of the answer while they come, where they
     do."""
-    work = partial(outcome_of, live, asked, tools, on_text)
+    work = partial(run_to_outcome, loaded, asked, tools, on_text)
     outcome = await tools.queue.run_one(tools.client, work, asked.limits.timeout_s)
-    if isinstance(outcome, Undone):
+    if isinstance(outcome, FailedItem):
         raise outcome.error
     return outcome
 
 
 async def run_each(
-    live: Live[Plan], items: tuple[RunItem, ...], limits: RunLimits, tools: Tools
-) -> tuple[list[Done | Undone], float]:
+    loaded: LoadedArtifact[Plan], items: tuple[RunItem, ...], limits: RunLimits, tools: RunDependencies
+) -> tuple[list[CompletedItem | FailedItem], float]:
     """Run several items, some at the same time, each endpoint's limit kept; and give the seconds that all took.
 
     The time of an item begins when it starts. A portfolio assigns them as a whole first, if it is given a budget.
     Raises InvalidRequest or Infeasible for what refuses all of them.
     """
     started = time.monotonic()
-    first = asked_of(live, items[0], limits, tools)
-    if takes_embeddings(live):
+    first = new_item_run(loaded, items[0], limits, tools)
+    if takes_embeddings(loaded):
         asked = [replace(first, item=item, progress=RunProgress()) for item in items]
-        outcomes = await (_assigned if assigns(live, limits) else _embedded_together)(live, asked, tools)
+        outcomes = await (_assigned if is_assigned_together(loaded, limits) else _embedded_together)(
+            loaded, asked, tools
+        )
     else:
-        work = partial(_run_item, live, limits, tools)
+        work = partial(_run_item, loaded, limits, tools)
         outcomes = await tools.queue.run_each(tools.client, items, work)
     return outcomes, time.monotonic() - started
 
 
-async def _run_item(live: Live[Plan], limits: RunLimits, tools: Tools, item: RunItem) -> Done | Undone:
-    return await outcome_of(live, asked_of(live, item, limits, tools), tools)
+async def _run_item(
+    loaded: LoadedArtifact[Plan], limits: RunLimits, tools: RunDependencies, item: RunItem
+) -> CompletedItem | FailedItem:
+    return await run_to_outcome(loaded, new_item_run(loaded, item, limits, tools), tools)
 
 
-async def outcome_of(live: Live[Plan], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done | Undone:
+async def run_to_outcome(
+    loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies, on_text: OnText | None = None
+) -> CompletedItem | FailedItem:
     """Run an item, to its answer or to why it has none; calls in vain that may have been paid are told as planned."""
     planned: Mapping[str, float] = {}
     try:
-        started = await start(live, asked, tools)
-        planned = started.planned
-        return await _driven(live, asked, started, tools, on_text)
+        started = await start_item(loaded, asked, tools)
+        planned = started.planned_costs
+        return await _driven(loaded, asked, started, tools, on_text)
     except ParsimonyError as error:
-        return Undone(error, steps_of(asked.progress.heard, tariff(live, planned), None), asked.item.id)
+        return FailedItem(error, to_run_steps(asked.progress.results, pricing_of(loaded, planned), None), asked.item.id)
 
 
-def asked_of(live: Live[Plan], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
+def new_item_run(loaded: LoadedArtifact[Plan], item: RunItem, limits: RunLimits, tools: RunDependencies) -> ItemRun:
     """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
-    seconds = seconds_allowed(limits, live.kind.time_unit(live.plan) or live.record.unit)
-    return Asked(item, limits, seconds, time.monotonic() + seconds, tools.caller.open_circuits())
+    seconds = time_limit_of(limits, loaded.kind.time_unit(loaded.plan) or loaded.record.unit)
+    return ItemRun(item, limits, seconds, time.monotonic() + seconds, tools.caller.open_circuits())
 
 
 async def _driven(
-    live: Live[Plan],
-    asked: Asked,
-    started: Started,
-    tools: Tools,
+    loaded: LoadedArtifact[Plan],
+    asked: ItemRun,
+    started: DecidedRun,
+    tools: RunDependencies,
     on_text: OnText | None = None,
-) -> Done:
-    facts = {**started.facts, "open_circuits": out_of_order(live, asked.without)}
+) -> CompletedItem:
+    facts = {**started.facts, "open_circuits": unavailable_names(loaded, asked.excluded)}
     asked.progress.facts |= facts
-    ran = await drive(
+    ran = await drive_runner(
         started.runner,
         tools.caller,
         asked.item.item,
@@ -123,56 +133,62 @@ async def _driven(
         progress=asked.progress,
         on_text=on_text,
     )
-    tools.confidences.observe(live.ref, live.record.summary.get("confidences", {}), ran.heard)
-    return Done(run_of(ran, tariff(live, started.planned), asked.item.id), facts, ran)
+    tools.confidences.observe(loaded.ref, loaded.record.summary.get("confidences", {}), ran.results)
+    return CompletedItem(to_run(ran, pricing_of(loaded, started.planned_costs), asked.item.id), facts, ran)
 
 
-def tariff(live: Live[Plan], planned: Mapping[str, float] = MappingProxyType({})) -> Tariff:
+def pricing_of(loaded: LoadedArtifact[Plan], planned: Mapping[str, float] = MappingProxyType({})) -> CallPricing:
     """Give how calls for an artifact are reckoned. planned: what they are expected to cost, except its embedder's."""
-    known = {str(live.record.params.get("embedder")): live.kind.embedding_cost(live.plan), **planned}
-    return Tariff(lambda name: float(known.get(name, 0.0)), live.record.unit, seconds_in(live.record.unit))
+    known = {str(loaded.record.params.get("embedder")): loaded.kind.embedding_cost(loaded.plan), **planned}
+    return CallPricing(lambda name: float(known.get(name, 0.0)), loaded.record.unit, seconds_in(loaded.record.unit))
 
 
-async def _embedded_together(live: Live[Plan], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:
+async def _embedded_together(
+    loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], tools: RunDependencies
+) -> list[CompletedItem | FailedItem]:
     """Embed the items, many in a request, and run each by itself."""
-    refuse_hopeless(live, asked[0])
-    embeddings = await embeddings_of(live, asked, tools)
+    refuse_infeasible_item(loaded, asked[0])
+    embeddings = await embed_items(loaded, asked, tools)
 
-    async def run(each: tuple[Asked, Embedded | Undone]) -> Done | Undone:
+    async def run(each: tuple[ItemRun, Embedded | FailedItem]) -> CompletedItem | FailedItem:
         one, embedding = each
-        if isinstance(embedding, Undone):
+        if isinstance(embedding, FailedItem):
             return embedding
-        return await outcome_of(live, one.restarted().knowing(*embedding), tools)
+        return await run_to_outcome(loaded, one.restarted().with_embedding(*embedding), tools)
 
     return await tools.queue.run_each(tools.client, list(zip(asked, embeddings, strict=True)), run)
 
 
-async def _assigned(live: Live[Plan], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:
+async def _assigned(
+    loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], tools: RunDependencies
+) -> list[CompletedItem | FailedItem]:
     """Embed the items, assign them all within the budget, and run each as it was assigned."""
     refuse_sizes(one.item for one in asked)
-    refuse_unless_assignable(live, asked[0], len(asked))
-    embeddings = await embeddings_of(live, asked, tools)
-    there = {place: one for place, one in enumerate(embeddings) if not isinstance(one, Undone)}
-    outcomes: dict[int, Done | Undone] = {place: one for place, one in enumerate(embeddings) if isinstance(one, Undone)}
+    refuse_unless_assignable(loaded, asked[0], len(asked))
+    embeddings = await embed_items(loaded, asked, tools)
+    there = {place: one for place, one in enumerate(embeddings) if not isinstance(one, FailedItem)}
+    outcomes: dict[int, CompletedItem | FailedItem] = {
+        place: one for place, one in enumerate(embeddings) if isinstance(one, FailedItem)
+    }
     if there:
-        assigned = await assign(live, asked[0], [vector for vector, _ in there.values()], tools)
-        knowing = [asked[place].knowing(*one) for place, one in there.items()]
+        assigned = await assign_batch(loaded, asked[0], [vector for vector, _ in there.values()], tools)
+        knowing = [asked[place].with_embedding(*one) for place, one in there.items()]
 
-        async def run(one: tuple[Asked, str]) -> Done | Undone:
-            return await run_assigned(live, one[0].restarted(), assigned, one[1], tools)
+        async def run(one: tuple[ItemRun, str]) -> CompletedItem | FailedItem:
+            return await run_assigned(loaded, one[0].restarted(), assigned, one[1], tools)
 
         each = list(zip(knowing, assigned.names, strict=True))
         outcomes |= dict(zip(there, await tools.queue.run_each(tools.client, each, run), strict=True))
     return [outcomes[place] for place in range(len(asked))]
 
 
-def assigns(live: Live[Plan], limits: RunLimits) -> bool:
+def is_assigned_together(loaded: LoadedArtifact[Plan], limits: RunLimits) -> bool:
     """Return whether items of an artifact are assigned together within these limits."""
-    return live.kind.assigner is not None and limits.budget_pacing is None
+    return loaded.kind.assigner is not None and limits.budget_pacing is None
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedBatch:
     """A batch as it was assigned. names: for each item its classifier. facts: what replies report of it."""
 
     names: tuple[str, ...]
@@ -185,7 +201,9 @@ def refuse_sizes(items: Iterable[RunItem]) -> None:
         raise InvalidRequest.at(Fault(("items",), "have sizes: run them one by one, or leave the sizes out"))
 
 
-async def assign(live: Live[Plan], asked: Asked, vectors: Sequence[Sequence[float]], tools: Tools) -> Assigned:
+async def assign_batch(
+    loaded: LoadedArtifact[Plan], asked: ItemRun, vectors: Sequence[Sequence[float]], tools: RunDependencies
+) -> AssignedBatch:
     """Assign the items of a batch, by their embeddings, within the limits of one of them.
 
     What is unavailable gets none while there is another. Raises Infeasible, or InvalidRequest where embeddings have
@@ -193,58 +211,64 @@ async def assign(live: Live[Plan], asked: Asked, vectors: Sequence[Sequence[floa
     """
     if len({len(vector) for vector in vectors}) > 1:
         raise InvalidRequest.at(Fault(("items",), "have embeddings of different lengths"))
-    assigner, options = live.kind.assigner, batch_options(live, asked)
+    assigner, options = loaded.kind.assigner, batch_options(loaded, asked)
     assert assigner is not None
-    estimates = await asyncio.to_thread(assigner.estimate, live.plan, np.array(vectors))
+    estimates = await asyncio.to_thread(assigner.estimate, loaded.plan, np.array(vectors))
     seconds = tools.settings.solve_timeout_s
-    assignment = await asyncio.to_thread(assigner.assign, live.plan, estimates, options, seconds, asked.without)
-    return Assigned(assignment.assignments, facts_of(live, options, assignment))
+    assignment = await asyncio.to_thread(assigner.assign, loaded.plan, estimates, options, seconds, asked.excluded)
+    return AssignedBatch(assignment.assignments, decision_facts(loaded, options, assignment))
 
 
-async def run_assigned(live: Live[Plan], asked: Asked, assigned: Assigned, name: str, tools: Tools) -> Done | Undone:
+async def run_assigned(
+    loaded: LoadedArtifact[Plan], asked: ItemRun, assigned: AssignedBatch, name: str, tools: RunDependencies
+) -> CompletedItem | FailedItem:
     """Run an item by the classifier that it was assigned; where that fails, the best other one that costs no more
     takes its place: the batch's budget holds."""
     planned: Mapping[str, float] = {}
     try:
-        query = run_query(live, asked, asked.item.embedding)
-        started = start_decided(live, asked, query, tools, assigned=name)
-        planned = started.planned
-        return await _driven(live, asked, replace(started, facts=assigned.facts), tools)
+        query = run_query(loaded, asked, asked.item.embedding)
+        started = start_decided(loaded, asked, query, tools, assigned=name)
+        planned = started.planned_costs
+        return await _driven(loaded, asked, replace(started, facts=assigned.facts), tools)
     except ParsimonyError as error:
-        return Undone(error, steps_of(asked.progress.heard, tariff(live, planned), None), asked.item.id)
+        return FailedItem(error, to_run_steps(asked.progress.results, pricing_of(loaded, planned), None), asked.item.id)
 
 
-async def embeddings_of(live: Live[Plan], asked: Sequence[Asked], tools: Tools) -> list[Embedded | Undone]:
+async def embed_items(
+    loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], tools: RunDependencies
+) -> list[Embedded | FailedItem]:
     """Give the embedding of each item and what was called for it, or the run that has no answer for want of it; those
     that are made are made together. Raises InvalidRequest, before anything is called, where one cannot be made."""
     given: dict[int, Embedded] = {
         place: (one.item.embedding, []) for place, one in enumerate(asked) if one.item.embedding is not None
     }
     lacking = [place for place in range(len(asked)) if place not in given]
-    texts = [_text_at(live, asked, place) for place in lacking]
-    made = await embed(live, texts, tools.caller, min((one.ends_at for one in asked), default=0.0))
-    outcomes: dict[int, Embedded | Undone] = {**given}
+    texts = [_text_at(loaded, asked, place) for place in lacking]
+    made = await embed_texts(loaded, texts, tools.caller, min((one.ends_at for one in asked), default=0.0))
+    outcomes: dict[int, Embedded | FailedItem] = {**given}
     for place, one in zip(lacking, made, strict=True):
-        if isinstance(one, Unembedded):
-            outcomes[place] = Undone(one.error, steps_of([one.heard], tariff(live), None), asked[place].item.id)
+        if isinstance(one, FailedEmbedding):
+            outcomes[place] = FailedItem(
+                one.error, to_run_steps([one.result], pricing_of(loaded), None), asked[place].item.id
+            )
         else:
             outcomes[place] = one
     return [outcomes[place] for place in range(len(asked))]
 
 
-def _text_at(live: Live[Plan], asked: Sequence[Asked], place: int) -> str:
+def _text_at(loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], place: int) -> str:
     """Give the text of an item of a list; raises InvalidRequest, with its place, if it has none."""
     try:
-        return text_of(live, asked[place].item)
+        return text_of(loaded, asked[place].item)
     except InvalidRequest as error:
         raise InvalidRequest.at(*(Fault(("items", place, *each.loc), each.msg) for each in error.faults)) from error
 
 
-def reply_of(live: Live[Plan], done: Done) -> RunReply:
+def to_run_reply(loaded: LoadedArtifact[Plan], done: CompletedItem) -> RunReply:
     """Tell a run together with the artifact that decided it."""
-    return RunReply(**dict(done.run), artifact=live.ref, **done.facts)
+    return RunReply(**dict(done.run), artifact=loaded.ref, **done.facts)
 
 
-def failed(undone: Undone, status: int) -> FailedRun:
+def to_failed_run(undone: FailedItem, status: int) -> FailedRun:
     """Tell a run without an answer."""
     return FailedRun(id=undone.item_id, error=str(undone.error), status=status, steps=undone.steps)

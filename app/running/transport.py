@@ -19,10 +19,10 @@ from yarl import URL
 from app.running import protocols
 from app.running.bounded_connection import BoundedConnection, ReplyRefused
 from app.running.call_thread import CallThread
-from app.running.hosts import GuardedResolver, HostRefused, Hosts
 from app.running.key_guard import KeyGuard, KeyRepeated, OnText
-from app.running.protocols.message import Request, Said
+from app.running.protocols.message import ParsedResponse, Request
 from app.running.protocols.openai_chat import Pieces
+from app.running.ssrf_guard import GuardedResolver, HostNotAllowed, SsrfGuard
 from app.running.templates import WrongShape
 from models import InvalidRequest
 from models.endpoint import Endpoint
@@ -38,7 +38,7 @@ MOST_BYTES = 2**26
 """Of a reply, whatever the endpoint's own limit for each answer comes to."""
 
 
-class Failed(Exception):
+class CallFailed(Exception):
     """A try that failed. again: whether it may be tried again, for nothing can have been paid; wait_s: after how many
     seconds at least. blames: whether it tells that the endpoint is ill. refuses: whether it is the request that the
     endpoint does not take. cost: what it cost all the same, if known."""
@@ -60,7 +60,7 @@ class Failed(Exception):
 class Transport:
     """Sends requests; made, used, and closed on one event loop, its connections live on a thread of its own."""
 
-    def __init__(self, hosts: Hosts, environ: Mapping[str, str]) -> None:
+    def __init__(self, hosts: SsrfGuard, environ: Mapping[str, str]) -> None:
         self._hosts, self._environ = hosts, environ
         self._refuse = lru_cache(maxsize=1000)(self._refused)
         self._thread = CallThread()
@@ -112,18 +112,18 @@ class Transport:
         await self._kept.close()
         await self._fresh.close()
 
-    async def send(self, endpoint: Endpoint, request: Request) -> Said:
+    async def send(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
         """Send a request once, and read the reply; raises Failed, whatever happens."""
         if request.on_text is not None:
             request = replace(request, on_text=_on_this_loop(request.on_text))
         try:
             return await self._thread.run(self._exchanged(endpoint, request))
-        except Failed:
+        except CallFailed:
             raise
         except Exception as error:  # its text may hold the key, or what the endpoint sent
-            raise Failed(f"the call failed: {type(error).__name__}") from None
+            raise CallFailed(f"the call failed: {type(error).__name__}") from None
 
-    async def _exchanged(self, endpoint: Endpoint, request: Request) -> Said:
+    async def _exchanged(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
         """Make the exchange, with the key kept out of all that comes back."""
         key = self._key(endpoint)
         guard = KeyGuard(key) if key else None
@@ -135,7 +135,7 @@ class Transport:
             if guard is not None:
                 guard.check_response(said)
         except KeyRepeated:
-            raise Failed("the reply repeats the key that was sent", blames=False) from None
+            raise CallFailed("the reply repeats the key that was sent", blames=False) from None
         return said
 
     async def _answered(
@@ -159,17 +159,17 @@ class Transport:
                 most = min(endpoint.most_reply_bytes * request.answers, MOST_BYTES)
                 return reply, await _body(reply, most, request.on_text, guard)
         except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, HostRefused):
-                raise Failed(str(error.os_error), blames=False) from error
-            raise Failed(f"cannot be reached: {type(error.os_error).__name__}", again=True) from error
+            if isinstance(error.os_error, HostNotAllowed):
+                raise CallFailed(str(error.os_error), blames=False) from error
+            raise CallFailed(f"cannot be reached: {type(error.os_error).__name__}", again=True) from error
         except ReplyRefused as error:
-            raise Failed("the reply has too many interim replies, or too many bytes around its body") from error
+            raise CallFailed("the reply has too many interim replies, or too many bytes around its body") from error
         except aiohttp.ClientError as error:
-            raise Failed(f"the connection broke: {type(error).__name__}") from error
-        except (HostRefused, InvalidRequest) as error:
-            raise Failed(str(error), blames=False) from error
+            raise CallFailed(f"the connection broke: {type(error).__name__}") from error
+        except (HostNotAllowed, InvalidRequest) as error:
+            raise CallFailed(str(error), blames=False) from error
         except OSError as error:
-            raise Failed(f"cannot be reached: {type(error).__name__}", again=True) from error
+            raise CallFailed(f"cannot be reached: {type(error).__name__}", again=True) from error
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
         """Give the header with the key; raises Failed if it is not set, or may not be sent to the host."""
@@ -177,9 +177,9 @@ class Transport:
         if endpoint.secret is None or key is None:
             return {}
         if not key:
-            raise Failed(f"{endpoint.secret} is not set where the service runs", blames=False)
+            raise CallFailed(f"{endpoint.secret} is not set where the service runs", blames=False)
         if not key.isascii() or not key.isprintable():
-            raise Failed(f"{endpoint.secret} holds characters that no header may have", blames=False)
+            raise CallFailed(f"{endpoint.secret} holds characters that no header may have", blames=False)
         is_bearer = endpoint.secret_header.lower() == "authorization"
         return {endpoint.secret_header: f"Bearer {key}" if is_bearer else key}
 
@@ -207,7 +207,7 @@ async def _body(reply: aiohttp.ClientResponse, most: int, on_text: OnText | None
         length += len(some)
         if length > most:
             reply.close()
-            raise Failed(f"the reply has more than {most} bytes", blames=False)
+            raise CallFailed(f"the reply has more than {most} bytes", blames=False)
         rest.append(some)
         if is_stream and pass_on is not None and b"\n" in some:
             *lines, last = b"".join(rest).split(b"\n")
@@ -223,35 +223,35 @@ def _pass_on(pieces: Pieces, line: bytes, on_text: OnText) -> None:
     try:
         text = pieces.take(line)
     except WrongShape as error:
-        raise Failed(str(error)) from error
+        raise CallFailed(str(error)) from error
     if text:
         on_text(text)
 
 
-def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, body: bytes) -> Said:
+def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, body: bytes) -> ParsedResponse:
     """Read a reply by its status; raises Failed."""
     status = reply.status
     if status in endpoint.retries.statuses:
-        raise Failed(f"answered {status}", again=True, wait_s=_retry_after(reply.headers.get("Retry-After", "")))
+        raise CallFailed(f"answered {status}", again=True, wait_s=_retry_after(reply.headers.get("Retry-After", "")))
     if status >= CLIENT_FAULT:
         blames = status >= SERVER_FAULT or status in _BLAMED
-        raise Failed(f"answered {status}", blames=blames, refuses=status in _REFUSING)
+        raise CallFailed(f"answered {status}", blames=blames, refuses=status in _REFUSING)
     if status >= REDIRECT:
-        raise Failed(f"answered {status}, and redirects are not followed")
+        raise CallFailed(f"answered {status}, and redirects are not followed")
     if status < OK:
-        raise Failed(f"answered {status}")
+        raise CallFailed(f"answered {status}")
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Failed(f"answered {len(body)} bytes that are no JSON") from error
+        raise CallFailed(f"answered {len(body)} bytes that are no JSON") from error
     try:
         return protocols.read(endpoint, content, request.answers)
     except WrongShape as error:
         cost = priced(endpoint, protocols.spent(endpoint, content))
-        raise Failed(str(error), blames=False, cost=cost) from error
+        raise CallFailed(str(error), blames=False, cost=cost) from error
 
 
-def priced(endpoint: Endpoint, said: Said) -> float | None:
+def priced(endpoint: Endpoint, said: ParsedResponse) -> float | None:
     """Give what a call cost: what the reply says, else by its tokens; None where prices are by the token and the reply
     tells of none."""
     prices = endpoint.prices

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import orjson
 from pydantic import TypeAdapter
 
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from models import Value
 from models.base import LIMITS
 from models.errors import Infeasible, ParsimonyError
@@ -26,25 +26,25 @@ FIXING = (*LIMITS, "budget_total", "solution")
 """Fields of queries that fix what may be decided: with one of them, default limits do not apply."""
 
 
-def facts_of(live: Live[Plan], query: Value, decision: Value) -> dict[str, Any]:
+def decision_facts(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> dict[str, Any]:
     """Give what a reply says beside its decision, as of ``DecisionFacts``: its id, and what is expected.
 
     The id tells what was expected, too, so that feedback can be held against it.
     """
-    estimates = _estimates(live, query, decision)
+    estimates = _estimates(loaded, query, decision)
     return {
-        "decision": decision_id(live.ref, live.record.sha256, estimates),
-        "expected": with_intervals(estimates, _rows(live, decision)),
+        "decision": decision_id(loaded.ref, loaded.record.sha256, estimates),
+        "expected": with_intervals(estimates, _rows(loaded, decision)),
     }
 
 
-def _estimates(live: Live[Plan], query: Value, decision: Value) -> Expectations:
-    return live.kind.estimates(live.plan, live.record.summary, query, decision)
+def _estimates(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> Expectations:
+    return loaded.kind.estimates(loaded.plan, loaded.record.summary, query, decision)
 
 
-def _rows(live: Live[Plan], decision: Value) -> int:
+def _rows(loaded: LoadedArtifact[Plan], decision: Value) -> int:
     """Say how many rows a decision's figures are means of; 0 for that of a single item."""
-    return live.kind.judged_on(live.record.summary) if live.kind.is_mean(decision) else 0
+    return loaded.kind.judged_on(loaded.record.summary) if loaded.kind.is_mean(decision) else 0
 
 
 def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
@@ -62,34 +62,34 @@ def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
     return expected
 
 
-def encode(decision: Value, live: Live[Plan], /, **more: Any) -> bytes:
+def encode(decision: Value, loaded: LoadedArtifact[Plan], /, **more: Any) -> bytes:
     """Write a decision as JSON, with more fields, and the artifact it came from."""
-    return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
+    return orjson.dumps({**vars(decision), **more, "artifact": vars(loaded.ref)}, default=vars)
 
 
-def names_called(live: Live[Plan]) -> tuple[str, ...]:
+def callable_names(loaded: LoadedArtifact[Plan]) -> tuple[str, ...]:
     """Return the names of classifiers, sensors, or features that an artifact may call."""
-    return live.kind.called_names(live.plan)
+    return loaded.kind.called_names(loaded.plan)
 
 
-def out_of_order(live: Live[Plan], open_circuits: frozenset[str]) -> tuple[str, ...]:
+def unavailable_names(loaded: LoadedArtifact[Plan], open_circuits: frozenset[str]) -> tuple[str, ...]:
     """Return the names that an artifact may call whose circuit breaker is open."""
-    return tuple(sorted(open_circuits.intersection(names_called(live)))) if open_circuits else ()
+    return tuple(sorted(open_circuits.intersection(callable_names(loaded)))) if open_circuits else ()
 
 
-def with_default_limits(live: Live[Plan], query: Q, failing: Collection[str] = ()) -> Q:
+def with_default_limits(loaded: LoadedArtifact[Plan], query: Q, failing: Collection[str] = ()) -> Q:
     """Answer a query without any limit by those that the artifact's headline is about.
 
     The headline is about all classifiers. Where a query leaves some out, or they are ``failing``, its limit is raised
     to the cost of the cheapest way that is left, so that it refuses nothing. Raises Infeasible if there is none.
     """
-    worth = live.record.worth
+    worth = loaded.record.worth
     if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in FIXING):
-        return live.kind.with_number(live.plan, query)
+        return loaded.kind.with_number(loaded.plan, query)
     left_out = {*getattr(query, "without", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
     if left_out:
-        limits = live.kind.keepable_limits(live.plan, limits, left_out)
+        limits = loaded.kind.keepable_limits(loaded.plan, limits, left_out)
     return query.model_copy(update=limits)
 
 
@@ -99,8 +99,8 @@ def _limit(kind: type[Value], name: str, value: bytes) -> Any:
     return TypeAdapter(cast(Any, kind.model_fields[name].annotation)).validate_json(value)
 
 
-def decided(
-    live: Live[Plan],
+def decide_to_json(
+    loaded: LoadedArtifact[Plan],
     query: Value,
     open_circuits: frozenset[str] = frozenset(),
     models: ModelRunner = IN_PROCESS,
@@ -109,18 +109,18 @@ def decided(
 
     What is out of order is left out, unless no answer keeps the limits without it.
     """
-    unavailable = out_of_order(live, open_circuits)
-    query = with_default_limits(live, query, () if live.kind.skips_unavailable else unavailable)
-    query, decision = live.kind.decide(live.plan, query, unavailable, models)
-    return encode(decision, live, **facts_of(live, query, decision), open_circuits=unavailable)
+    unavailable = unavailable_names(loaded, open_circuits)
+    query = with_default_limits(loaded, query, () if loaded.kind.skips_unavailable else unavailable)
+    query, decision = loaded.kind.decide(loaded.plan, query, unavailable, models)
+    return encode(decision, loaded, **decision_facts(loaded, query, decision), open_circuits=unavailable)
 
 
-def decided_at_once(live: Live[Plan], query: Value) -> bytes | None:
+def decide_at_once(loaded: LoadedArtifact[Plan], query: Value) -> bytes | None:
     """Ask a plan, where that takes well under a millisecond; None: it does not."""
-    return decided(live, query) if live.kind.decides_at_once(live.plan, query) else None
+    return decide_to_json(loaded, query) if loaded.kind.decides_at_once(loaded.plan, query) else None
 
 
-AtOnce = Callable[[Live[Plan], Any], bytes | None]
+AtOnce = Callable[[LoadedArtifact[Plan], Any], bytes | None]
 """Answers a query of a plan, or returns None where that may take long."""
 
 
@@ -138,7 +138,7 @@ class LookUp:
     suffix: str
     query: type[Value]
     method: Literal["GET", "POST"] = "GET"
-    answer: AtOnce = decided_at_once
+    answer: AtOnce = decide_at_once
     most_bytes: int = 2**20
 
     @property
@@ -148,21 +148,21 @@ class LookUp:
 
 
 @contextmanager
-def counted(live: Live[Plan], metrics: "Metrics") -> Iterator[None]:
+def count_decision(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator[None]:
     """Count a decision by its outcome, and time it."""
     started = perf_counter()
-    with refusals_counted(live, metrics):
+    with count_refusals(loaded, metrics):
         yield
-    metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
-    metrics.decision_seconds.labels(live.ref.solver).observe(perf_counter() - started)
+    metrics.decisions.labels(loaded.ref.solver, loaded.ref.name, "answered").inc()
+    metrics.decision_seconds.labels(loaded.ref.solver).observe(perf_counter() - started)
 
 
 @contextmanager
-def refusals_counted(live: Live[Plan], metrics: "Metrics") -> Iterator[None]:
+def count_refusals(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator[None]:
     """Count what is refused; what is not is no answer yet."""
     try:
         yield
     except ParsimonyError as error:
         outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
-        metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
+        metrics.decisions.labels(loaded.ref.solver, loaded.ref.name, outcome).inc()
         raise

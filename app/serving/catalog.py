@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.serving.loading import Live, load
+from app.serving.loading import LoadedArtifact, load_artifacts
 from app.store.artifacts import Artifacts, known_names
 from app.store.pointers import Id, Pointer
 from models import ArtifactRecord
 from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, UnknownArtifact, UnknownVersion
 from solvers.base import Plan
 
-__all__ = ["Catalog", "Live"]
+__all__ = ["Catalog", "LoadedArtifact"]
 logger = logging.getLogger("parsimony.catalog")
 FULL_LOOK_S = 60.0
 """How often all pointers are held against what is in memory."""
@@ -35,7 +35,7 @@ class Catalog:
     """What this process can answer from. Everything here is read by requests and written by one thread."""
 
     artifacts: Artifacts
-    plans: dict[Id, Live[Plan]] = field(default_factory=dict)
+    plans: dict[Id, LoadedArtifact[Plan]] = field(default_factory=dict)
     problems: dict[Id, str] = field(default_factory=dict)
     loaded: bool = False
     store_up: bool = False
@@ -54,36 +54,36 @@ class Catalog:
     _counted: dict[Id, int] = field(default_factory=dict)
     """How many versions of each artifact there ever were, when it was last loaded."""
     _full_look_due: float = 0.0
-    _names: tuple[Mapping[Id, Live[Plan]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
+    _names: tuple[Mapping[Id, LoadedArtifact[Plan]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
     """The first names of each solver, and the plans of which they are."""
 
-    def get(self, solver: str, name: str) -> Live[Plan]:
+    def get(self, solver: str, name: str) -> LoadedArtifact[Plan]:
         """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
-        live = self.plans.get((solver, name))
-        if live is None:
+        loaded = self.plans.get((solver, name))
+        if loaded is None:
             self.refuse_unless_loaded()
             known = known_names(self._first_names(solver))
             raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known}")
-        return live
+        return loaded
 
-    def at(self, solver: str, name: str, version: int | None) -> Live[Plan]:
+    def at(self, solver: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
         """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
-        live = self.get(solver, name)
-        if version is None or version == live.ref.version:
-            return live
+        loaded = self.get(solver, name)
+        if version is None or version == loaded.ref.version:
+            return loaded
         record = self.record_at(solver, name, version)
-        return Live.from_record(record, self.artifacts.plan(record))
+        return LoadedArtifact.from_record(record, self.artifacts.plan(record))
 
     def built_from(self, dataset: str) -> list[Id]:
         """List the artifacts that were built from a dataset; raises StoreUnavailable before the first load."""
         self.refuse_unless_loaded()
-        return [one for one, live in list(self.plans.items()) if live.record.dataset == dataset]
+        return [one for one, loaded in list(self.plans.items()) if loaded.record.dataset == dataset]
 
     def record_at(self, solver: str, name: str, version: int) -> ArtifactRecord:
         """Give a version's record, for which no plan is loaded; raises UnknownArtifact or UnknownVersion."""
-        live = self.get(solver, name)
-        if version == live.ref.version:
-            return live.record
+        loaded = self.get(solver, name)
+        if version == loaded.ref.version:
+            return loaded.record
         self.refuse_if_away()
         try:
             return self.artifacts.record(solver, name, version)
@@ -149,7 +149,7 @@ class Catalog:
         gone = [one for one in asked if one not in pointers]
         deleted = self.artifacts.deleted(one for one in gone if one in self.plans)
         if deleted:
-            self.plans = {one: live for one, live in self.plans.items() if one not in deleted}
+            self.plans = {one: loaded for one, loaded in self.plans.items() if one not in deleted}
             self.changed |= deleted
         lost = {one: _LOST for one in gone if one in self.plans}
         self._reserve_numbers(one for one in lost if self.problems.get(one) != _LOST)
@@ -166,14 +166,14 @@ class Catalog:
             self.artifacts.reserve_numbers(numbers)
 
     def _holds(self, artifact: Id, pointer: Pointer) -> bool:
-        live = self.plans.get(artifact)
-        return live is not None and (live.record.version, live.record.sha256) == pointer
+        loaded = self.plans.get(artifact)
+        return loaded is not None and (loaded.record.version, loaded.record.sha256) == pointer
 
     def _load(self, pointers: Mapping[Id, Pointer]) -> dict[Id, str]:
         """Load artifacts, each of which answers from then on: it need not wait for those that take long."""
         failed: dict[Id, str] = {}
-        for batch in load(self.artifacts, pointers) if pointers else ():
-            lives = {one: live for one, live in batch.items() if isinstance(live, Live)}
+        for batch in load_artifacts(self.artifacts, pointers) if pointers else ():
+            lives = {one: loaded for one, loaded in batch.items() if isinstance(loaded, LoadedArtifact)}
             self.plans = self.plans | lives if lives else self.plans
             self.changed |= lives.keys()
             bad = {one: str(error) for one, error in batch.items() if isinstance(error, ParsimonyError)}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from app.serving.answers import with_intervals
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from models import Value
 from models.curve import Baseline, BaselinePoint, CurvePoint, CurveReply
 from models.worth import Expected
@@ -11,11 +11,11 @@ from solvers.base import Plan
 from solvers.statistics import wilson
 
 
-def curve_of(live: Live[Plan], query: Value) -> CurveReply:
+def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
     """Return the curve; raises what the kind's ``curve`` raises."""
-    rows = live.kind.judged_on(live.record.summary)
-    points = live.kind.curve(live.plan, query)
-    worth = live.record.worth
+    rows = loaded.kind.judged_on(loaded.record.summary)
+    points = loaded.kind.curve(loaded.plan, query)
+    worth = loaded.record.worth
     return CurveReply(
         points=tuple(
             CurvePoint.model_construct(
@@ -25,21 +25,21 @@ def curve_of(live: Live[Plan], query: Value) -> CurveReply:
             )
             for one in points
         ),
-        baselines=tuple(_baselines(live, rows)),
+        baselines=tuple(_baselines(loaded, rows)),
         default={} if worth is None else dict(worth.query),
         rows=rows,
-        unit=live.record.unit,
-        artifact=live.ref,
+        unit=loaded.record.unit,
+        artifact=loaded.ref,
     )
 
 
-def _baselines(live: Live[Plan], rows: int) -> Iterable[Baseline]:
+def _baselines(loaded: LoadedArtifact[Plan], rows: int) -> Iterable[Baseline]:
     """Yield the baselines that the build measured, on the rows of the worth or of the curve."""
-    worth = live.record.worth
+    worth = loaded.record.worth
     for one in () if worth is None else worth.alternatives:
         counted = 0 if worth is None else worth.rows
         yield Baseline(name=one.name, points=_points([(one.accuracy, one.cost)], counted), rows=counted)
-    for name, points in live.kind.baselines(live.plan).items():
+    for name, points in loaded.kind.baselines(loaded.plan).items():
         yield Baseline(name=name, points=_points(points, rows), rows=rows)
 
 

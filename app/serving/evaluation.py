@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from app.serving.answers import with_default_limits
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from models import InvalidRequest, Value
 from models.evaluation import EvaluatedItem, EvaluationSummary
 from solvers.base import ModelRunner, Plan
@@ -16,14 +16,14 @@ ROWS = 2000
 """Items that are evaluated at a time."""
 
 
-def evaluated(
-    live: Live[Plan], limits: Value, items: CompleteItems, models: ModelRunner
+def evaluate_in_batches(
+    loaded: LoadedArtifact[Plan], limits: Value, items: CompleteItems, models: ModelRunner
 ) -> Iterator[list[EvaluatedItem]]:
     """Yield what becomes of items, ``ROWS`` at a time. Raises Infeasible or InvalidRequest."""
-    limits = with_default_limits(live, limits)
+    limits = with_default_limits(loaded, limits)
     for some in items.slices(ROWS):
         try:
-            results = _listed(some, live.kind.evaluate(live.plan, limits, some, models))
+            results = _listed(some, loaded.kind.evaluate(loaded.plan, limits, some, models))
         except InvalidRequest as error:
             raise some.placed(error) from error
         yield results

@@ -25,7 +25,7 @@ _MOST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Live(Generic[P]):
+class LoadedArtifact(Generic[P]):
     """A plan in memory, and which version of which artifact it is."""
 
     record: ArtifactRecord
@@ -34,28 +34,30 @@ class Live(Generic[P]):
     kind: AnyKind
 
     @classmethod
-    def from_record(cls, record: ArtifactRecord, plan: P) -> "Live[P]":  # type: ignore[misc]  # it is only kept
+    def from_record(cls, record: ArtifactRecord, plan: P) -> "LoadedArtifact[P]":  # type: ignore[misc]  # it is only kept
         """Make it of a version's record and its plan."""
         return cls(record, record.ref, plan, KINDS[record.solver])
 
 
-def bytes_of(live: Live[Plan]) -> bytes:
+def bytes_of(loaded: LoadedArtifact[Plan]) -> bytes:
     """Write a plan in memory as the bytes that it was loaded from.
 
     Raises StoreUnavailable where an older version of the service wrote them otherwise.
     """
     fields = ArtifactManifest.model_fields.keys() - {"format"}
-    data = codec.encode(live.plan, live.record.model_dump(mode="json", include=set(fields)))
-    if sha256(data).hexdigest() != live.record.sha256:
-        raise StoreUnavailable(f"the bytes of {live.ref.spelt} cannot be written as they were: only the store has them")
+    data = codec.encode(loaded.plan, loaded.record.model_dump(mode="json", include=set(fields)))
+    if sha256(data).hexdigest() != loaded.record.sha256:
+        raise StoreUnavailable(
+            f"the bytes of {loaded.ref.spelt} cannot be written as they were: only the store has them"
+        )
     return data
 
 
-Loaded = dict[Id, Live[Plan] | ParsimonyError]
+Loaded = dict[Id, LoadedArtifact[Plan] | ParsimonyError]
 """Plans, or why one cannot be loaded."""
 
 
-def load(artifacts: Artifacts, pointers: Mapping[Id, Pointer]) -> Iterator[Loaded]:
+def load_artifacts(artifacts: Artifacts, pointers: Mapping[Id, Pointer]) -> Iterator[Loaded]:
     """Load the plans that pointers show, some at a time; one that is bad keeps no other back."""
     with ThreadPoolExecutor(1, thread_name_prefix="loading") as decoder:  # two would wait for each other's Python
         decoding: Future[Loaded] | None = None
@@ -99,9 +101,9 @@ def _decode(records: Mapping[Id, ArtifactRecord], fetched: Iterable[bytes | None
     return {one: _decoded(record, data) for (one, record), data in zip(records.items(), fetched, strict=True)}
 
 
-def _decoded(record: ArtifactRecord, data: bytes | None) -> Live[Plan] | ParsimonyError:
+def _decoded(record: ArtifactRecord, data: bytes | None) -> LoadedArtifact[Plan] | ParsimonyError:
     try:
-        return Live.from_record(record, checked_plan(record, data))
+        return LoadedArtifact.from_record(record, checked_plan(record, data))
     except ParsimonyError as error:
         return error
     except Exception as error:  # a bug of ours, which must not keep the others from being loaded

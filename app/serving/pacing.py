@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.store.ledgers import Counted, Ledgers
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
@@ -22,7 +22,7 @@ LEDGER_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Single:
+class PacedQuery:
     """A query to route. estimates: (m,); budget: what it may cost on average, without a ledger; among: (m,) the
     classifiers that can be had, None: all."""
 
@@ -33,7 +33,7 @@ class Single:
 
 
 async def assign_paced(
-    live: Live[PortfolioPlan],
+    loaded: LoadedArtifact[PortfolioPlan],
     query: RouteQuery,
     pacing: Pacing,
     unavailable: frozenset[str],
@@ -46,24 +46,24 @@ async def assign_paced(
     Returns the classifier, and those that must not take its place: with a rate limit, or all where resources are
     counted.
     """
-    plan = live.plan
+    plan = loaded.plan
     among = np.array([name not in unavailable for name in plan.classifiers])
     able = among if among.any() and not among.all() else None
-    single = Single(query, plan.estimate_one(query.query), plan.budget_of(query), able)
-    decision, _ = await paced(live, single, pacing, ledgers, is_up=is_up)
+    single = PacedQuery(query, plan.estimate_one(query.query), plan.budget_of(query), able)
+    decision, _ = await decide_paced(loaded, single, pacing, ledgers, is_up=is_up)
     counted = plan.classifiers if pacing.resources else pacing.classifiers
     return decision.classifier, frozenset(counted)
 
 
-async def paced(
-    live: Live[PortfolioPlan], single: Single, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
+async def decide_paced(
+    loaded: LoadedArtifact[PortfolioPlan], single: PacedQuery, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
 ) -> tuple[RouteDecision, LedgerState]:
     """Route one query of a stream, once its ledger has counted what it costs: the total is never exceeded.
 
     Raises Infeasible if nothing is left, Conflict if the ledger has other terms, InvalidRequest for what the portfolio
     does not have, and StoreUnavailable or StoreRefused if the ledger cannot count.
     """
-    plan, terms = live.plan, terms_of(live.plan, single, pacing)
+    plan, terms = loaded.plan, terms_of(loaded.plan, single, pacing)
     costs, lot = plan.own_costs(single.query), plan.lot_of(single.query)
 
     def routed(states: tuple[Spending, ...], able: Bools) -> RouteDecision:
@@ -85,7 +85,7 @@ async def paced(
     decisions: list[RouteDecision] = []
     if not is_up:
         raise StoreUnavailable(f"ledger {pacing.ledger!r} cannot be reached, so its total cannot be kept; retry later")
-    counting = asyncio.to_thread(ledgers.count, live.ref.name, pacing.ledger, terms, choose)
+    counting = asyncio.to_thread(ledgers.count, loaded.ref.name, pacing.ledger, terms, choose)
     try:
         _, counted = await asyncio.wait_for(counting, LEDGER_TIMEOUT_S)
     except TimeoutError as error:
@@ -94,7 +94,7 @@ async def paced(
     return decisions[-1], _told(pacing, terms, counted)
 
 
-def terms_of(plan: PortfolioPlan, single: Single, pacing: Pacing) -> Terms:
+def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> Terms:
     """Say what a stream is held to, and what this query takes of it; raises InvalidRequest, and Infeasible where not
     even the least that queries take fits."""
     accounts = tuple(_accounts(plan, single.query, pacing))

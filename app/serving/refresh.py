@@ -89,7 +89,7 @@ class CatalogThread(threading.Thread):
             logger.warning("%s", error)
 
 
-class Chores:
+class HousekeepingJobs:
     """What the catalog's thread does besides: give up builds and batches whose worker died, keep the gauges right."""
 
     def __init__(self, repos: Repositories, catalog: Catalog, metrics: Metrics) -> None:

@@ -7,7 +7,7 @@ from math import inf
 
 from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
 from solvers.cascade.plan import CascadePlan
-from solvers.running import Answer, Call, Heard, Runner, SoFar, taken
+from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner, accept_result
 
 OUT_OF_TIME = "the time was over"
 
@@ -27,19 +27,19 @@ def run(
     then nothing is known of how long a call may take, and the order stays as it was decided. without: what must not be
     called. Raises EndpointFailed, or RunTimeout, if there is no answer.
     """
-    so_far, ahead = SoFar(), list(decision.steps)
+    so_far, ahead = ResultsSoFar(), list(decision.steps)
     called: list[CascadeStep] = []
     while ahead:
         if left <= 0:
             return so_far.most_confident(left, OUT_OF_TIME)
         step, *ahead = ahead
         called.append(step)
-        heard = Heard(step.classifier, attempts=0, error="its circuit is open")
+        heard = CallResult(step.classifier, attempts=0, error="its circuit is open")
         if step.classifier not in without:
             within, is_last = _within(left, step, ahead, unit_s), step.confidence_threshold is None
             back = yield Call((step.classifier,), within, is_last)
-            (heard,), left = back.heard, back.left
-        so_far.heard.append(heard)
+            (heard,), left = back.results, back.remaining_seconds
+        so_far.results.append(heard)
         if _accepts(step, heard):
             return _answer(heard, so_far, decision, called)
         ahead = _go_on(plan, query, called, ahead, left, unit_s)
@@ -55,21 +55,21 @@ def _within(left: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: fl
     return reserved if reserved > 0 else min(left, step.worst_case_time * unit_s)
 
 
-def _accepts(step: CascadeStep, heard: Heard) -> bool:
+def _accepts(step: CascadeStep, heard: CallResult) -> bool:
     if heard.label is None:
         return False
     threshold = step.confidence_threshold
     return threshold is None or (heard.confidence is not None and heard.confidence >= threshold)
 
 
-def _answer(heard: Heard, so_far: SoFar, decision: CascadeRunDecision, called: list[CascadeStep]) -> Answer:
+def _answer(heard: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]) -> Answer:
     """Take an answer, and say what the way to it lacked."""
     decided = [step.classifier for step in decision.steps]
     skipped = decided[: decided.index(heard.name)] if heard.name in decided else decided
     left_out = [name for name in skipped if name not in [step.classifier for step in called]]
     reasons = [f"{', '.join(left_out)} left out for want of time"] if left_out else []
     failures = so_far.failures
-    return taken(heard, "; ".join([*([failures] if failures else []), *reasons]) or None)
+    return accept_result(heard, "; ".join([*([failures] if failures else []), *reasons]) or None)
 
 
 def _go_on(

@@ -5,7 +5,7 @@ from typing import Any
 
 from models.errors import InvalidRequest
 from solvers.index.predictions import Predictions
-from solvers.running import Answer, Call, Heard, Runner, SoFar
+from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner
 
 Predict = Callable[[Sequence[str], Mapping[str, Any]], Predictions]
 """Classifies by features, given their columns' values."""
@@ -24,12 +24,14 @@ def run(
     columns: of each feature, in the order of its endpoint's values. Of features that cannot be had the others decide,
     if there is a model of these, else the most common class.
     """
-    so_far = SoFar([Heard(name, attempts=0, error="its circuit is open") for name in features if name in without])
+    so_far = ResultsSoFar(
+        [CallResult(name, attempts=0, error="its circuit is open") for name in features if name in without]
+    )
     wanted = tuple(name for name in features if name not in without)
     if wanted:
         back = yield Call(wanted, left)
-        so_far.heard += back.heard
-    values_of = {one.name: _cells(one) for one in so_far.heard if len(_cells(one)) == len(columns[one.name])}
+        so_far.results += back.results
+    values_of = {one.name: _cells(one) for one in so_far.results if len(_cells(one)) == len(columns[one.name])}
     cells = {
         column: value for name, values in values_of.items() for column, value in zip(columns[name], values, strict=True)
     }
@@ -59,7 +61,7 @@ def _predicted(
     return _predicted(predict, sound, columns, cells, most)
 
 
-def _cells(heard: Heard) -> tuple[float | str | None, ...]:
+def _cells(heard: CallResult) -> tuple[float | str | None, ...]:
     """Give what a feature told: its numbers, None where a cell is missing, or a name; nothing where it failed."""
     if heard.values is not None:
         return heard.values

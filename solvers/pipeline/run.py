@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from models.errors import InvalidRequest
 from models.pipeline import Acquire, Classify, Step
-from solvers.running import Answer, Call, Heard, Runner, SoFar
+from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner
 
 Cells = float | None | Sequence[float | None]
 
@@ -23,7 +23,7 @@ def run(
 
     left: seconds that it may take. Without an answer the label is None: somebody else has to decide.
     """
-    so_far, known = SoFar(), dict[str, Cells]()
+    so_far, known = ResultsSoFar(), dict[str, Cells]()
     for _ in range(len(widths) + 1):
         try:
             following = step(known)
@@ -36,16 +36,18 @@ def run(
         if left <= 0:
             return Answer(None, degraded="; ".join(filter(None, (so_far.failures, "the time was over"))))
         callable_ = tuple(name for name in following.features if name not in without)
-        heard = [Heard(name, attempts=0, error="its circuit is open") for name in following.features if name in without]
+        heard = [
+            CallResult(name, attempts=0, error="its circuit is open") for name in following.features if name in without
+        ]
         if callable_:
             back = yield Call(callable_, left)
-            heard, left = [*heard, *back.heard], back.left
-        so_far.heard += heard
+            heard, left = [*heard, *back.results], back.remaining_seconds
+        so_far.results += heard
         known |= {one.name: _cells(one, widths[one.name]) for one in heard}
     return Answer(None, degraded=so_far.failures)
 
 
-def _cells(heard: Heard, width: int) -> Cells:
+def _cells(heard: CallResult, width: int) -> Cells:
     if heard.values is None:
         return None if width == 1 else (None,) * width
     return heard.values[0] if width == 1 and len(heard.values) == 1 else heard.values

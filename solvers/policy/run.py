@@ -12,7 +12,7 @@ from models.errors import Infeasible, InvalidRequest
 from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, ClassifyDecision, PolicyQuery
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Answer as RunAnswer
-from solvers.running import Call, Heard, Runner, SoFar, no_answer, taken
+from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result, no_answer_error
 
 Decision = AcquireDecision | ClassifyDecision | AnswerDecision
 MOST_STEPS = 1000
@@ -31,7 +31,7 @@ def run(
     left: seconds that it may take. without: sensors that must not be called. Raises EndpointFailed, or RunTimeout, if
     a sensor was wanted and none could be had.
     """
-    so_far, acquired = SoFar(), dict(query.acquired)
+    so_far, acquired = ResultsSoFar(), dict(query.acquired)
     reasons: list[str] = []
     lost, in_vain, costs = set(without), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     decided: Decision | None = first
@@ -52,9 +52,9 @@ def run(
             reasons += ["the time was over"] if left <= 0 else []
             break
         back = yield Call(wanted, left, is_last=not acquired and plan.ends_with(wanted))
-        left, decided = back.left, None
-        so_far.heard += back.heard
-        for one in back.heard:
+        left, decided = back.remaining_seconds, None
+        so_far.results += back.results
+        for one in back.results:
             said, why = _told(plan, one)
             acquired |= said
             if not said:
@@ -69,7 +69,7 @@ def _answer(
     plan: PolicyPlan,
     query: PolicyQuery,
     stopped: ClassifyDecision | AnswerDecision | None,
-    so_far: SoFar,
+    so_far: ResultsSoFar,
     reasons: list[str],
     left: float,
 ) -> RunAnswer:
@@ -79,13 +79,13 @@ def _answer(
     """
     why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
     if why_less is not None and not query.acquired:
-        if plan.classless and any(one.label is not None for one in so_far.heard):
+        if plan.classless and any(one.label is not None for one in so_far.results):
             return so_far.most_confident(left, "; ".join(dict.fromkeys(reasons)))
-        raise no_answer(left, why_less)
+        raise no_answer_error(left, why_less)
     decided = stopped or plan.stop(query)
     if isinstance(decided, AnswerDecision):
-        heard = next(one for one in so_far.heard if one.name == decided.answer and one.error is None)
-        return replace(taken(heard, why_less), confidence=decided.quality)
+        heard = next(one for one in so_far.results if one.name == decided.answer and one.error is None)
+        return replace(accept_result(heard, why_less), confidence=decided.quality)
     probability = decided.probabilities[decided.label]
     return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
 
@@ -130,7 +130,7 @@ def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: flo
     return min(able)[1] if able else ()
 
 
-def _told(plan: PolicyPlan, heard: Heard) -> tuple[dict[str, Acquired], str | None]:
+def _told(plan: PolicyPlan, heard: CallResult) -> tuple[dict[str, Acquired], str | None]:
     """Give what a sensor told as the policy takes it, by its name; or nothing, and why the policy cannot take it, None
     where the call has failed already."""
     if heard.error is not None:
@@ -143,7 +143,7 @@ def _told(plan: PolicyPlan, heard: Heard) -> tuple[dict[str, Acquired], str | No
     return {heard.name: said}, None
 
 
-def _said(plan: PolicyPlan, heard: Heard) -> Acquired:
+def _said(plan: PolicyPlan, heard: CallResult) -> Acquired:
     """Put it in the policy's words; raises ValidationError, or InvalidRequest if it said nothing."""
     if heard.values is not None:
         return heard.values[0] if len(heard.values) == 1 else heard.values

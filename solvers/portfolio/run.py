@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Floats
 from models.portfolio import RouteDecision
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.running import Call, Heard, Runner, SoFar, taken
+from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result
 
 Next = Callable[[frozenset[str], float], RouteDecision | None]
 """Chooses among the classifiers that are not in a set, given what failed calls may have cost; None: nothing is left
@@ -20,17 +20,17 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
     other: chooses again, by the price and within what is left, once classifiers have failed. left: seconds that it may
     take. without: what must not be called. Raises EndpointFailed, or RunTimeout, if nobody answers.
     """
-    so_far, choice = SoFar(), first
+    so_far, choice = ResultsSoFar(), first
     tried, lost = set[str](), 0.0
     while left > 0:
         tried.add(choice.classifier)
-        heard = Heard(choice.classifier, attempts=0, error="its circuit is open")
+        heard = CallResult(choice.classifier, attempts=0, error="its circuit is open")
         if choice.classifier not in without:
             back = yield Call((choice.classifier,), left, is_last=True)
-            (heard,), left = back.heard, back.left
-        so_far.heard.append(heard)
+            (heard,), left = back.results, back.remaining_seconds
+        so_far.results.append(heard)
         if heard.label is not None:
-            return taken(heard, so_far.failures)
+            return accept_result(heard, so_far.failures)
         lost += choice.cost if heard.is_paid else 0.0
         following = other(frozenset(tried), lost)
         if following is None:

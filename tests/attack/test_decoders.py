@@ -24,7 +24,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from app.http.batch_bodies import read_json, read_parts
+from app.http.assignment_requests import read_json, read_parts
 from app.processes.sandbox import Sandbox
 from app.store.codec import array_to_bytes
 from app.store.item_tables import read_item_table

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from app.observability.metrics import Metrics
 from app.running.bounded_connection import MAX_INTERIM_REPLIES
 from app.running.caller import Caller
-from app.running.hosts import Hosts
+from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
-from solvers.running import Heard
+from solvers.running import CallResult
 from tests.support.raw_endpoint import running_endpoint
 
 pytestmark = pytest.mark.unit
@@ -30,13 +30,13 @@ def reply(body: bytes = ANSWER, head: bytes = HEAD) -> bytes:
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def call(pieces: Iterable[bytes], *, texts: list[str] | None = None, **changes: Any) -> Heard:
+def call(pieces: Iterable[bytes], *, texts: list[str] | None = None, **changes: Any) -> CallResult:
     """Call an endpoint that sends these bytes; texts: takes the pieces of a streamed answer."""
     shape = {"protocol": "json", "label": "/label", "confidence": "/confidence"}
     chat = {"protocol": "openai-chat", "model": "m"}
 
-    async def work(url: str) -> Heard:
-        caller = Caller(Hosts(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
+    async def work(url: str) -> CallResult:
+        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
         endpoint = {**(shape if texts is None else chat), "url": url, "secret": "PARSIMONY_SECRET_TEST", **changes}
         caller.follow({"a": ENDPOINT.validate_python(endpoint)})
         try:

@@ -9,8 +9,8 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.fast_router import plain_values
-from app.serving.answers import decided
-from app.serving.catalog import Live
+from app.serving.answers import decide_to_json
+from app.serving.catalog import LoadedArtifact
 from app.store import codec
 from app.store.artifacts import checked_manifest
 from models import ArtifactRecord
@@ -34,12 +34,12 @@ def bare() -> ASGIApp:
     manifest = checked_manifest(data).model_dump(exclude={"format"})
     digest = sha256(data).hexdigest()
     record = ArtifactRecord(version=1, created_at="", sha256=digest, bytes=len(data), **manifest)
-    live = Live.from_record(record, codec.decode(data, KINDS[record.solver].plan))
+    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[record.solver].plan))
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = decided(live, CascadeQuery.model_validate_strings(plain_values(scope["query_string"])))
+        body = decide_to_json(loaded, CascadeQuery.model_validate_strings(plain_values(scope["query_string"])))
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -24,7 +24,7 @@ import orjson
 
 from app.routes.kinds import routes_of
 from app.serving.answers import LookUp, encode
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.store import codec
 from models import ArtifactRecord
 from models.errors import Infeasible, ParsimonyError
@@ -54,7 +54,7 @@ class Soak:
     """A soak, and what it has found. open: answers by a version that is not known yet."""
 
     house: House
-    plans: dict[Version, Live[Any]] = field(default_factory=dict)
+    plans: dict[Version, LoadedArtifact[Any]] = field(default_factory=dict)
     open: list[Answer] = field(default_factory=list)
     published: set[Version] = field(default_factory=set)
     maybe_deleted: set[Version] = field(default_factory=set)
@@ -72,19 +72,19 @@ class Soak:
     def learn(self, version: Version, record: dict[str, Any], data: bytes) -> None:
         solver, _ = version
         plan = codec.decode(data, KINDS[solver].plan)
-        self.plans[version] = Live.from_record(ArtifactRecord.model_validate(record), plan)
+        self.plans[version] = LoadedArtifact.from_record(ArtifactRecord.model_validate(record), plan)
 
     def check(self, answer: Answer) -> None:
         version, look_up, query, body = answer
-        if (live := self.plans.get(version)) is None:
+        if (loaded := self.plans.get(version)) is None:
             with self.lock:
                 self.open.append(answer)
             return
         self.counts["answers checked"] += 1
         parsed = look_up.query.model_validate_json(json.dumps(query))
         try:
-            reply = look_up.answer(live, parsed)
-            wanted = encode(live.plan.decide(parsed), live, budget_pacing=None) if reply is None else reply
+            reply = look_up.answer(loaded, parsed)
+            wanted = encode(loaded.plan.decide(parsed), loaded, budget_pacing=None) if reply is None else reply
         except Infeasible:
             wanted = b"null"
         except ParsimonyError as error:

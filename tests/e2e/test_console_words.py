@@ -169,10 +169,10 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     ]
     spec = {"kind": "trace", "unit": "USD", "classifiers": classifiers}
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
-    live = built("policy", dataset, trees=16, depth=2)
+    loaded = built("policy", dataset, trees=16, depth=2)
     lists = {name: column.tolist() for name, column in columns.items()}
     about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "", "seed": 0}
-    data = codec.encode(live.plan, {**about, "params": {}, "unit": "USD", "summary": live.record.summary})
+    data = codec.encode(loaded.plan, {**about, "params": {}, "unit": "USD", "summary": loaded.record.summary})
     files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(lists), "text/csv")}
     assert all_subjects.client.put("/v1/datasets/judged", files=files).status_code == 201
     headers = {"content-type": "application/octet-stream"}

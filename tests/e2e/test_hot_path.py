@@ -18,7 +18,7 @@ from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
 from app.routes.kinds import routes_of
 from app.running.caller import Caller
-from app.running.hosts import Hosts
+from app.running.ssrf_guard import SsrfGuard
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog
 from app.settings import Settings
@@ -277,7 +277,7 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
     }
 
     async def answer() -> None:
-        caller = Caller(Hosts(()), Metrics())
+        caller = Caller(SsrfGuard(()), Metrics())
         scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller)}
         await FastRouter(nothing, FastRoutes(DECLARED), Metrics())(scope, receive, send)
         await caller.close()

@@ -115,10 +115,10 @@ def imported_judged(server: Server) -> Iterator[str]:
     arrays = {name: np.array(values) for name, values in columns.items()} | right
     judged_spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
     dataset = dataset_from_columns(judged_spec, arrays, vectors)
-    live = built("policy", dataset, trees=16, depth=2, embedder="embedder")
+    loaded = built("policy", dataset, trees=16, depth=2, embedder="embedder")
     about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
     params = {"embedder": "embedder"}
-    data = codec.encode(live.plan, {**about, "params": params, "unit": "ms", "summary": live.record.summary})
+    data = codec.encode(loaded.plan, {**about, "params": params, "unit": "ms", "summary": loaded.record.summary})
     with imported(server, data, "policies") as name:
         yield name
 
@@ -129,11 +129,11 @@ def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") 
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
     assert isinstance(dataset, Trace)
     for solver, params in builds.items():
-        live = built(solver, dataset, **params)
+        loaded = built(solver, dataset, **params)
         about = {"solver": solver, "name": name, "dataset": "digits", "dataset_sha256": "0" * 64, "seed": 0}
-        summary = {**live.record.summary, "confidences": profile_confidences(dataset)}
+        summary = {**loaded.record.summary, "confidences": profile_confidences(dataset)}
         manifest = {**about, "params": params, "unit": "ms", "summary": summary}
-        yield codec.encode(live.plan, manifest)
+        yield codec.encode(loaded.plan, manifest)
 
 
 def endpoints(models: ModelServer) -> dict[str, Any]:

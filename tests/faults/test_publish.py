@@ -36,10 +36,10 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
             while not stop.is_set():
                 catalog.refresh()
                 assert not catalog.problems
-                live = catalog.get("cascade", "plan")
-                assert live.ref.version == live.record.version >= last
-                assert sha256(own.blob(live.record.sha256) or b"").hexdigest() == live.record.sha256
-                last = live.ref.version
+                loaded = catalog.get("cascade", "plan")
+                assert loaded.ref.version == loaded.record.version >= last
+                assert sha256(own.blob(loaded.record.sha256) or b"").hexdigest() == loaded.record.sha256
+                last = loaded.ref.version
                 seen.add(last)
         except BaseException as error:
             failures.append(error)

@@ -52,8 +52,8 @@ def test_what_is_said_is_as_far_off_as_its_intervals_say(solver: str, params: di
     offs: dict[str, list[float]] = defaultdict(list)
     rows = FRESH.get(solver, 5000)
     for seed in range(seeds):
-        live = built(solver, World.of(seed, ROWS[solver]).dataset(solver, measured=True), seed, **params)
-        replayed = chain.from_iterable(REPLAYS[solver](live, fresh(rows), query) for query in QUERIES[solver])
+        loaded = built(solver, World.of(seed, ROWS[solver]).dataset(solver, measured=True), seed, **params)
+        replayed = chain.from_iterable(REPLAYS[solver](loaded, fresh(rows), query) for query in QUERIES[solver])
         of_quantity = defaultdict(list)
         for one in replayed:
             of_quantity[one.quantity].append(_off(one))

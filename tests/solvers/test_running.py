@@ -28,7 +28,7 @@ from solvers.index.run import run as run_index
 from solvers.pipeline.run import run as run_pipeline
 from solvers.portfolio.run import next_best
 from solvers.portfolio.run import run as run_portfolio
-from solvers.running import Answer, Back, Call, Heard, Runner
+from solvers.running import Answer, Call, CallResult, CallResults, Runner
 from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.strategies import random_trace
@@ -38,7 +38,7 @@ from tests.support.strategies import random_trace
 class World:
     """What would be answered, how long that takes, and a clock that only calls move."""
 
-    says: dict[str, Heard]
+    says: dict[str, CallResult]
     takes: dict[str, float] = field(default_factory=dict)
     now: float = 0.0
     called: list[str] = field(default_factory=list)
@@ -48,19 +48,19 @@ class World:
         try:
             call: Call = next(runner)
             while True:
-                within = min(call.within, ends_at - self.now)
+                within = min(call.timeout_s, ends_at - self.now)
                 heard = tuple(self._ask(name, within) for name in call.names)
                 self.now += min(max(self.takes.get(name, 0.0) for name in call.names), max(within, 0.0))
                 self.called += call.names
-                call = runner.send(Back(heard, ends_at - self.now))
+                call = runner.send(CallResults(heard, ends_at - self.now))
         except StopIteration as end:
             answer: Answer = end.value
             return answer
 
-    def _ask(self, name: str, within: float) -> Heard:
+    def _ask(self, name: str, within: float) -> CallResult:
         if self.takes.get(name, 0.0) > within:
-            return Heard(name, error="no answer in time")
-        return self.says.get(name, Heard(name, error="broken"))
+            return CallResult(name, error="no answer in time")
+        return self.says.get(name, CallResult(name, error="broken"))
 
 
 def sample() -> Any:
@@ -87,15 +87,15 @@ def cascaded(
     return world.drive(runner, left)
 
 
-def sure(name: str, label: str, confidence: float = 1.0) -> Heard:
+def sure(name: str, label: str, confidence: float = 1.0) -> CallResult:
     """Say a label."""
-    return Heard(name, label, confidence)
+    return CallResult(name, label, confidence)
 
 
 def test_the_first_answer_that_is_sure_enough_is_taken(plan: CascadePlan) -> None:
     world = World({"fast": sure("fast", "cat"), "strong": sure("strong", "dog")})
     answer = cascaded(plan, world)
-    assert (answer.label, answer.taken, answer.degraded) == ("cat", "fast", None)
+    assert (answer.label, answer.answered_by, answer.degraded) == ("cat", "fast", None)
     assert world.called == ["fast"]
 
 
@@ -104,13 +104,13 @@ def test_one_that_is_not_sure_enough_is_followed_by_the_next(plan: CascadePlan) 
     world = World({name: sure(name, "cat", 0.01) for name in steps})
     answer = cascaded(plan, world)
     assert world.called == steps
-    assert (answer.taken, answer.degraded) == (steps[-1], None)
+    assert (answer.answered_by, answer.degraded) == (steps[-1], None)
 
 
 def test_one_that_fails_is_as_if_it_had_said_nothing(plan: CascadePlan) -> None:
     world = World({"strong": sure("strong", "dog")})
     answer = cascaded(plan, world)
-    assert (answer.label, answer.taken) == ("dog", "strong")
+    assert (answer.label, answer.answered_by) == ("dog", "strong")
     assert answer.degraded is not None
     assert "fast: broken" in answer.degraded
 
@@ -280,7 +280,12 @@ def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
 
 
 def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> None:
-    for odd in (Heard("", "cat"), Heard("", "x" * 300, 0.9), Heard("", values=(1.0, 2.0, 3.0)), Heard("")):
+    for odd in (
+        CallResult("", "cat"),
+        CallResult("", "x" * 300, 0.9),
+        CallResult("", values=(1.0, 2.0, 3.0)),
+        CallResult(""),
+    ):
         query = PolicyQuery(item="a", budget=5.0)
         first = policies.decide(query).sensor
         says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")} | {
@@ -294,7 +299,7 @@ def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> No
 def test_a_failed_call_that_may_be_paid_counts_against_what_is_left(routes: Any) -> None:
     costs = dict(zip(routes.classifiers, routes.costs.tolist(), strict=True))
     dearest = max(costs, key=lambda name: costs[name])
-    paid = {name: Heard(name, error="garbage", is_paid=True) for name in costs}
+    paid = {name: CallResult(name, error="garbage", is_paid=True) for name in costs}
     world = World(paid)
     with pytest.raises(EndpointFailed):
         routed(routes, world, most=costs[dearest])
@@ -339,7 +344,7 @@ def routed(plan: Any, world: World, most: float = inf, without: frozenset[str] =
 def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
     world = World({name: sure(name, name) for name in routes.classifiers})
     answer = routed(routes, world)
-    assert (answer.taken, answer.degraded) == (world.called[0], None)
+    assert (answer.answered_by, answer.degraded) == (world.called[0], None)
     assert len(world.called) == 1
 
 
@@ -353,7 +358,7 @@ def test_a_failed_call_goes_to_the_best_other_classifier_once_each(routes: Any) 
 
 
 def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(routes: Any) -> None:
-    first = routed(routes, World({name: sure(name, name) for name in routes.classifiers})).taken
+    first = routed(routes, World({name: sure(name, name) for name in routes.classifiers})).answered_by
     cost = float(routes.costs[routes.classifiers.index(first)])
     world = World({})
     with pytest.raises(EndpointFailed):
@@ -376,7 +381,9 @@ def policies() -> Any:
 
 def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies: Any) -> None:
     query = PolicyQuery(item="a", budget=5.0)
-    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle")} | {"strong": Heard("strong", "cat")})
+    world = World(
+        {name: sure(name, "cat", 0.9) for name in ("fast", "middle")} | {"strong": CallResult("strong", "cat")}
+    )
     answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
     assert answer.label == "cat"
     assert answer.probabilities is not None
@@ -451,7 +458,9 @@ FAULTS = st.fixed_dictionaries(dict.fromkeys(("fast", "middle", "strong"), st.sa
 def faulty(faults: dict[str, str]) -> World:
     """Make a world of such classifiers."""
     says = {name: sure(name, "cat", 0.6) for name, fault in faults.items() if fault == "well"}
-    failed = {name: Heard(name, error="broken", is_paid=faults[name] == "paid") for name in faults.keys() - says.keys()}
+    failed = {
+        name: CallResult(name, error="broken", is_paid=faults[name] == "paid") for name in faults.keys() - says.keys()
+    }
     return World(says | failed)
 
 
@@ -502,9 +511,9 @@ def test_a_policy_that_gets_nothing_has_no_answer(policies: Any) -> None:
         slow.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
 
 
-def values(name: str, *numbers: float | None) -> Heard:
+def values(name: str, *numbers: float | None) -> CallResult:
     """Say the values of a feature."""
-    return Heard(name, values=numbers)
+    return CallResult(name, values=numbers)
 
 
 def step_of(stages: list[tuple[str, ...]]) -> Callable[[Any], Any]:

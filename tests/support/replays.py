@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.processes.clock import now
-from app.serving.answers import facts_of
-from app.serving.catalog import Live
+from app.serving.answers import decision_facts
+from app.serving.catalog import LoadedArtifact
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, Value
 from models.arrays import Bools, Floats
 from models.cascade import CascadeQuery
@@ -93,14 +93,14 @@ class World:
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
 
 
-def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[Any]:
+def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedArtifact[Any]:
     options = KINDS[solver].options.model_validate(params)
     fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
     facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
     told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "worth": fitted.worth}
     record = ArtifactRecord(**dict(ref), **facts, **told)
-    return Live.from_record(record, fitted.plan)
+    return LoadedArtifact.from_record(record, fitted.plan)
 
 
 class Replayed(NamedTuple):
@@ -122,8 +122,8 @@ QUERIES: dict[str, tuple[Value, ...]] = {
 """What is asked of each subject."""
 
 
-def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:
-    decision = live.plan.decide(query)
+def replay_cascade(loaded: LoadedArtifact[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:
+    decision = loaded.plan.decide(query)
     n = len(fresh.correct)
     right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
     for step in decision.steps:
@@ -137,7 +137,7 @@ def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[R
         right |= waiting & sure & fresh.correct[:, k]
         waiting &= ~sure
     paid = "time" if query.budget is None and query.min_accuracy is None else "cost"
-    return _held(live, query, decision, accuracy=right, **{paid: times})
+    return _held(loaded, query, decision, accuracy=right, **{paid: times})
 
 
 @lru_cache(maxsize=64)
@@ -145,10 +145,10 @@ def _labels(plan: IndexPlan, features: tuple[str, ...], fresh: World) -> Any:
     return np.array(plan.predict(features, fresh.feature_items).labels)
 
 
-def replay_index(live: Live[Any], fresh: World, query: IndexQuery) -> list[Replayed]:
-    decision = live.plan.decide(query)
-    labels = _labels(live.plan, decision.features, fresh)
-    return _held(live, query, decision, accuracy=labels == fresh.features["label"])
+def replay_index(loaded: LoadedArtifact[Any], fresh: World, query: IndexQuery) -> list[Replayed]:
+    decision = loaded.plan.decide(query)
+    labels = _labels(loaded.plan, decision.features, fresh)
+    return _held(loaded, query, decision, accuracy=labels == fresh.features["label"])
 
 
 @lru_cache(maxsize=1)
@@ -156,24 +156,24 @@ def _estimates(plan: PortfolioPlan, fresh: World) -> Floats:
     return plan.estimate(fresh.embeddings)
 
 
-def replay_portfolio(live: Live[Any], fresh: World, query: AssignmentOptions) -> list[Replayed]:
+def replay_portfolio(loaded: LoadedArtifact[Any], fresh: World, query: AssignmentOptions) -> list[Replayed]:
     """Assign fresh queries as a batch, with the costs expected of their embeddings, as the service does."""
-    costs = live.plan.expected_costs(fresh.embeddings)
-    assigned = live.plan.assign(_estimates(live.plan, fresh), query, expected_costs=costs)
+    costs = loaded.plan.expected_costs(fresh.embeddings)
+    assigned = loaded.plan.assign(_estimates(loaded.plan, fresh), query, expected_costs=costs)
     rows, places = np.arange(len(fresh.correct)), [NAMES.index(name) for name in assigned.assignments]
     right, costs = fresh.correct[rows, places], fresh.costs[rows, places]
-    return _held(live, query, assigned, accuracy=right, cost=costs)
+    return _held(loaded, query, assigned, accuracy=right, cost=costs)
 
 
-def replay_pipeline(live: Live[Any], fresh: World, query: PipelineQuery) -> list[Replayed]:
+def replay_pipeline(loaded: LoadedArtifact[Any], fresh: World, query: PipelineQuery) -> list[Replayed]:
     """Send fresh items through a configuration; accuracy is of accepted answers."""
-    decision = live.plan.decide(query)
-    steps = live.plan.steps(decision.solution, fresh.feature_items)
+    decision = loaded.plan.decide(query)
+    steps = loaded.plan.steps(decision.solution, fresh.feature_items)
     labels = np.array([getattr(step, "label", "") for step in steps])
     accepted = labels != ""
     paid = np.cumsum([stage.cost for stage in decision.stages])[[step.stage for step in steps]]
     right = labels[accepted] == fresh.features["label"][accepted]
-    return _held(live, query, decision, accuracy=right, coverage=accepted, cost=paid)
+    return _held(loaded, query, decision, accuracy=right, coverage=accepted, cost=paid)
 
 
 @lru_cache(maxsize=1)
@@ -181,19 +181,19 @@ def _cells(plan: PolicyPlan, fresh: World, is_table: bool) -> Floats:
     return plan.cells_of(fresh.dataset("policy", table=is_table))
 
 
-def replay_policy(live: Live[Any], fresh: World, target: PolicyTarget) -> list[Replayed]:
+def replay_policy(loaded: LoadedArtifact[Any], fresh: World, target: PolicyTarget) -> list[Replayed]:
     """Roll fresh items out, of which a trace says what each answer cost, and a table what a feature costs."""
-    plan: PolicyPlan = live.plan
+    plan: PolicyPlan = loaded.plan
     is_table = plan.sensors[0] not in NAMES
     cells = _cells(plan, fresh, is_table)
     costs = np.broadcast_to(plan.costs, (len(cells), len(plan.costs))) if is_table else fresh.costs
     walked = plan.run(cells, [str(at) for at in range(len(cells))], target)
     right = np.array(plan.classes)[walked.labels] == fresh.trace["label"]
     asked = plan.members[walked.walks.ends]
-    return _held(live, target, walked, accuracy=right, cost=(asked * costs).sum(axis=1))
+    return _held(loaded, target, walked, accuracy=right, cost=(asked * costs).sum(axis=1))
 
 
-REPLAYS: dict[str, Callable[[Live[Any], World, Any], list[Replayed]]] = {
+REPLAYS: dict[str, Callable[[LoadedArtifact[Any], World, Any], list[Replayed]]] = {
     "cascade": replay_cascade,
     "index": replay_index,
     "portfolio": replay_portfolio,
@@ -202,9 +202,9 @@ REPLAYS: dict[str, Callable[[Live[Any], World, Any], list[Replayed]]] = {
 }
 
 
-def _held(live: Live[Any], query: Any, decision: Any, **came_true: Any) -> list[Replayed]:
+def _held(loaded: LoadedArtifact[Any], query: Any, decision: Any, **came_true: Any) -> list[Replayed]:
     """Hold what was said of each quantity against what came true of fresh items, (n,)."""
-    expected = facts_of(live, query, decision)["expected"]
+    expected = decision_facts(loaded, query, decision)["expected"]
     return [
         Replayed(name, expected[f"{name}_interval"], float(np.mean(true)), expected[name])
         for name, true in came_true.items()

@@ -3,10 +3,10 @@
 from typing import Any
 
 from app.running.protocols import json_service, open_inference, openai_chat, openai_embeddings
-from app.running.protocols.message import Request, Said
+from app.running.protocols.message import ParsedResponse, Request
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint, JsonEndpoint, OpenInferenceEndpoint
 
-__all__ = ["Request", "Said", "read", "request", "spent"]
+__all__ = ["ParsedResponse", "Request", "read", "request", "spent"]
 
 
 def request(endpoint: Endpoint, item: Any) -> Request:
@@ -25,12 +25,12 @@ def request(endpoint: Endpoint, item: Any) -> Request:
             return openai_embeddings.request(endpoint, item)
 
 
-def spent(endpoint: Endpoint, reply: Any) -> Said:
+def spent(endpoint: Endpoint, reply: Any) -> ParsedResponse:
     """Read only what a reply tells of its cost, where its answer cannot be read."""
-    return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else Said()
+    return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else ParsedResponse()
 
 
-def read(endpoint: Endpoint, reply: Any, answers: int = 1) -> Said:
+def read(endpoint: Endpoint, reply: Any, answers: int = 1) -> ParsedResponse:
     """Read a reply's JSON, with so many answers as were asked for; raises WrongShape if it is none that the protocol
     or the pointers promise."""
     match endpoint:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.running.protocols.message import Request, Said, best_of, label, number, read_confidence
+from app.running.protocols.message import ParsedResponse, Request, best_of, label, number, read_confidence
 from app.running.templates import WrongShape, fill, fill_url, part_of
 from models.base import LARGEST
 from models.endpoint import JsonEndpoint
@@ -14,7 +14,7 @@ def request(endpoint: JsonEndpoint, item: Any) -> Request:
     return Request(endpoint.method, fill_url(endpoint.url, item), body)
 
 
-def read(endpoint: JsonEndpoint, reply: Any) -> Said:
+def read(endpoint: JsonEndpoint, reply: Any) -> ParsedResponse:
     """Follow the endpoint's pointers."""
     scores = None if endpoint.scores is None else _scores(part_of(reply, endpoint.scores))
     answer, confidence = (None, None) if scores is None else best_of(scores)
@@ -25,7 +25,7 @@ def read(endpoint: JsonEndpoint, reply: Any) -> Said:
         raise WrongShape("the label is none of the endpoint's labels")
     if endpoint.confidence is not None:
         confidence = number(part_of(reply, endpoint.confidence), "the confidence")
-    return Said(
+    return ParsedResponse(
         label=answer,
         confidence=None if confidence is None else read_confidence(confidence, endpoint.confidence_scale),
         scores=scores,

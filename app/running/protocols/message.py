@@ -32,7 +32,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedResponse:
     """What a reply says; of tokens None where it does not tell. values: None where a cell of a feature is
     missing; of several answers one behind the other."""
 

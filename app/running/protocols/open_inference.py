@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.running.protocols.message import Request, Said, best_of, label, number, read_confidence
+from app.running.protocols.message import ParsedResponse, Request, best_of, label, number, read_confidence
 from app.running.templates import WrongShape
 from models.endpoint import OpenInferenceEndpoint
 
@@ -22,7 +22,7 @@ def request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
     return Request("POST", url, {"inputs": [tensor], "outputs": outputs})
 
 
-def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:
+def read(endpoint: OpenInferenceEndpoint, reply: Any) -> ParsedResponse:
     """Find the tensors with the label and the probabilities."""
     outputs = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(outputs, list):
@@ -38,7 +38,7 @@ def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:
         answer = _label(endpoint, _data(outputs, endpoint.label_output))
         confidence = None if scores is None else scores.get(answer)
     sure = None if confidence is None else read_confidence(confidence, endpoint.confidence_scale)
-    return Said(label=answer, confidence=sure, scores=scores)
+    return ParsedResponse(label=answer, confidence=sure, scores=scores)
 
 
 def _data(outputs: list[Any], name: str) -> list[Any]:

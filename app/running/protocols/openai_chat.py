@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import re2
 
-from app.running.protocols.message import Request, Said, count, label, number, read_confidence
+from app.running.protocols.message import ParsedResponse, Request, count, label, number, read_confidence
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern, WholeText
 
@@ -115,7 +115,7 @@ def _asked(item: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return [{"role": "user", "content": as_text(item)}], {}
 
 
-def read(endpoint: ChatEndpoint, reply: Any) -> Said:
+def read(endpoint: ChatEndpoint, reply: Any) -> ParsedResponse:
     """Read label, confidence and usage."""
     choice = part_of(reply, "/choices/0")
     text = part_of(choice, "/message/content")
@@ -126,11 +126,13 @@ def read(endpoint: ChatEndpoint, reply: Any) -> Said:
     return replace(usage_of(reply), label=label, confidence=sure, text=text)
 
 
-def usage_of(reply: Any) -> Said:
+def usage_of(reply: Any) -> ParsedResponse:
     """Read how many tokens were sent and came back."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
-    return Said(input_tokens=count(usage.get("prompt_tokens")), output_tokens=count(usage.get("completion_tokens")))
+    return ParsedResponse(
+        input_tokens=count(usage.get("prompt_tokens")), output_tokens=count(usage.get("completion_tokens"))
+    )
 
 
 def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.running.protocols.json_service import values_of
-from app.running.protocols.message import Request, Said, count
+from app.running.protocols.message import ParsedResponse, Request, count
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import EmbeddingsEndpoint
 
@@ -26,17 +26,17 @@ def request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
     return Request("POST", f"{endpoint.url.rstrip('/')}/embeddings", body, answers=len(texts) if many else 1)
 
 
-def read(reply: Any, answers: int) -> Said:
+def read(reply: Any, answers: int) -> ParsedResponse:
     """Read the vectors, one behind the other in the order of the texts, and the usage. Raises WrongShape unless there
     is one for each, all of one length."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     tokens = count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     if answers == 1:
-        return Said(values=values_of(part_of(reply, "/data/0/embedding")), input_tokens=tokens)
+        return ParsedResponse(values=values_of(part_of(reply, "/data/0/embedding")), input_tokens=tokens)
     vectors = _in_order(part_of(reply, "/data"), answers)
     if len({len(vector) for vector in vectors}) > 1:
         raise WrongShape("the embeddings have different lengths")
-    return Said(values=tuple(number for vector in vectors for number in vector), input_tokens=tokens)
+    return ParsedResponse(values=tuple(number for vector in vectors for number in vector), input_tokens=tokens)
 
 
 def _in_order(data: Any, answers: int) -> list[tuple[float, ...]]:

@@ -10,7 +10,7 @@ import pytest
 from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age
 from app.building.worker import build_locally
 from app.processes.clock import time_of_day
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.store.builds import checked_request
 from app.store.feedback import Count
 from app.store.repositories import Repositories
@@ -78,9 +78,9 @@ def test_what_a_version_rebuilt_after_an_alarm_promises_holds_in_the_changed_wor
     promises = []
     for request in (prepared.request, prepare(repos, record, only_new=False, dataset="all-rows").request):
         newer = build(repos, request)
-        live = Live.from_record(newer, repos.artifacts.plan(newer))
+        loaded = LoadedArtifact.from_record(newer, repos.artifacts.plan(newer))
         promises.append(
-            next(each for each in replay_cascade(live, fresh, CascadeQuery()) if each.quantity == "accuracy")
+            next(each for each in replay_cascade(loaded, fresh, CascadeQuery()) if each.quantity == "accuracy")
         )
     (low, high), true = promises[0].interval, promises[0].true
     assert low <= true <= high

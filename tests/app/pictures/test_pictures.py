@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from app.pictures import draw, save
 from app.pictures.canvas import LEAST_SPAN, OWN_FONT, families, percents
-from app.serving.catalog import Live
+from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from solvers import KINDS
@@ -37,11 +37,11 @@ def dataset_for(solver: str) -> Dataset:
 
 
 @cache
-def sample(solver: str) -> Live[Any]:
+def sample(solver: str) -> LoadedArtifact[Any]:
     return built(solver, dataset_for(solver), **PARAMS[solver])
 
 
-def drawn(artifact: Live[Any], folder: Path) -> tuple[list[Axes], list[str]]:
+def drawn(artifact: LoadedArtifact[Any], folder: Path) -> tuple[list[Axes], list[str]]:
     """Write a picture; give its panels above what it is worth and all that is written in it, once everything in it lies
     within its frame."""
     kept: list[Figure] = []
@@ -80,7 +80,7 @@ def test_the_points_are_those_of_the_curve(solver: str, tmp_path: Path) -> None:
     assert np.asarray(line.get_ydata()).tolist() == [one.expected.accuracy for one in points]
 
 
-def index_of(costs: list[Any], size: str | list[str] | None = None, **params: Any) -> Live[Any]:
+def index_of(costs: list[Any], size: str | list[str] | None = None, **params: Any) -> LoadedArtifact[Any]:
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 60)
     columns: dict[str, Any] = {f"f{i}": label + 0.5 * (i + 1) * rng.normal(size=60) for i in range(len(costs))}

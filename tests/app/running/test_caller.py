@@ -10,11 +10,11 @@ import pytest
 
 from app.observability.metrics import Metrics
 from app.running.caller import OPEN, UNKNOWN, Caller
-from app.running.circuit import FAILURES
-from app.running.hosts import Hosts
+from app.running.circuit_breaker import FAILURES
 from app.running.protocols.openai_embeddings import Texts
+from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
-from solvers.running import Heard
+from solvers.running import CallResult
 from tests.support.model_process import ModelServer, running_models
 from tests.support.servers import free_port
 from tests.support.trained import LEARN, trained
@@ -44,10 +44,10 @@ def called(
     times: int = 1,
     environ: Any = None,
     hosts: tuple[str, ...] = ("127.0.0.1",),
-) -> list[Heard]:
+) -> list[CallResult]:
 
-    async def work() -> list[Heard]:
-        caller = Caller(Hosts(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
+    async def work() -> list[CallResult]:
+        caller = Caller(SsrfGuard(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
         caller.follow({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
         try:
             return [await caller.call(name, item, within) for _ in range(times)]
@@ -183,8 +183,8 @@ def test_a_get_is_never_sent_twice_by_itself(models: ModelServer, image: list[fl
 def test_waiting_for_a_free_call_is_no_failure(models: ModelServer, image: list[float]) -> None:
     models.switch(all="slow")
 
-    async def work() -> list[Heard]:
-        caller = Caller(Hosts(("127.0.0.1",)), Metrics())
+    async def work() -> list[CallResult]:
+        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
         endpoint = models.json_endpoint("all", concurrency=1, timeout_s=1.5)
         caller.follow({"all": ENDPOINT.validate_python(endpoint)})
         heard = await asyncio.gather(*(caller.call("all", image, 20.0) for _ in range(8)))
@@ -242,7 +242,7 @@ def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[
     models.switch(all="hang")
 
     async def work() -> None:
-        caller = Caller(Hosts(("127.0.0.1",)), Metrics())
+        caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
         caller.follow({"all": ENDPOINT.validate_python(models.json_endpoint("all"))})
         calling = asyncio.create_task(caller.call("all", image, 20.0))
         while not (await asyncio.to_thread(models.counted))["calls"]:

@@ -9,7 +9,7 @@ from app.running import confidence_monitor
 from app.running.confidence_monitor import ConfidenceMonitor
 from models import ArtifactRef
 from solvers.confidence_profile import WINDOW
-from solvers.running import Heard
+from solvers.running import CallResult
 
 REF = ArtifactRef(solver="cascade", name="digits", version=1)
 QUANTILES = np.linspace(0, 1, 65)
@@ -17,7 +17,7 @@ PROFILES: dict[str, Any] = {name: {"rows": 2000, "quantiles": QUANTILES.tolist()
 
 
 def observe_run(monitor: ConfidenceMonitor, **confidences: float) -> None:
-    monitor.observe(REF, PROFILES, [Heard(name, "yes", confidence) for name, confidence in confidences.items()])
+    monitor.observe(REF, PROFILES, [CallResult(name, "yes", confidence) for name, confidence in confidences.items()])
 
 
 def test_a_run_that_begins_elsewhere_leaves_the_others_compared() -> None:
@@ -64,6 +64,6 @@ def test_the_oldest_windows_go_where_there_are_many(monkeypatch: pytest.MonkeyPa
     monitor, refs = ConfidenceMonitor(), [REF.model_copy(update={"version": version}) for version in range(1, 100)]
     for ref in refs:
         for _ in range(WINDOW):
-            monitor.observe(ref, PROFILES, [Heard("a", "yes", 2.0)])
+            monitor.observe(ref, PROFILES, [CallResult("a", "yes", 2.0)])
     assert len(monitor.problems(refs, {})) == 5
     assert monitor.problems(refs[:-5], {}) == []

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.running import protocols
-from app.running.circuit import FAILURES, REST_S, Circuit
-from app.running.embedding import MOST_LETTERS, in_requests, shares_of
+from app.running.circuit_breaker import FAILURES, REST_S, CircuitBreaker
+from app.running.embedding import MOST_LETTERS, split_among_texts, split_into_requests
 from app.running.protocols import openai_embeddings
 from app.running.protocols.open_inference import flat
 from app.running.protocols.openai_chat import Chat, read_label
 from app.running.protocols.openai_embeddings import Texts
 from app.running.templates import WrongShape
 from models.endpoint import ENDPOINT, Choice, JsonField, Pattern, WholeText
-from solvers.running import Heard
+from solvers.running import CallResult
 
 URL = "http://models.example"
 JSON = {"protocol": "json", "url": f"{URL}/{{{{item/id}}}}", "body": {"x": "{{item/x}}"}}
@@ -178,12 +178,12 @@ def test_a_reply_that_lacks_an_embedding_is_none(data: Any, said: str) -> None:
 
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=40), st.integers(1, 9))
 def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int) -> None:
-    pieces = list(in_requests(texts, most))
+    pieces = list(split_into_requests(texts, most))
     assert [text for piece in pieces for text in piece] == texts
     assert all(1 <= len(piece) <= most for piece in pieces)
     assert len(pieces) == -(-len(texts) // most)
     long = "x" * (MOST_LETTERS - 1)
-    assert [len(piece) for piece in in_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
+    assert [len(piece) for piece in split_into_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
 
 
 @given(
@@ -193,7 +193,7 @@ def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int)
 )
 def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tuple[int, int], cost: float) -> None:
     values = tuple(float(number) for number in range(2 * len(texts)))
-    shares = shares_of(Heard("e", values=values, cost=cost, seconds=0.5, tokens=tokens), texts)
+    shares = split_among_texts(CallResult("e", values=values, cost=cost, seconds=0.5, tokens=tokens), texts)
     assert [number for one in shares for number in one.values or ()] == list(values)
     assert sum(one.cost or 0.0 for one in shares) == pytest.approx(cost)
     assert sum(one.seconds for one in shares) == pytest.approx(0.5)
@@ -202,7 +202,7 @@ def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tup
 
 
 def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:
-    circuit = Circuit()
+    circuit = CircuitBreaker()
     for _ in range(FAILURES - 1):
         circuit.end(0.0, True, False)
     circuit.end(0.0, None, False)

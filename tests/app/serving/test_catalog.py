@@ -47,8 +47,8 @@ def test_nothing_is_loaded_before_the_first_look(repos: Repositories) -> None:
 def test_what_is_published_answers_after_the_next_look(repos: Repositories, catalog: Catalog) -> None:
     assert (catalog.loaded, catalog.store_up) == (True, True)
     assert version(catalog) == 1
-    live = catalog.get("cascade", "plan")
-    assert live.plan.decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)  # type: ignore[attr-defined]
+    loaded = catalog.get("cascade", "plan")
+    assert loaded.plan.decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)  # type: ignore[attr-defined]
     stored.publish(repos, seed=1)
     stored.publish(repos, "second")
     catalog.refresh()

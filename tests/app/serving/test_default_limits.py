@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from app.running.asked import Asked
-from app.running.start import batch_options
-from app.serving.answers import decided, with_default_limits
+from app.running.item_run import ItemRun
+from app.running.item_start import batch_options
+from app.serving.answers import decide_to_json, with_default_limits
 from models.cascade import CascadeQuery
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery
@@ -39,9 +39,9 @@ def test_a_cascade_and_a_portfolio_answer_at_the_headlines_point(world: World) -
     query = RouteQuery(query=tuple(world.embeddings[0].tolist()))
     budget = portfolio.record.worth.query["budget"]
     assert with_default_limits(portfolio, query).budget == budget
-    assert decided(portfolio, query) == decided(portfolio, query.model_copy(update={"budget": budget}))
+    assert decide_to_json(portfolio, query) == decide_to_json(portfolio, query.model_copy(update={"budget": budget}))
     for limits, wanted in ((RunLimits(), budget), (RunLimits(budget=2.0), 2.0)):
-        asked = Asked(RunItem(item="a"), limits, 1.0, inf, frozenset())
+        asked = ItemRun(RunItem(item="a"), limits, 1.0, inf, frozenset())
         assert batch_options(portfolio, asked).budget == wanted
     bare = replace(cascade, record=cascade.record.model_copy(update={"worth": None}))
     assert with_default_limits(bare, plain := CascadeQuery()) is plain
@@ -97,18 +97,18 @@ def test_a_limit_of_the_callers_own_stands_alone(world: World, limit: dict[str, 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: str) -> None:
     """Nor sends a query to a classifier whose circuit is open. A headline of the least cost is the hardest."""
-    live = _live(world, kind)
+    loaded = _live(world, kind)
     query = {"budget": 1.0}
-    worth = live.record.worth.model_copy(update={"query": query})
-    live = replace(live, record=live.record.model_copy(update={"worth": worth}))
+    worth = loaded.record.worth.model_copy(update={"query": query})
+    loaded = replace(loaded, record=loaded.record.model_copy(update={"worth": worth}))
     asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))
-    without = decision_of(live, asked.model_copy(update={"without": (name,)}))
+    without = decision_of(loaded, asked.model_copy(update={"without": (name,)}))
     assert name not in without
-    assert name not in decision_of(live, asked, frozenset([name])) or kind == "cascade"  # a cascade's run skips it
+    assert name not in decision_of(loaded, asked, frozenset([name])) or kind == "cascade"  # a cascade's run skips it
 
 
-def decision_of(live: Any, query: Any, open_circuits: frozenset[str] = frozenset()) -> str:
-    reply = orjson.loads(decided(live, query, open_circuits))
+def decision_of(loaded: Any, query: Any, open_circuits: frozenset[str] = frozenset()) -> str:
+    reply = orjson.loads(decide_to_json(loaded, query, open_circuits))
     return str(reply.get("classifier") or [step["classifier"] for step in reply["steps"]])
 
 
@@ -125,12 +125,12 @@ def decision_of(live: Any, query: Any, open_circuits: frozenset[str] = frozenset
 def test_a_budget_in_percent_is_of_the_most_expensive_classifier_or_of_all_features(
     world: World, kind: str, query: Any
 ) -> None:
-    live = built("index", small_table()) if kind == "index" else _live(world, kind)
-    highest = live.kind.highest_cost(live.plan, query)
+    loaded = built("index", small_table()) if kind == "index" else _live(world, kind)
+    highest = loaded.kind.highest_cost(loaded.plan, query)
     asked = query.model_copy(update={"budget": "90%"})
-    number = with_default_limits(live, asked)
+    number = with_default_limits(loaded, asked)
     assert number.budget == pytest.approx(0.9 * highest)
-    assert decided(live, asked) == decided(live, query.model_copy(update={"budget": number.budget}))
-    assert decided(live, query.model_copy(update={"budget": 1.001 * highest}))
+    assert decide_to_json(loaded, asked) == decide_to_json(loaded, query.model_copy(update={"budget": number.budget}))
+    assert decide_to_json(loaded, query.model_copy(update={"budget": 1.001 * highest}))
     if kind in ("cascade", "portfolio"):
         assert highest == 10.0

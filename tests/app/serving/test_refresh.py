@@ -5,7 +5,7 @@ import pytest
 from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
 from app.serving.catalog import Catalog
-from app.serving.refresh import Chores
+from app.serving.refresh import HousekeepingJobs
 from app.store.repositories import Repositories
 from tests.support import stored
 
@@ -13,7 +13,7 @@ from tests.support import stored
 class Round:
     def __init__(self, repos: Repositories) -> None:
         self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
-        self.chores = Chores(repos, self.catalog, self.metrics)
+        self.chores = HousekeepingJobs(repos, self.catalog, self.metrics)
 
     def __call__(self) -> None:
         self.catalog.refresh()

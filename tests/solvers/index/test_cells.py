@@ -15,7 +15,7 @@ from solvers import Run
 from solvers.index import IndexPlan, fit
 from solvers.index.run import run
 from solvers.index.trade_offs import trade_offs
-from solvers.running import Back, Heard
+from solvers.running import CallResult, CallResults
 
 COLOURS = ("blue", "green", "red")
 
@@ -187,20 +187,20 @@ def test_a_run_takes_a_name_from_a_feature_of_categories() -> None:
     )
     assert next(runner).names == ("colour", "weight")
     with pytest.raises(StopIteration) as ended:
-        runner.send(Back((Heard("colour", label="red"), Heard("weight", values=(2.0,))), 1.0))
+        runner.send(CallResults((CallResult("colour", label="red"), CallResult("weight", values=(2.0,))), 1.0))
     wanted = plan.predict(("colour", "weight"), [{"colour": "red", "weight": 2.0}])
     assert (ended.value.value.label, ended.value.value.degraded) == (wanted.labels[0], None)
 
 
-@pytest.mark.parametrize("nonsense", [Heard("weight", label="heavy"), Heard("weight", values=(1.0, 2.0))])
-def test_a_run_does_without_a_number_that_is_none(nonsense: Heard) -> None:
+@pytest.mark.parametrize("nonsense", [CallResult("weight", label="heavy"), CallResult("weight", values=(1.0, 2.0))])
+def test_a_run_does_without_a_number_that_is_none(nonsense: CallResult) -> None:
     plan = built()
     columns = dict(zip(plan.features, plan.columns, strict=True))
     for features, left in ((("colour", "weight"), ("colour",)), (("weight",), ())):
         runner = run(features, columns, lambda features, cells: plan.predict(features, [cells]), left=1.0)
         next(runner)
         with pytest.raises(StopIteration) as ended:
-            runner.send(Back((*([Heard("colour", label="red")] if left else []), nonsense), 1.0))
+            runner.send(CallResults((*([CallResult("colour", label="red")] if left else []), nonsense), 1.0))
         wanted = plan.predict(left, [{"colour": "red"}])
         assert ended.value.value.label == wanted.labels[0]
         assert "other columns" in ended.value.value.degraded
@@ -218,6 +218,13 @@ def test_a_run_of_features_that_no_model_is_left_for_gives_the_most_common_class
     next(runner)
     with pytest.raises(StopIteration) as ended:
         runner.send(
-            Back((Heard("colour", label="red"), Heard("weight", label="heavy"), Heard("noise", values=(0.1,))), 1.0)
+            CallResults(
+                (
+                    CallResult("colour", label="red"),
+                    CallResult("weight", label="heavy"),
+                    CallResult("noise", values=(0.1,)),
+                ),
+                1.0,
+            )
         )
     assert ended.value.value.label == plan.predict((), [{}]).labels[0]

@@ -32,7 +32,7 @@ from solvers.policy.classless import (
     worth_asking,
 )
 from solvers.policy.trade_offs import trade_offs
-from solvers.running import Answer, Back, Call, Heard, Runner
+from solvers.running import Answer, Call, CallResult, CallResults, Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)
@@ -456,20 +456,20 @@ def test_its_summary_curve_and_worth_tell_of_single_classifiers() -> None:
 # runs
 
 
-def finished(runner: Runner, said: dict[str, Heard]) -> tuple[Answer, list[Call]]:
+def finished(runner: Runner, said: dict[str, CallResult]) -> tuple[Answer, list[Call]]:
     """Drive a runner with what classifiers say."""
     calls = [next(runner)]
     while True:
         try:
-            calls.append(runner.send(Back(tuple(said[name] for name in calls[-1].names), 5.0)))
+            calls.append(runner.send(CallResults(tuple(said[name] for name in calls[-1].names), 5.0)))
         except StopIteration as end:
             return end.value, calls
 
 
-def text(name: str, confidence: float | None = None, error: str | None = None) -> Heard:
+def text(name: str, confidence: float | None = None, error: str | None = None) -> CallResult:
     """Let a language model say its name."""
     said = None if error else f"says {name}"
-    return Heard(name, label=said, text=said, confidence=confidence, error=error, is_paid=True)
+    return CallResult(name, label=said, text=said, confidence=confidence, error=error, is_paid=True)
 
 
 @pytest.mark.parametrize(
@@ -490,11 +490,16 @@ def text(name: str, confidence: float | None = None, error: str | None = None) -
     ],
 )
 def test_a_run_gives_the_text_of_the_one_that_is_taken(
-    cheap: Heard, strong: Heard, answer: str, called: list[str], degraded: str | None
+    cheap: CallResult, strong: CallResult, answer: str, called: list[str], degraded: str | None
 ) -> None:
     runner = start_policy(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
     got, calls = finished(runner, {CHEAP: cheap, STRONG: strong})
-    assert (got.taken, got.text, got.label, got.degraded) == (answer, f"says {answer}", f"says {answer}", degraded)
+    assert (got.answered_by, got.text, got.label, got.degraded) == (
+        answer,
+        f"says {answer}",
+        f"says {answer}",
+        degraded,
+    )
     assert [name for call in calls for name in call.names] == called
 
 
@@ -693,6 +698,9 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
 
 def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
     query = PolicyQuery(max_item_cost=5.5, item="i")
-    failed = {CHEAP: Heard(CHEAP, error="broken", is_paid=True), STRONG: Heard(STRONG, error="broken", is_paid=True)}
+    failed = {
+        CHEAP: CallResult(CHEAP, error="broken", is_paid=True),
+        STRONG: CallResult(STRONG, error="broken", is_paid=True),
+    }
     with pytest.raises(EndpointFailed, match="broken"):
         finished(start_policy(built().plan, query, left=5.0), failed)

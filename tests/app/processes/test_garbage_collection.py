@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.processes.garbage import made_to_stay
+from app.processes.garbage_collection import frozen_heap
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _as_before() -> Iterator[None]:
 
 
 def test_what_is_made_is_looked_at_neither_meanwhile_nor_later() -> None:
-    with made_to_stay():
+    with frozen_heap():
         assert not gc.isenabled()
         made = [[number] for number in range(1000)]
     assert gc.isenabled()
@@ -25,7 +25,7 @@ def test_what_is_made_is_looked_at_neither_meanwhile_nor_later() -> None:
 
 def test_what_could_not_be_made_is_collected_as_ever() -> None:
     made = [[1]]
-    with pytest.raises(RuntimeError, match="no store"), made_to_stay():
+    with pytest.raises(RuntimeError, match="no store"), frozen_heap():
         raise RuntimeError("no store")
     assert gc.isenabled()
     assert any(each is made for each in gc.get_objects())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.http.access import Access
+from app.http.api_key_auth import ApiKeyAuth
 from app.http.body_limits import BodyLimit
 from app.settings import Settings
 
@@ -45,9 +45,9 @@ def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
-def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> Access:
+def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> ApiKeyAuth:
     monkeypatch.setenv("PARSIMONY_API_KEYS", keys)
-    return Access(accept, Settings().api_keys)
+    return ApiKeyAuth(accept, Settings().api_keys)
 
 
 DECIDERS = """GET /v1/datasets | HEAD /v1/artifacts/cascade/x | GET /v1/builds/1/events | GET /v1/cascades/x/decision

@@ -39,11 +39,11 @@ _NEVER = tuple(
 )
 
 
-class HostRefused(OSError):
+class HostNotAllowed(OSError):
     """A host that must not be called."""
 
 
-class Hosts:
+class SsrfGuard:
     """Which hosts may be called. patterns: names or addresses, with ``*`` for any part, each with a port if only that
     one may be; none: every public address."""
 
@@ -57,7 +57,7 @@ class Hosts:
         host, port = _host_and_port(url)
         try:
             self.check(host, port, [host] if _literal(host) else [])
-        except HostRefused as error:
+        except HostNotAllowed as error:
             raise InvalidRequest.at(Fault(("url",), str(error))) from error
 
     def refuse_key(self, url: str, secret: str | None) -> None:
@@ -71,20 +71,20 @@ class Hosts:
         however its address was come by."""
         address = _address(text)
         if _is_never_called(address) or not (address.is_global or str(address) in self._named):
-            raise HostRefused(f"{address} must not be called")
+            raise HostNotAllowed(f"{address} must not be called")
 
     def check(self, host: str, port: int, addresses: Sequence[str]) -> None:
-        """Raise HostRefused unless a host, of these addresses, may be called."""
+        """Raise HostNotAllowed unless a host, of these addresses, may be called."""
         is_named = self._names(host, port)
         if self._patterns and not is_named:
-            raise HostRefused(f"{host}:{port} is none of the hosts that may be called (PARSIMONY_ENDPOINT_HOSTS)")
+            raise HostNotAllowed(f"{host}:{port} is none of the hosts that may be called (PARSIMONY_ENDPOINT_HOSTS)")
         is_named_closely = self._names(host, port, but="*")
         for text in addresses:
             address = _address(text)
             if _is_never_called(address):
-                raise HostRefused(f"{host} is {address}, which is never called")
+                raise HostNotAllowed(f"{host} is {address}, which is never called")
             if not address.is_global and not is_named_closely:
-                raise HostRefused(
+                raise HostNotAllowed(
                     f"{host} is {address}, which is not public: PARSIMONY_ENDPOINT_HOSTS must name the host"
                 )
             if not address.is_global:
@@ -101,7 +101,7 @@ class Hosts:
 class GuardedResolver(AbstractResolver):
     """Resolves names, and refuses those that lead where nothing may be called."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: SsrfGuard) -> None:
         self._hosts, self._inner = hosts, ThreadedResolver()
 
     async def resolve(

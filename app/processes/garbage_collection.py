@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def made_to_stay() -> Iterator[None]:
+def frozen_heap() -> Iterator[None]:
     """Look for no garbage while what stays is made, and never again in what was made, the little garbage among it too.
 
     While ten thousand plans are loaded all of them would be gone through again and again, for a fifth of the time; and

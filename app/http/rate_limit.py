@@ -8,7 +8,7 @@ MOST = 10_000
 """Buckets held at once; the one that was asked for the longest time ago makes room for a new one."""
 
 
-class Buckets:
+class RateLimiter:
     """Gives so many tokens a second to each caller, and up to as many at once, at least one."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -21,7 +21,7 @@ class Buckets:
     def take(self, caller: Hashable) -> float:
         """Take a token; give 0, or the seconds until there will be one. O(1).
 
-        >>> buckets = Buckets(2.0, clock=lambda: 0.0)
+        >>> buckets = RateLimiter(2.0, clock=lambda: 0.0)
         >>> [buckets.take("a") for _ in range(3)], buckets.take("b")
         ([0.0, 0.0, 0.5], 0.0)
         """

@@ -15,7 +15,7 @@ REST_S = 10.0
 
 
 @dataclass(slots=True)
-class Circuit:
+class CircuitBreaker:
     """The circuit of one endpoint; times are those of one clock, in seconds."""
 
     failures: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.resolver import ThreadedResolver
 
-from app.running.hosts import GuardedResolver, HostRefused, Hosts
+from app.running.ssrf_guard import GuardedResolver, HostNotAllowed, SsrfGuard
 from models import InvalidRequest
 
 SOMEWHERE = "93.184.216.34"
@@ -22,15 +22,15 @@ NOT_PUBLIC = """127.0.0.1 127.0.0.1:8080 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.1
 @pytest.mark.parametrize("url", [f"http://{host}/x" for host in NOT_PUBLIC.split()])
 def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
     with pytest.raises(InvalidRequest, match=r"not public|never called"):
-        Hosts(()).refuse_url(url)
+        SsrfGuard(()).refuse_url(url)
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0177.0.0.1", "0x7f.1", "127.1", "localhost", "0x7f000001"])
 def test_other_ways_of_writing_loopback_are_refused_when_they_are_resolved(host: str) -> None:
     async def resolve() -> Any:
-        return await GuardedResolver(Hosts(())).resolve(host, 80)
+        return await GuardedResolver(SsrfGuard(())).resolve(host, 80)
 
-    with pytest.raises((HostRefused, socket.gaierror)):
+    with pytest.raises((HostNotAllowed, socket.gaierror)):
         asyncio.run(resolve())
 
 
@@ -44,49 +44,49 @@ def test_a_name_that_changes_its_address_has_only_the_one_that_was_checked(monke
     monkeypatch.setattr(ThreadedResolver, "resolve", changing)
 
     async def resolve() -> str:
-        resolved = await GuardedResolver(Hosts(())).resolve("changing.example", 80)
+        resolved = await GuardedResolver(SsrfGuard(())).resolve("changing.example", 80)
         return str(resolved[0]["host"])
 
     assert asyncio.run(resolve()) == SOMEWHERE
-    with pytest.raises(HostRefused, match="not public"):
+    with pytest.raises(HostNotAllowed, match="not public"):
         asyncio.run(resolve())
 
 
 def test_what_is_named_may_be_called_and_nothing_else() -> None:
-    hosts = Hosts(("127.0.0.1:9000", "*.models.example", "[::1]:80"))
+    hosts = SsrfGuard(("127.0.0.1:9000", "*.models.example", "[::1]:80"))
     hosts.refuse_url("http://127.0.0.1:9000/x")
     hosts.refuse_url("https://a.models.example/")
     hosts.refuse_url("http://[::1]:80/")
     for url in ("http://127.0.0.1:9001/", "https://models.example.org/", "https://example.org/", "http://[::1]:81/"):
         with pytest.raises(InvalidRequest, match="PARSIMONY_ENDPOINT_HOSTS"):
             hosts.refuse_url(url)
-    Hosts(("*",)).refuse_url(f"https://{SOMEWHERE}/")
+    SsrfGuard(("*",)).refuse_url(f"https://{SOMEWHERE}/")
     with pytest.raises(InvalidRequest, match="not public"):
-        Hosts(("*",)).refuse_url("http://127.0.0.1/")
-    with pytest.raises(HostRefused):
-        Hosts(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
+        SsrfGuard(("*",)).refuse_url("http://127.0.0.1/")
+    with pytest.raises(HostNotAllowed):
+        SsrfGuard(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "0.0.0.0", "64:ff9b::a00:1"])
 def test_some_addresses_are_never_called_even_if_they_are_named(address: str) -> None:
-    with pytest.raises(HostRefused, match="never called"):
-        Hosts((address, "metadata")).check("metadata", 80, [address])
+    with pytest.raises(HostNotAllowed, match="never called"):
+        SsrfGuard((address, "metadata")).check("metadata", 80, [address])
 
 
 def test_the_last_look_before_a_connection_admits_only_what_a_name_led_to() -> None:
-    hosts = Hosts(("localhost",))
-    with pytest.raises(HostRefused):
+    hosts = SsrfGuard(("localhost",))
+    with pytest.raises(HostNotAllowed):
         hosts.check_address("127.0.0.1")
     hosts.check("localhost", 80, ["127.0.0.1"])
     hosts.check_address("127.0.0.1")
     hosts.check_address(SOMEWHERE)
     for address in ("127.0.0.2", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0"):
-        with pytest.raises(HostRefused):
+        with pytest.raises(HostNotAllowed):
             hosts.check_address(address)
 
 
 def test_a_key_for_a_host_that_is_not_named_is_refused() -> None:
-    hosts = Hosts(("*", "api.models.example"))
+    hosts = SsrfGuard(("*", "api.models.example"))
     hosts.refuse_key("https://api.models.example/v1", "PARSIMONY_SECRET_X")
     hosts.refuse_key("https://other.example/v1", None)
     with pytest.raises(InvalidRequest, match="secret"):

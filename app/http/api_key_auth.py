@@ -7,8 +7,8 @@ from math import ceil
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.buckets import Buckets
 from app.http.problems import reply_to
+from app.http.rate_limit import RateLimiter
 from app.settings import Role
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
@@ -21,7 +21,7 @@ _OF_ALL = "/v1/batches"
 """Where nothing does: who may run items may run files of them, and stop that."""
 
 
-class Access:
+class ApiKeyAuth:
     """Lets a request through if its key has the role it needs; without keys, lets everybody through.
 
     roles: the role of each key, by the key's SHA-256. rate: requests a second for each key, or for each address of
@@ -30,7 +30,7 @@ class Access:
 
     def __init__(self, app: ASGIApp, roles: dict[bytes, Role], rate: float | None = None) -> None:
         self.app, self.roles = app, roles
-        self._buckets = None if rate is None else Buckets(rate)
+        self._buckets = None if rate is None else RateLimiter(rate)
         self._guards = bool(roles) or rate is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

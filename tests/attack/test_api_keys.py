@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.http.access import Access
-from app.http.buckets import MOST, Buckets
+from app.http.api_key_auth import ApiKeyAuth
+from app.http.rate_limit import MOST, RateLimiter
 from app.settings import Settings
-from tests.app.http.test_access import accept, answer, scope_of
+from tests.app.http.test_api_key_auth import accept, answer, scope_of
 from tests.support.patience import patient
 from tests.support.servers import Server, free_port, running_server, wait_for
 from tests.support.wire import ask
@@ -33,7 +33,7 @@ def test_each_known_key_is_compared_in_constant_time_whatever_was_sent(
         return real(a, b)
 
     monkeypatch.setattr(hmac, "compare_digest", noting)
-    answer(Access(accept, KEYS), scope_of("GET", "/v1/datasets", authorization=sent))  # type: ignore[arg-type]
+    answer(ApiKeyAuth(accept, KEYS), scope_of("GET", "/v1/datasets", authorization=sent))  # type: ignore[arg-type]
     assert [known for known, _ in compared] == list(KEYS)
     assert {len(digest) for _, digest in compared} == {32}
 
@@ -42,7 +42,7 @@ def test_no_object_of_ours_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "".join(["one-that-", "stands-in-no-", "source"])
     monkeypatch.setenv("PARSIMONY_API_KEYS", f"{key}:build")
     settings = Settings()
-    access = Access(accept, settings.api_keys)
+    access = ApiKeyAuth(accept, settings.api_keys)
     assert list(settings.api_keys.values()) == ["build"]
     pending, seen = [settings, access], set()
     while pending:
@@ -151,7 +151,7 @@ class Clock:
 
 def test_a_bucket_fills_at_its_rate_and_no_further() -> None:
     clock = Clock()
-    buckets = Buckets(4.0, clock)
+    buckets = RateLimiter(4.0, clock)
     assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
     clock.now += 0.125
     assert buckets.take("a") == 0.125
@@ -159,7 +159,7 @@ def test_a_bucket_fills_at_its_rate_and_no_further() -> None:
     assert [buckets.take("a"), buckets.take("a")] == [0, 0.25]
     clock.now += 1000
     assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
-    slow = Buckets(0.1, clock)  # a rate below one still lets one through
+    slow = RateLimiter(0.1, clock)  # a rate below one still lets one through
     assert [slow.take("a"), slow.take("a")] == [0, 10]
     clock.now += 10
     assert slow.take("a") == 0
@@ -167,7 +167,7 @@ def test_a_bucket_fills_at_its_rate_and_no_further() -> None:
 
 def test_callers_that_never_come_again_are_forgotten() -> None:
     clock = Clock()
-    buckets = Buckets(1.0, clock)
+    buckets = RateLimiter(1.0, clock)
     assert [buckets.take("busy"), buckets.take("busy")] == [0, 1]
     for number in range(3 * MOST):
         buckets.take(number)
@@ -175,19 +175,19 @@ def test_callers_that_never_come_again_are_forgotten() -> None:
     assert len(buckets) == MOST
 
 
-def asked(app: Access, address: str, **headers: bytes) -> int:
+def asked(app: ApiKeyAuth, address: str, **headers: bytes) -> int:
     return answer(app, {**scope_of("GET", "/v1/datasets", **headers), "client": (address, 1)})[0]
 
 
 def test_each_key_has_a_limit_wherever_it_is_sent_from_and_each_address_without_one() -> None:
-    app = Access(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
+    app = ApiKeyAuth(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
     assert [asked(app, f"10.0.0.{n}", authorization=b"Bearer reader") for n in range(4)] == [200, 200, 429, 429]
     assert asked(app, "10.0.0.1", authorization=b"Bearer builder") == 200
-    app = Access(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
+    app = ApiKeyAuth(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
     assert [asked(app, "10.0.0.1", authorization=b"Bearer %d" % n) for n in range(4)] == [401, 401, 429, 429]
     assert asked(app, "10.0.0.1", authorization=b"Bearer reader") == 200
     assert asked(app, "10.0.0.2") == 401
-    app = Access(accept, {}, rate=2.0)
+    app = ApiKeyAuth(accept, {}, rate=2.0)
     assert [asked(app, "10.0.0.1") for _ in range(4)] == [200, 200, 429, 429]
     assert asked(app, "10.0.0.2") == 200
     assert [asked(app, f"2001:db8::{n}") for n in range(4)] == [200, 200, 429, 429]

@@ -9,7 +9,7 @@ from types import FrameType
 logger = logging.getLogger("parsimony")
 
 
-class Leaving:
+class GracefulShutdown:
     """Whether this process has been told to stop, and for how long it answers on."""
 
     def __init__(self, drain_s: float) -> None:

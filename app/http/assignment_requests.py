@@ -26,13 +26,13 @@ Queries = NDArray[Any] | tuple[str, ...]
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Annotated[Items[Text], Field(min_length=1)])
 
 
-def binary(description: str) -> dict[str, Any]:
+def binary_schema(description: str) -> dict[str, Any]:
     """Describe a file in OpenAPI's terms."""
     return {"type": "string", "format": "binary", "description": description}
 
 
 _PARTS: dict[str, Any] = {
-    QUERIES: binary(".npy or Parquet, as above"),
+    QUERIES: binary_schema(".npy or Parquet, as above"),
     TEXTS: {
         "type": "array",
         "items": {"type": "string"},
@@ -43,20 +43,20 @@ _PARTS: dict[str, Any] = {
         "contentMediaType": JSON,
         "description": "all else that the JSON takes, as JSON",
     },
-    SIZES: binary(".npy, a number for each query, or a row of numbers"),
-    COSTS: binary(".npy, queries x classifiers, instead of costs in the JSON"),
-    f"{USES}tokens": binary(".npy, queries x classifiers: what they use of a resource, `tokens`"),
+    SIZES: binary_schema(".npy, a number for each query, or a row of numbers"),
+    COSTS: binary_schema(".npy, queries x classifiers, instead of costs in the JSON"),
+    f"{USES}tokens": binary_schema(".npy, queries x classifiers: what they use of a resource, `tokens`"),
 }
 REQUEST_BODY: dict[str, Any] = {
     "required": True,
     "content": {
         JSON: {"schema": {"$ref": "#/components/schemas/ConstrainedRequest"}},
         NPY: {
-            "schema": binary("a .npy array, float32, one row for each query; the rest as query parameters"),
+            "schema": binary_schema("a .npy array, float32, one row for each query; the rest as query parameters"),
             "example": "(the bytes that numpy.save writes)",
         },
         PARQUET: {
-            "schema": binary(
+            "schema": binary_schema(
                 "a column of numbers for each dimension, or one of lists, `embedding`, or one of texts, "
                 "`text`; and those of `size`, `group` (text), `costs` (lists in the artifact's order) that "
                 "there are; the rest as query parameters"

@@ -9,37 +9,37 @@ from models.errors import Fault
 from models.run import RunItem, RunLimits
 from models.units import seconds_in
 from solvers.kind import AnyKind
-from solvers.running import Heard
+from solvers.running import CallResult
 
 OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "max_item_cost", "min_coverage", "tradeoff")
 """Fields of items and limits that only some kinds take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ItemRun:
     """The request of a run, and its progress. seconds: the time limit. ends_at: when that is over, on the clock
     ``time.monotonic``."""
 
     item: RunItem
     limits: RunLimits
-    seconds: float
+    time_limit_s: float
     ends_at: float
-    without: frozenset[str]
+    excluded: frozenset[str]
     progress: RunProgress = field(default_factory=RunProgress)
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """The seconds that are left."""
         return self.ends_at - time.monotonic()
 
-    def restarted(self) -> "Asked":
+    def restarted(self) -> "ItemRun":
         """Give the same with its time beginning now."""
-        return replace(self, ends_at=time.monotonic() + self.seconds)
+        return replace(self, ends_at=time.monotonic() + self.time_limit_s)
 
-    def knowing(self, embedding: tuple[float, ...], calls: list[Heard]) -> "Asked":
+    def with_embedding(self, embedding: tuple[float, ...], calls: list[CallResult]) -> "ItemRun":
         """Give the same with the item's embedding. calls: those that were made for it."""
         item = self.item.model_copy(update={"embedding": embedding})
-        return replace(self, item=item, progress=RunProgress(heard=list(calls)))
+        return replace(self, item=item, progress=RunProgress(results=list(calls)))
 
     def refuse_unsupported(self, kind: AnyKind) -> None:
         """Raise InvalidRequest for fields that only other kinds take."""
@@ -49,7 +49,7 @@ class Asked:
                 raise InvalidRequest.at(Fault((name,), f"is not supported for {kind.name} artifacts"))
 
 
-def seconds_allowed(limits: RunLimits, unit: str) -> float:
+def time_limit_of(limits: RunLimits, unit: str) -> float:
     """Give how many seconds a run may take; raises InvalidRequest for a deadline in a unit that is none of time."""
     if limits.deadline is None:
         return limits.timeout_s
