@@ -147,7 +147,7 @@ class CascadeLimits(HasBudget):
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],
     )
-    without: Without = ()
+    excluded: Without = ()
 
 
 class CascadeQuery(CascadeLimits):

@@ -121,7 +121,7 @@ class IndexLimits(HasBudget):
         "in accuracy first), greedy-cost (least cost first): along a sequence of features",
         examples=["poly-dom"],
     )
-    without: Without = ()
+    excluded: Without = ()
 
 
 class IndexQuery(IndexLimits):

@@ -100,14 +100,14 @@ class PipelineLimits(HasBudget):
     solution: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="the configuration to follow, instead of limits: its number on the curve"
     )
-    without: Without = ()
+    excluded: Without = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> "PipelineLimits":
         limits = (self.budget, self.min_accuracy, self.min_coverage)
         if self.solution is not None and any(limit is not None for limit in limits):
             raise ValueError("give solution or limits, not both")
-        if self.solution is not None and self.without:
+        if self.solution is not None and self.excluded:
             raise ValueError("give solution or without, not both")
         return self
 

@@ -141,7 +141,7 @@ class PolicyTarget(HasBudget):
         "it bars what would exceed it",
         examples=[None],
     )
-    without: Without = ()
+    excluded: Without = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
@@ -161,7 +161,7 @@ class PolicyTarget(HasBudget):
     @property
     def left_out(self) -> tuple[str, ...]:
         """What must not be acquired."""
-        return self.without
+        return self.excluded
 
 
 class PolicyQuery(Sent, PolicyTarget):
@@ -191,7 +191,7 @@ class PolicyQuery(Sent, PolicyTarget):
     @property
     def left_out(self) -> tuple[str, ...]:
         """What must not be acquired: what was before it failed is known, and as good as ever."""
-        return tuple(name for name in self.without if name not in self.acquired)
+        return tuple(name for name in self.excluded if name not in self.acquired)
 
 
 class PolicyEvaluateRequest(Sent, PolicyTarget, HasCompleteItems):

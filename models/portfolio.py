@@ -298,7 +298,7 @@ class RouteLimits(HasBudget):
         examples=["50%"],
     )
     min_accuracy: MinAccuracy = None
-    without: Without = ()
+    excluded: Without = ()
 
 
 class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):

@@ -99,12 +99,12 @@ IN_PROCESS = ModelRunner()
 """Learned models are run in this process, and come from scikit-learn."""
 
 
-def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
+def refuse_unknown(excluded: Sequence[str], known: Sequence[str]) -> None:
     """Raise InvalidRequest for names to leave out that are not known."""
-    unknown = [name for name in without if name not in known]
+    unknown = [name for name in excluded if name not in known]
     if unknown:
         fault = f"names {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
-        raise InvalidRequest.at(Fault(("without",), fault))
+        raise InvalidRequest.at(Fault(("excluded",), fault))
 
 
 def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:

@@ -182,8 +182,8 @@ class ArtifactKind(Protocol[P, Q]):
         Where nothing else keeps the limits, the decision is that for all names. Raises Infeasible or InvalidRequest.
         """
         if unavailable:
-            names = dict.fromkeys((*getattr(query, "without", ()), *unavailable))
-            fewer = query.model_copy(update={"without": tuple(names)})
+            names = dict.fromkeys((*getattr(query, "excluded", ()), *unavailable))
+            fewer = query.model_copy(update={"excluded": tuple(names)})
             try:
                 return fewer, plan.decide(fewer)
             except (Infeasible, InvalidRequest):  # what is wrong with the query itself is reported of it alone

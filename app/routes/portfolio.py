@@ -253,7 +253,7 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
     """Leave out what is out of order, too, unless nothing else is left within the budget."""
     if not failing:
         return request
-    fewer = request.model_copy(update={"without": (*request.without, *failing)})
+    fewer = request.model_copy(update={"excluded": (*request.excluded, *failing)})
     try:
         plan.among(fewer)
     except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone

@@ -86,7 +86,7 @@ def with_default_limits(loaded: LoadedArtifact[Plan], query: Q, failing: Collect
     worth = loaded.record.worth
     if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in FIXING):
         return loaded.kind.with_number(loaded.plan, query)
-    left_out = {*getattr(query, "without", ()), *failing}
+    left_out = {*getattr(query, "excluded", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
     if left_out:
         limits = loaded.kind.keepable_limits(loaded.plan, limits, left_out)

@@ -126,7 +126,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
             decision,
             left=context.remaining_seconds,
             unit_s=context.unit_seconds,
-            without=context.unavailable,
+            excluded=context.unavailable,
         )
         planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
         planned |= {step.classifier: step.execution_time for step in decision.steps}

@@ -78,8 +78,8 @@ class CascadePlan(CascadeContents):
         O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
         is made once, when it is first asked for.
         """
-        if query.without:
-            refuse_unknown(query.without, tuple(dict.fromkeys((*self.names, *self.point_names))))
+        if query.excluded:
+            refuse_unknown(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
         chosen = self.chosen(query)
         if chosen is not None:
             return self._decided(chosen, query)
@@ -87,7 +87,7 @@ class CascadePlan(CascadeContents):
         answer = self._answers[step]
         if answer is None:
             answer = self._answers[step] = self._answer(step)
-        if query.without:  # others may be better that the plan has not
+        if query.excluded:  # others may be better that the plan has not
             answer = {**answer, "optimal": False, "lower_bound": self.lower_bound}
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
@@ -117,8 +117,8 @@ class CascadePlan(CascadeContents):
 
     def _step_within(self, query: CascadeQuery) -> int:
         """Find the step of least expected duration that keeps the deadline and calls nothing that is left out."""
-        able = self._steps_without(query.without) if query.without else range(len(self._maxima))
-        maxima = self._maxima if not query.without else [self._maxima[step] for step in able]
+        able = self._steps_without(query.excluded) if query.excluded else range(len(self._maxima))
+        maxima = self._maxima if not query.excluded else [self._maxima[step] for step in able]
         deadline = query.deadline
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
@@ -139,18 +139,18 @@ class CascadePlan(CascadeContents):
         answers, or nothing can."""
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
-        return (self._choice_without(query.without) if query.without else self._choice).choose(query)
+        return (self._choice_without(query.excluded) if query.excluded else self._choice).choose(query)
 
     def _needs_frontier(self, query: CascadeQuery) -> bool:
         """Whether no step keeps the deadline without what is left out, but a point of the frontier does."""
         deadline = query.deadline
-        if deadline is None or (not query.without and self._maxima[0] <= deadline):
+        if deadline is None or (not query.excluded and self._maxima[0] <= deadline):
             return False
-        if query.without:
-            steps = ~_any_called(self.names, self.members, self.offsets, query.without)
+        if query.excluded:
+            steps = ~_any_called(self.names, self.members, self.offsets, query.excluded)
             if bool((self.maximum_durations[steps] <= deadline).any()):
                 return False
-        points = ~_any_called(self.point_names, self.point_members, self.point_offsets, query.without)
+        points = ~_any_called(self.point_names, self.point_members, self.point_offsets, query.excluded)
         return bool((self.point_maxima[points] <= deadline).any())
 
     def _choice_without(self, left_out: Sequence[str]) -> Choice:

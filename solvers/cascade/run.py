@@ -19,7 +19,7 @@ def run(
     *,
     left: float,
     unit_s: float | None,
-    without: frozenset[str] = frozenset(),
+    excluded: frozenset[str] = frozenset(),
 ) -> Runner:
     """Run an item as a cascade was decided for it.
 
@@ -35,7 +35,7 @@ def run(
         step, *ahead = ahead
         called.append(step)
         heard = CallResult(step.classifier, attempts=0, error="its circuit is open")
-        if step.classifier not in without:
+        if step.classifier not in excluded:
             within, is_last = _within(left, step, ahead, unit_s), step.confidence_threshold is None
             back = yield Call((step.classifier,), within, is_last)
             (heard,), left = back.results, back.remaining_seconds

@@ -110,7 +110,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
         columns = dict(zip(plan.features, plan.columns, strict=True))
         runner = run_index(
-            chosen.features, columns, predict, left=context.remaining_seconds, without=context.unavailable
+            chosen.features, columns, predict, left=context.remaining_seconds, excluded=context.unavailable
         )
         share = chosen.cost / max(len(chosen.features), 1)
         return StartedRun(chosen, runner, dict.fromkeys(chosen.features, share), is_slow=True)

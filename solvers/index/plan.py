@@ -130,7 +130,7 @@ class IndexPlan(IndexContents):
             query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
         )
         budget = query.mean_budget
-        if type(size) is float and budget is not None and plain and query.min_accuracy is None and not query.without:
+        if type(size) is float and budget is not None and plain and query.min_accuracy is None and not query.excluded:
             largest, find, answers, levels, edges = self._plain
             if 1.0 <= size <= largest:
                 choice, cost, position = find(size, budget)
@@ -146,7 +146,7 @@ class IndexPlan(IndexContents):
         if self.fixed_budget is not None and budget != self.fixed_budget:
             asked = f"is {budget:g}, the index was built for {self.fixed_budget:g} {self.unit} only"
             raise InvalidRequest.at(Fault(("budget",), asked))
-        if query.min_accuracy is not None or query.one_standard_error or query.without:
+        if query.min_accuracy is not None or query.one_standard_error or query.excluded:
             return self._scanned(query, size, budget)
         if query.spent is not None or query.computed:
             return self._go_on(query, size, budget)
@@ -238,12 +238,12 @@ class IndexPlan(IndexContents):
         choose, with a standard error to spare; or, of those without what is left out, the most accurate."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
-            asked = "one_standard_error" if query.one_standard_error else "without"
+            asked = "one_standard_error" if query.one_standard_error else "excluded"
             raise InvalidRequest.at(Fault((asked if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
         region, costs = look_up.region(size), evaluate(look_up.curves, self.powers, sizes_of(size))
         accuracies, safe = look_up.accuracies[region], self._safe[region]
-        allowed = self.masks[self.candidates] & self._mask(query.without, "without") == 0
+        allowed = self.masks[self.candidates] & self._mask(query.excluded, "excluded") == 0
         within = allowed & (costs <= budget)
         shown = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
@@ -261,11 +261,11 @@ class IndexPlan(IndexContents):
         """Say that no accuracy within the budget, reached (r,), is what was asked for, and which budget would do: the
         least of the costs, (c,), of what is as accurate. Nothing of it is said where other sets might do for less."""
         if query.min_accuracy is None:
-            return f"no feature set within {number(budget)} {self.unit} is without {', '.join(query.without)}"
+            return f"no feature set within {number(budget)} {self.unit} is without {', '.join(query.excluded)}"
         best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
         within = f"within {number(budget)} {self.unit} " if budget < inf else ""
         message = f"{within}the most accurate feature set is {best}; asked is {query.min_accuracy:g}"
-        if query.one_standard_error or query.without or self.fixed_budget is not None:
+        if query.one_standard_error or query.excluded or self.fixed_budget is not None:
             return message
         enough = f"which takes {number(costs.min())} {self.unit}" if len(costs) else "which none reaches"
         return f"{message}, {enough}"

@@ -17,7 +17,7 @@ def run(
     predict: Predict,
     *,
     left: float,
-    without: frozenset[str] = frozenset(),
+    excluded: frozenset[str] = frozenset(),
 ) -> Runner:
     """Run an item by the features that were chosen for it.
 
@@ -25,9 +25,9 @@ def run(
     if there is a model of these, else the most common class.
     """
     so_far = ResultsSoFar(
-        [CallResult(name, attempts=0, error="its circuit is open") for name in features if name in without]
+        [CallResult(name, attempts=0, error="its circuit is open") for name in features if name in excluded]
     )
-    wanted = tuple(name for name in features if name not in without)
+    wanted = tuple(name for name in features if name not in excluded)
     if wanted:
         back = yield Call(wanted, left)
         so_far.results += back.results

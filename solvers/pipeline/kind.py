@@ -95,9 +95,9 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[PipelineQuery, PipelineItemDecision]:
         """Decide a configuration, and the next step of the item; what is acquired is known, whatever is unavailable."""
-        without = tuple(name for name in query.without if name not in query.acquired)
-        if without != query.without:
-            query = query.model_copy(update={"without": without})
+        excluded = tuple(name for name in query.excluded if name not in query.acquired)
+        if excluded != query.excluded:
+            query = query.model_copy(update={"excluded": excluded})
         lost = [name for name in unavailable if name not in query.acquired]
         query, decided = super().decide(plan, query, lost)
         decision = cast(PipelineDecision, decided)
@@ -138,6 +138,6 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
             return plan.step(decision.solution, known, context.models.modules, context.models.run)
 
         widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
-        runner = run_pipeline(step, widths, left=context.remaining_seconds, without=context.unavailable)
+        runner = run_pipeline(step, widths, left=context.remaining_seconds, excluded=context.unavailable)
         planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
         return StartedRun(decision, runner, planned, is_slow=True)

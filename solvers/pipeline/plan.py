@@ -106,17 +106,17 @@ class PipelinePlan(PipelineContents):
         if query.solution is not None:
             return self.configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
-        if cost is None and accuracy is None and coverage is None and not query.without:
+        if cost is None and accuracy is None and coverage is None and not query.excluded:
             return self._decision(self.usual, USUAL)
-        can_be_had = self._without(query.without) if query.without else True
+        can_be_had = self._without(query.excluded) if query.excluded else True
         if cost is None and accuracy is None and coverage is None:
             right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), USUAL)
         able = (self._promised[0] >= (accuracy or 0.0)) & (self._promised[1] >= (coverage or 0.0))
         fine = np.flatnonzero(able & can_be_had & (self.safe_costs <= (np.inf if cost is None else cost)))
         if not len(fine):
-            none = f"no configuration without {', '.join(query.without)} keeps the limits"
-            raise Infeasible(none if query.without else self._nearest(query))
+            none = f"no configuration without {', '.join(query.excluded)} keeps the limits"
+            raise Infeasible(none if query.excluded else self._nearest(query))
         if cost is None:
             return self._decision(int(fine[self.validated[fine, 2].argmin()]), CHEAPEST)
         return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)

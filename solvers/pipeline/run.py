@@ -17,7 +17,7 @@ def run(
     widths: Mapping[str, int],
     *,
     left: float,
-    without: frozenset[str] = frozenset(),
+    excluded: frozenset[str] = frozenset(),
 ) -> Runner:
     """Run an item. step: says what is next, given the known features. widths: how many cells each feature has.
 
@@ -35,9 +35,9 @@ def run(
             return Answer(None, following.confidence, None, None, so_far.failures)
         if left <= 0:
             return Answer(None, degraded="; ".join(filter(None, (so_far.failures, "the time was over"))))
-        callable_ = tuple(name for name in following.features if name not in without)
+        callable_ = tuple(name for name in following.features if name not in excluded)
         heard = [
-            CallResult(name, attempts=0, error="its circuit is open") for name in following.features if name in without
+            CallResult(name, attempts=0, error="its circuit is open") for name in following.features if name in excluded
         ]
         if callable_:
             back = yield Call(callable_, left)

@@ -119,5 +119,5 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
         """Decide what to acquire first, and go on by what it returns."""
         decision = plan.decide(query)
-        runner = run_policy(plan, query, decision, left=context.remaining_seconds, without=context.unavailable)
+        runner = run_policy(plan, query, decision, left=context.remaining_seconds, excluded=context.unavailable)
         return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))

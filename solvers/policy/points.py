@@ -54,7 +54,7 @@ class PolicyPoints(PolicyContents):
         a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
         an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
         which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
-        refuse_unknown(target.without, self.sensors)
+        refuse_unknown(target.excluded, self.sensors)
         self._limits.refuse(target, self.time_unit or self.unit)
         if self.classless:
             self._refuse_unanswerable(target)

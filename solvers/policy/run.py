@@ -20,7 +20,7 @@ MOST_STEPS = 1000
 
 
 def run(
-    plan: PolicyPlan, query: PolicyQuery, first: Decision, *, left: float, without: frozenset[str] = frozenset()
+    plan: PolicyPlan, query: PolicyQuery, first: Decision, *, left: float, excluded: frozenset[str] = frozenset()
 ) -> Runner:
     """Run an item of which nothing is acquired, from what was decided first.
 
@@ -33,7 +33,7 @@ def run(
     """
     so_far, acquired = ResultsSoFar(), dict(query.acquired)
     reasons: list[str] = []
-    lost, in_vain, costs = set(without), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
+    lost, in_vain, costs = set(excluded), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     decided: Decision | None = first
     for _ in range(MOST_STEPS):
         known = _less(query, in_vain).model_copy(update={"acquired": acquired})
@@ -46,7 +46,7 @@ def run(
             break
         wanted = _wanted(decided, acquired)
         if lost.intersection(wanted):
-            reasons += [f"{name}: its circuit is open" for name in wanted if name in without]
+            reasons += [f"{name}: its circuit is open" for name in wanted if name in excluded]
             wanted = _instead(plan, known, lost) or (() if acquired else _cheapest(plan, query, lost, in_vain))
         if not wanted or left <= 0:
             reasons += ["the time was over"] if left <= 0 else []
@@ -101,7 +101,7 @@ def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str,
     """Give what to acquire where sensors are lost; none to stop."""
     left_out = tuple(name for name in plan.sensors if name in lost)
     try:
-        return _wanted(plan.decide(query.model_copy(update={"without": left_out})), query.acquired)
+        return _wanted(plan.decide(query.model_copy(update={"excluded": left_out})), query.acquired)
     except Infeasible:
         return ()
 

@@ -161,7 +161,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
             first = plan.route(estimated, budget, costs=own, among=among)
             most = first.cost
         other = next_best(plan, estimated, budget, most=most, costs=own, barred=context.irreplaceable)
-        runner = run_portfolio(first, other, left=context.remaining_seconds, without=context.unavailable)
+        runner = run_portfolio(first, other, left=context.remaining_seconds, excluded=context.unavailable)
         return StartedRun(first, runner, dict(zip(plan.classifiers, own.tolist(), strict=True)))
 
     def explain(

@@ -112,10 +112,10 @@ class PortfolioPlan(HeldOutCurve):
     def among(self, query: RouteQuery) -> Bools | None:
         """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
         them, Infeasible if nothing is left, or nothing within the budget."""
-        if not query.without:
+        if not query.excluded:
             return None
-        refuse_unknown(query.without, self.classifiers)
-        able = ~np.isin(self.classifiers, query.without)
+        refuse_unknown(query.excluded, self.classifiers)
+        able = ~np.isin(self.classifiers, query.excluded)
         if not able.any():
             raise Infeasible("no classifier is left: all are left out")
         least, given = self.embedding_cost + float(self.costs[able].min()), self._given(query)

@@ -14,7 +14,7 @@ Next = Callable[[frozenset[str], float], RouteDecision | None]
 that is affordable."""
 
 
-def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
+def run(first: RouteDecision, other: Next, *, left: float, excluded: frozenset[str] = frozenset()) -> Runner:
     """Run a query as it was routed.
 
     other: chooses again, by the price and within what is left, once classifiers have failed. left: seconds that it may
@@ -25,7 +25,7 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
     while left > 0:
         tried.add(choice.classifier)
         heard = CallResult(choice.classifier, attempts=0, error="its circuit is open")
-        if choice.classifier not in without:
+        if choice.classifier not in excluded:
             back = yield Call((choice.classifier,), left, is_last=True)
             (heard,), left = back.results, back.remaining_seconds
         so_far.results.append(heard)

@@ -32,11 +32,11 @@ def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_subjects: Serve
 
 def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_subjects: Server) -> None:
     """What stands beside the items is read once: with each piece of them it would take minutes."""
-    without = b",".join(b'"f%d"' % place for place in range(150_000))
-    body = b'{"budget":1,"without":[' + without + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
+    excluded = b",".join(b'"f%d"' % place for place in range(150_000))
+    body = b'{"budget":1,"excluded":[' + excluded + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
     reply, before_it = answered_before(all_subjects, "/v1/indexes/plan/evaluate", body, JSON)
     assert reply.startswith(b"HTTP/1.1 422 ")
-    assert b'"without"' in reply
+    assert b'"excluded"' in reply
     assert before_it >= MEANWHILE
 
 

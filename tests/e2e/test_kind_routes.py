@@ -328,9 +328,9 @@ def test_what_a_pipeline_acquired_is_known_whatever_is_left_out(all_subjects: Se
     path = path_of("pipeline", "decision")
     asked = {"budget": 1e9, "acquired": {"age": 50.0}}
     whole = all_subjects.client.post(path, json=asked).json()
-    without = all_subjects.client.post(path, json={**asked, "without": ["age"]}).json()
-    assert without["solution"] == whole["solution"]
-    assert all_subjects.client.post(path, json={"solution": 0, "without": ["age"]}).status_code == 422
+    excluded = all_subjects.client.post(path, json={**asked, "excluded": ["age"]}).json()
+    assert excluded["solution"] == whole["solution"]
+    assert all_subjects.client.post(path, json={"solution": 0, "excluded": ["age"]}).status_code == 422
 
 
 def test_every_command_can_be_loaded() -> None:

@@ -985,7 +985,7 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     asked = {"query": trace_table()[2][0].tolist(), "budget": COSTS[first]}
     reply = server.client.post("/v1/portfolios/digits/decision", json=asked).json()
     assert (reply["classifier"], reply["open_circuits"]) == (first, [first])  # nothing else is within the budget
-    refused = server.client.post("/v1/portfolios/digits/decision", json={**asked, "without": [first]})
+    refused = server.client.post("/v1/portfolios/digits/decision", json={**asked, "excluded": [first]})
     assert refused.status_code == 409
     assert "the cheapest that is not left out costs" in refused.json()["detail"]
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200

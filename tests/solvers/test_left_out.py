@@ -54,14 +54,14 @@ def cascade() -> Any:
 @pytest.mark.parametrize("deadline", [None, 12.0, 25.0, 1e9])
 def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | None) -> None:
     plan = cascade().plan
-    for without in subsets(plan.names):
-        able = [one for one in plan.ranges() if not set(without).intersection(one.cascade)]
+    for excluded in subsets(plan.names):
+        able = [one for one in plan.ranges() if not set(excluded).intersection(one.cascade)]
         able = [one for one in able if deadline is None or one.maximum_duration <= deadline]
-        query = CascadeQuery(deadline=deadline, without=without)
+        query = CascadeQuery(deadline=deadline, excluded=excluded)
         if not able and deadline is not None:  # whatever it ends with, what keeps the deadline answers
             decision = plan.decide(query)
             assert decision.maximum_duration <= deadline
-            assert not set(without).intersection(decision.cascade)
+            assert not set(excluded).intersection(decision.cascade)
             continue
         if not able:
             with pytest.raises(Infeasible):
@@ -69,7 +69,7 @@ def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | 
             continue
         decision = plan.decide(query)
         assert decision.expected_duration == min(one.expected_duration for one in able)
-        assert not set(without).intersection(decision.cascade)
+        assert not set(excluded).intersection(decision.cascade)
         assert not decision.optimal
         assert decision.lower_bound <= decision.expected_duration
 
@@ -77,19 +77,19 @@ def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | 
 def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> None:
     plan = cascade().plan
     costs = plan.point_costs + plan.point_cost_errors
-    for without in subsets(plan.point_names):
+    for excluded in subsets(plan.point_names):
         left_out = [
-            bool(set(without).intersection(plan.point_names[k] for k in plan.point_members[plan.calls(i)]))
+            bool(set(excluded).intersection(plan.point_names[k] for k in plan.point_members[plan.calls(i)]))
             for i in range(len(costs))
         ]
         for most in np.quantile(costs, [0.05, 0.3, 0.6, 1.0]).tolist():
             able = ~np.array(left_out) & (costs <= most)
             if not able.any():
                 with pytest.raises(Infeasible):
-                    plan.decide(CascadeQuery(budget=most, without=without))
+                    plan.decide(CascadeQuery(budget=most, excluded=excluded))
                 continue
-            decision = plan.decide(CascadeQuery(budget=most, without=without))
-            assert not set(without).intersection(decision.cascade)
+            decision = plan.decide(CascadeQuery(budget=most, excluded=excluded))
+            assert not set(excluded).intersection(decision.cascade)
             likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(budget=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
@@ -98,22 +98,22 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
 def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
     frontier = {each.name: getattr(BARE_FRONTIER, each.name) for each in fields(FrontierContents)}
     plan = replace(cascade().plan, **frontier)
-    for without in ((), ("fast",)):
+    for excluded in ((), ("fast",)):
         with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
-            plan.decide(CascadeQuery(budget=5.0, without=without))
+            plan.decide(CascadeQuery(budget=5.0, excluded=excluded))
 
 
 @pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(budget=6.0, item="a")])
 def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
     decided = cascade().plan.decide(query)
     assert cascade().plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
-    for without in subsets(decided.cascade):
-        skipped = cascade().plan.skipping(decided, without)
-        left = [name for name in decided.cascade[:-1] if name not in without] + [decided.cascade[-1]]
+    for excluded in subsets(decided.cascade):
+        skipped = cascade().plan.skipping(decided, excluded)
+        left = [name for name in decided.cascade[:-1] if name not in excluded] + [decided.cascade[-1]]
         assert list(skipped.cascade) == left
         if skipped is decided:
             continue
-        assert set(skipped.skipped) == set(without) & set(decided.cascade[:-1])
+        assert set(skipped.skipped) == set(excluded) & set(decided.cascade[:-1])
         before = {step.classifier: step.probability_of_reaching for step in decided.steps}
         assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
         assert skipped.steps[0].probability_of_reaching == 1
@@ -125,11 +125,11 @@ def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query:
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
     plan = build("portfolio").plan
-    for without in subsets(plan.classifiers):
+    for excluded in subsets(plan.classifiers):
         for place in range(40):
             query = np.random.default_rng(place).random(plan.dimensions).tolist()
-            asked = RouteQuery(query=query, budget=f"{100 * (share):.6f}%", without=without)
-            able = np.array([name not in without for name in plan.classifiers])
+            asked = RouteQuery(query=query, budget=f"{100 * (share):.6f}%", excluded=excluded)
+            able = np.array([name not in excluded for name in plan.classifiers])
             if plan.costs[able].min() > share * plan.dearest:
                 with pytest.raises(Infeasible, match="the cheapest that is not left out"):
                     plan.decide(asked)
@@ -145,9 +145,9 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
 def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
     """Held against a pipeline that has no other configurations."""
     plan = build("pipeline").plan
-    for without in subsets(plan.features):
-        able = ~(plan.chromosomes[:, np.isin(plan.features, without)] >= 0).any(axis=1)
-        query = PipelineQuery.model_validate({**limits, "without": without})
+    for excluded in subsets(plan.features):
+        able = ~(plan.chromosomes[:, np.isin(plan.features, excluded)] >= 0).any(axis=1)
+        query = PipelineQuery.model_validate({**limits, "excluded": excluded})
         if not able.any():
             with pytest.raises(Infeasible, match="every configuration acquires"):
                 plan.decide(query)
@@ -155,14 +155,14 @@ def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
         of_configurations = {name: getattr(plan, name)[able] for name in ("chromosomes", "tested", "validated")}
         alone = replace(plan, **of_configurations)
         try:
-            wanted = alone.decide(query.model_copy(update={"without": ()}))
+            wanted = alone.decide(query.model_copy(update={"excluded": ()}))
         except Infeasible:
             with pytest.raises(Infeasible, match="no configuration without"):
                 plan.decide(query)
             continue
         decision = plan.decide(query)
         assert decision.stages == wanted.stages
-        assert not any(set(without).intersection(each.features) for each in decision.stages)
+        assert not any(set(excluded).intersection(each.features) for each in decision.stages)
 
 
 @pytest.mark.parametrize("budget", [0.0, 3.0, 6.0, 1e9])
@@ -171,12 +171,12 @@ def test_an_index_computes_the_most_accurate_of_the_others(budget: float) -> Non
     names = [plan.names_of(mask) for mask in plan.masks[plan.candidates].tolist()]
     costs = evaluate(plan._look_up.curves, plan.powers, (64.0,))
     levels = plan.accuracies[plan.candidates]
-    for without in subsets(plan.features):
-        able = np.array([not set(without).intersection(each) for each in names]) & (costs <= budget)
-        decision = plan.decide(IndexQuery(size=64.0, budget=budget, without=without))
+    for excluded in subsets(plan.features):
+        able = np.array([not set(excluded).intersection(each) for each in names]) & (costs <= budget)
+        decision = plan.decide(IndexQuery(size=64.0, budget=budget, excluded=excluded))
         assert decision.accuracy == levels[able].max()
         assert decision.cost == costs[able & (levels == decision.accuracy)].min()
-        assert not set(without).intersection(decision.features)
+        assert not set(excluded).intersection(decision.features)
 
 
 @pytest.mark.parametrize("graph", ["subsets", "grown"])
@@ -187,21 +187,21 @@ def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_other
         "middle": Answer(label="dog", confidence=0.7),
         "strong": "dog",
     }
-    for without in subsets(plan.sensors):
+    for excluded in subsets(plan.sensors):
         for item in map(str, range(20)):
             acquired = dict[str, Any]()
             for _ in plan.sensors:
-                query = PolicyQuery(item=item, tradeoff=0.001, acquired=acquired, without=without)
+                query = PolicyQuery(item=item, tradeoff=0.001, acquired=acquired, excluded=excluded)
                 decision = plan.decide(query)
                 if decision.action != "acquire":
                     break
                 asked = {decision.sensor, *decision.then}
-                assert not asked.intersection(without)
-                usual = plan.decide(query.model_copy(update={"without": ()}))
-                if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(without):
+                assert not asked.intersection(excluded)
+                usual = plan.decide(query.model_copy(update={"excluded": ()}))
+                if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(excluded):
                     assert (decision.sensor, decision.then) == (usual.sensor, usual.then)
                 acquired |= {name: answers[name] for name in asked}
-    assert plan.reached(PolicyQuery(budget=5.0, without=("fast",))) == (None, None, None)
+    assert plan.reached(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
 
 
 @pytest.mark.parametrize("solver", sorted(SAMPLES))
@@ -209,13 +209,13 @@ def test_names_that_are_none_are_refused_and_those_there_are_listed(solver: str)
     plan = build(solver).plan
     for query in SAMPLES[solver].feasible:
         with pytest.raises(InvalidRequest, match=r"nobody.*") as refused:
-            plan.decide(query.model_copy(update={"without": ("nobody",)}))
+            plan.decide(query.model_copy(update={"excluded": ("nobody",)}))
         assert any(name in str(refused.value) for name in getattr(plan, "features", ()) or ("fast", "strong"))
 
 
 def test_a_portfolio_goes_beyond_no_budget_for_what_is_left_out() -> None:
     plan = build("portfolio").plan
-    query = RouteQuery(query=(0.5,) * plan.dimensions, budget=float(plan.costs.min()), without=("fast",))
+    query = RouteQuery(query=(0.5,) * plan.dimensions, budget=float(plan.costs.min()), excluded=("fast",))
     with pytest.raises(Infeasible, match=r"the cheapest that is not left out costs 3 ms a query, the budget is 1"):
         plan.decide(query)
     assert plan.decide(query.model_copy(update={"budget": 3.0})).classifier != "fast"

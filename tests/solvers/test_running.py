@@ -77,13 +77,13 @@ def plan() -> CascadePlan:
 
 
 def cascaded(
-    plan: CascadePlan, world: World, deadline: float | None = None, without: frozenset[str] = frozenset()
+    plan: CascadePlan, world: World, deadline: float | None = None, excluded: frozenset[str] = frozenset()
 ) -> Answer:
     """Run an item through a cascade; the plan's unit is a second."""
     query = CascadeQuery(deadline=deadline)
     left = inf if deadline is None else deadline
     unit_s = None if deadline is None else 1.0
-    runner = run_cascade(plan, query, plan.decide(query), left=left, unit_s=unit_s, without=without)
+    runner = run_cascade(plan, query, plan.decide(query), left=left, unit_s=unit_s, excluded=excluded)
     return world.drive(runner, left)
 
 
@@ -135,7 +135,7 @@ def test_if_the_time_is_over_before_any_answer_that_is_said(plan: CascadePlan) -
 
 def test_what_has_an_open_circuit_is_not_called(plan: CascadePlan) -> None:
     world = World({name: sure(name, "cat") for name in ("fast", "middle", "strong")})
-    answer = cascaded(plan, world, without=frozenset({"fast"}))
+    answer = cascaded(plan, world, excluded=frozenset({"fast"}))
     assert "fast" not in world.called
     assert "fast: its circuit is open" in str(answer.degraded)
 
@@ -332,13 +332,13 @@ def routes() -> Any:
     return fitted_portfolio()
 
 
-def routed(plan: Any, world: World, most: float = inf, without: frozenset[str] = frozenset()) -> Answer:
+def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] = frozenset()) -> Answer:
     """Run a query."""
     query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
     other = next_best(plan, estimates, plan.budget_of(query), most=most)
-    return world.drive(run_portfolio(first, other, left=10.0, without=without), 10.0)
+    return world.drive(run_portfolio(first, other, left=10.0, excluded=excluded), 10.0)
 
 
 def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
@@ -401,7 +401,9 @@ def test_a_policy_plans_a_run_within_the_deadline(policies: Any) -> None:
         assert sum(times[name] for name in world.called) <= deadline
     closed = frozenset({"fast"})
     with pytest.raises(EndpointFailed):
-        says.drive(run_policy(policies, PolicyQuery(item="a", deadline=times["fast"]), left=10.0, without=closed), 10.0)
+        says.drive(
+            run_policy(policies, PolicyQuery(item="a", deadline=times["fast"]), left=10.0, excluded=closed), 10.0
+        )
     assert says.called == []
 
 
@@ -432,7 +434,7 @@ def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(poli
         if answer is None or lost not in world.called:
             continue
         known = {name: answers[name] for name in world.called if name != lost}
-        after = policies.decide(query.model_copy(update={"acquired": known, "without": (lost,)}))
+        after = policies.decide(query.model_copy(update={"acquired": known, "excluded": (lost,)}))
         assert after.action == "classify"
         replaced += world.called[-1] != lost
     assert replaced
@@ -504,7 +506,7 @@ def test_a_policy_that_gets_nothing_has_no_answer(policies: Any) -> None:
         World({}).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
     world, closed = World({}), frozenset({"fast", "middle", "strong"})
     with pytest.raises(EndpointFailed, match="its circuit is open"):
-        world.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0, without=closed), 10.0)
+        world.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0, excluded=closed), 10.0)
     assert not world.called
     slow = World({}, dict.fromkeys(closed, 1e9))
     with pytest.raises(RunTimeout):

@@ -102,8 +102,8 @@ def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: st
     worth = loaded.record.worth.model_copy(update={"query": query})
     loaded = replace(loaded, record=loaded.record.model_copy(update={"worth": worth}))
     asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))
-    without = decision_of(loaded, asked.model_copy(update={"without": (name,)}))
-    assert name not in without
+    excluded = decision_of(loaded, asked.model_copy(update={"excluded": (name,)}))
+    assert name not in excluded
     assert name not in decision_of(loaded, asked, frozenset([name])) or kind == "cascade"  # a cascade's run skips it
 
 

@@ -189,19 +189,21 @@ def test_a_deadline_that_no_classifier_keeps_is_infeasible_with_the_numbers(trac
         plan.decide(CascadeQuery(deadline=fastest / 2, budget=100.0))
 
 
-@pytest.mark.parametrize("without", [(), ("fastest",)])
-def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(trace: Trace, without: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("excluded", [(), ("fastest",)])
+def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(
+    trace: Trace, excluded: tuple[str, ...]
+) -> None:
     """Whatever it ends with: at the time of each classifier one that is no less accurate than that one alone."""
     fitted = build(trace)
     plan = fitted.plan
     times = dict(zip(plan.point_names, plan.point_worst_times.tolist(), strict=True))
-    excluded = tuple(min(times, key=lambda name: times[name]) for _ in without)
+    excluded = tuple(min(times, key=lambda name: times[name]) for _ in excluded)
     accuracies = dict(zip(plan.point_names, trace.quality.mean(axis=0).tolist(), strict=True))
     answered = 0
     for name, deadline in times.items():
         if deadline >= plan.maximum_durations[0] or name in excluded:
             continue
-        query = CascadeQuery(deadline=deadline, without=excluded)
+        query = CascadeQuery(deadline=deadline, excluded=excluded)
         decision = plan.decide(query)
         assert decision.maximum_duration <= deadline
         assert decision.steps[-1].confidence_threshold is None

@@ -92,8 +92,8 @@ def test_a_refusal_says_of_budgets_only_what_is_so() -> None:
     says = {
         reach: "^within 2.5 unit the most accurate .*; asked is 0.8, which takes 3.5 unit$",
         reach.model_copy(update={"min_accuracy": 0.95}): "; asked is 0.95, which none reaches$",
-        reach.model_copy(update={"without": ("f0",)}): "; asked is 0.8$",
-        IndexQuery(budget=9.0, without=("f0",)): "^no feature set within 9 unit is without f0$",
+        reach.model_copy(update={"excluded": ("f0",)}): "; asked is 0.8$",
+        IndexQuery(budget=9.0, excluded=("f0",)): "^no feature set within 9 unit is without f0$",
     }
     for query, said in says.items():
         with pytest.raises(Infeasible, match=said):

@@ -178,8 +178,8 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
     assert fewer.exact
     for one in whole.validated[:, :3] * [1, 1, -1]:
         assert np.any(np.all(fewer.validated[:, :3] * [1, 1, -1] >= one, axis=1)), "nothing is lost"
-    without = [one for one in fewer.frontier() if f"x{dear}" not in {f for s in one.stages for f in s.features}]
-    best = max(without, key=lambda one: one.validation.conclusive_accuracy)
+    excluded = [one for one in fewer.frontier() if f"x{dear}" not in {f for s in one.stages for f in s.features}]
+    best = max(excluded, key=lambda one: one.validation.conclusive_accuracy)
     assert best.validation.cost < 6
     assert best.validation.cost < 0.2 * whole.validated[:, 2].min()
     rejecting, of_all = (

@@ -199,6 +199,6 @@ def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:
     return items
 
 
-def start_policy(plan: Any, query: PolicyQuery, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
+def start_policy(plan: Any, query: PolicyQuery, *, left: float, excluded: frozenset[str] = frozenset()) -> Runner:
     """Decide for an item, and begin its run."""
-    return run(plan, query, plan.decide(query), left=left, without=without)
+    return run(plan, query, plan.decide(query), left=left, excluded=excluded)

@@ -566,7 +566,7 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
 def test_what_was_acquired_before_it_failed_still_answers(limit: dict[str, float]) -> None:
     """All circuits may be open by then; nothing else is asked, and a failed one is not asked again."""
     plan = built().plan
-    query = PolicyQuery.model_validate({"acquired": {CHEAP: UNSURE}, "without": (CHEAP, STRONG), **limit})
+    query = PolicyQuery.model_validate({"acquired": {CHEAP: UNSURE}, "excluded": (CHEAP, STRONG), **limit})
     decision = plan.decide(query)
     assert isinstance(decision, AnswerDecision)
     assert decision.answer == CHEAP

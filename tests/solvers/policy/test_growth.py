@@ -140,8 +140,8 @@ def test_below_the_price_of_the_best_sensor_and_where_it_fails_the_cheaper_pair_
     plan, test = build(dear_sensor(1_000, seed), SMALL), dear_sensor(2_000, seed=5)
     assert accuracy(plan, test, max_item_cost=2.95) > 0.87
     assert accuracy(plan, test, max_item_cost=3.0) > 0.93
-    assert accuracy(plan, test, without=["f0"]) > 0.87
-    assert accuracy(plan, test, without=["f0"], max_item_cost=4.0) > 0.87
+    assert accuracy(plan, test, excluded=["f0"]) > 0.87
+    assert accuracy(plan, test, excluded=["f0"], max_item_cost=4.0) > 0.87
 
 
 def test_no_hard_budget_just_above_a_good_set_falls_back_to_a_much_worse_one() -> None:
@@ -163,7 +163,7 @@ def test_where_the_first_of_equally_dear_sensors_fails_others_are_acquired() -> 
     plan, test = build(one_telling(600), SMALL), one_telling(2_000, seed=5)
     assert accuracy(plan, test) > 0.96
     for target in ({}, {"max_item_cost": 3.0}, {"budget": 2.0}):
-        assert accuracy(plan, test, without=["f0"], **target) > 0.82
+        assert accuracy(plan, test, excluded=["f0"], **target) > 0.82
 
 
 def test_values_come_near_those_of_backward_induction() -> None:
