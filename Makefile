@@ -38,7 +38,7 @@ install: .venv/installed  ## make .venv with everything that tests need, too
 serve: .venv/serving  ## run the service on http://127.0.0.1:8000; the demo's artifacts are made behind it on first start
 	$(BIN)/parsimony serve --demo
 
-demo: .venv/serving  ## train on real images, build all five subjects, really run them
+demo: .venv/serving  ## train on real images, build all five kinds, really run them
 	$(BIN)/parsimony demo
 
 fast-check: install  ## the static checks that take seconds

@@ -149,7 +149,7 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
     del facts["worth"]
     print_worth(record)
     print_warnings(summary.pop("warnings", []))
-    print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
+    print_facts(f"{record.kind} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
 
 
@@ -164,12 +164,12 @@ def print_worth(record: ArtifactRecord) -> None:
     worth = record.worth
     if worth is None:
         return
-    console().print(f"{record.solver} {record.name} {worth.headline}")
+    console().print(f"{record.kind} {record.name} {worth.headline}")
     if worth.advice is not None:
         console().print(f"What would help: {worth.advice}.")
     console().print()
     rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in worth.alternatives]
-    own = (f"{record.solver} {record.name}, {worth.decision}", f"{worth.accuracy:.1%}", worth.cost)
+    own = (f"{record.kind} {record.name}, {worth.decision}", f"{worth.accuracy:.1%}", worth.cost)
     print_table(f"on {worth.rows} rows that chose nothing", ["", "right", f"cost, {record.unit}"], [*rows, own])
 
 
@@ -232,7 +232,7 @@ def feedback(report: FeedbackReport, as_json: bool) -> None:
         return
     ref = report.artifact
     counts = ", ".join(_counted(n, what) for n, what in ((report.outcomes, "outcome"), (report.rows, "row")))
-    title = f"{ref.solver} {ref.name}, version {ref.version}: {counts}"
+    title = f"{ref.kind} {ref.name}, version {ref.version}: {counts}"
     compared = {name: getattr(report, name) for name in QUANTITIES}
     rows = [
         (name, c.outcomes, c.estimated, c.realised, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)

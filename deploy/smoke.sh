@@ -105,7 +105,7 @@ passed
 
 step="build"
 expect 202 "$(call POST /v1/builds --header 'Content-Type: application/json' --data \
-    '{"solver": "cascade", "name": "smoke", "dataset": "smoke", "params": {"target_precision": 0.9}, "seed": 0}')"
+    '{"kind": "cascade", "name": "smoke", "dataset": "smoke", "params": {"target_precision": 0.9}, "seed": 0}')"
 build=$(tr -d '\r' < "$work/head" | sed -n 's/^[Ll]ocation: *//p')
 build=${build##*/}
 [ -n "$build" ] || fail "the reply names no Location"

@@ -2,7 +2,7 @@
 
 - ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
 - ``DatasetFacts``: what can be told of it without its rows
-- ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each subject's options, query and
+- ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each kind's options, query and
   decision, imported from there
 - ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it
 - ``ParsimonyError`` and the tree below it: all that can be refused or fail (``errors.py``)

@@ -49,7 +49,7 @@ class TradeOffPoint(Value):
 class MethodAdvice(Value):
     """What one method can do within the limits."""
 
-    method: str = Field(description="the solver")
+    method: str = Field(description="the artifact kind")
     standing: Standing = Field(
         description="best: what to build; level: not shown to be worse; behind: shown to be dearer or less accurate; "
         "none: nothing of it is within the limits"
@@ -67,7 +67,7 @@ class MethodAdvice(Value):
 class LeftOut(Value):
     """A method that could not be built."""
 
-    method: str = Field(description="the solver")
+    method: str = Field(description="the artifact kind")
     reason: str = Field(description="why not")
     late: bool = Field(default=False, description="whether there was not enough time for it")
 
@@ -87,7 +87,7 @@ class Advice(AdviceLimits):
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
     unit: str = Field(description="the unit of costs and limits")
     rows: AdviceRows = Field(description="how the rows were used")
-    take: str = Field(description="what to take: a solver, or a simple alternative", examples=["policy"])
+    take: str = Field(description="what to take: a kind, or a simple alternative", examples=["policy"])
     sentence: str = Field(description="the advice in one sentence")
     methods: Items[MethodAdvice] = Field(description="the methods, the best first")
     alternatives: Items[Alternative] = Field(description="what could be done without any, by rising cost")

@@ -11,18 +11,18 @@ from models.worth import Expected, Worth
 class ArtifactRef(Value):
     """Which version of which artifact answered."""
 
-    solver: str = Field(description="the solver that built it")
+    kind: str = Field(description="the artifact kind that built it")
     name: Name = Field(description="the artifact's name")
-    version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
+    version: int = Field(ge=1, description="its version, counted from 1 for each kind and name")
 
     @property
     def spelt(self) -> str:
         """Write it as one word.
 
-        >>> ArtifactRef(solver="index", name="digits", version=3).spelt
+        >>> ArtifactRef(kind="index", name="digits", version=3).spelt
         'index/digits/3'
         """
-        return f"{self.solver}/{self.name}/{self.version}"
+        return f"{self.kind}/{self.name}/{self.version}"
 
 
 DecisionId = Annotated[str, Field(description="the decision's id: send it with the outcome to POST /v1/feedback")]
@@ -45,13 +45,13 @@ class DecisionFacts(Value):
 class Provenance(Value):
     """Where a plan came from, and what its build found."""
 
-    solver: str = Field(description="the solver that built it")
+    kind: str = Field(description="the artifact kind that built it")
     name: Name = Field(description="the artifact's name")
     dataset: str = Field(description="the dataset it was built from")
-    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
+    params: dict[str, Any] = Field(description="the artifact kind's parameters, defaults filled in")
     seed: int = Field(description="the seed of everything random in the build")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
-    summary: dict[str, Any] = Field(description="what the build found, each solver its own")
+    summary: dict[str, Any] = Field(description="what the build found, each kind its own")
 
 
 class ArtifactManifest(Provenance):
@@ -70,7 +70,7 @@ class ArtifactManifest(Provenance):
 class ArtifactRecord(Provenance):
     """One version of an artifact, as the store keeps it and the API shows it."""
 
-    version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
+    version: int = Field(ge=1, description="its version, counted from 1 for each kind and name")
     active: bool = Field(default=False, description="whether this version answers when none is asked for")
     created_at: str = Field(description="when it was published, UTC, ISO 8601")
     sha256: str = Field(description="the SHA-256 of its bytes")
@@ -87,7 +87,7 @@ class ArtifactRecord(Provenance):
     @property
     def ref(self) -> ArtifactRef:
         """Name it."""
-        return ArtifactRef(solver=self.solver, name=self.name, version=self.version)
+        return ArtifactRef(kind=self.kind, name=self.name, version=self.version)
 
 
 BuildStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -108,15 +108,15 @@ class BuildRequest(Sent):
         json_schema_extra={
             "examples": [
                 {
-                    "solver": "cascade",
+                    "kind": "cascade",
                     "name": "digits-strict",
                     "dataset": "digits",
                     "params": {"dependence": "joint", "target_precision": 0.99},
                     "seed": 0,
                 },
-                {"solver": "index", "name": "digits", "dataset": "digits-features", "params": {"alpha": 0.05}},
+                {"kind": "index", "name": "digits", "dataset": "digits-features", "params": {"alpha": 0.05}},
                 {
-                    "solver": "portfolio",
+                    "kind": "portfolio",
                     "name": "digits-moved",
                     "dataset": "digits-moved",
                     "params": {"feature_classifier": "gradients-logistic"},
@@ -125,12 +125,12 @@ class BuildRequest(Sent):
         }
     )
 
-    solver: str = Field(description="one of the solvers", examples=["cascade"])
+    kind: str = Field(description="the artifact kind", examples=["cascade"])
     name: Name = Field(description="the name of the artifact to be", examples=["digits"])
     dataset: Name = Field(description="the dataset to learn from", examples=["digits"])
     params: dict[str, Any] = Field(
         default_factory=dict,
-        description="the solver's parameters; what is left out takes its default",
+        description="the artifact kind's parameters; what is left out takes its default",
         examples=[{"dependence": "joint", "target_precision": 0.95}],
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random in the build")
@@ -140,10 +140,10 @@ class Build(Value):
     """An offline job and what became of it."""
 
     id: str = Field(description="the build's id")
-    solver: str = Field(description="the solver")
+    kind: str = Field(description="the artifact kind")
     name: Name = Field(description="the artifact's name")
     dataset: Name = Field(description="the dataset it learns from")
-    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
+    params: dict[str, Any] = Field(description="the artifact kind's parameters, defaults filled in")
     seed: int = Field(description="the seed of everything random in the build")
     status: BuildStatus = Field(description="queued, running, succeeded, failed or cancelled")
     progress: BuildProgress = Field(description="how far it has come")

@@ -15,13 +15,13 @@ class BatchSpec(Sent, RunLimits):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"solver": "cascade", "name": "digits", "deadline": 1000.0, "max_concurrency": 8},
-                {"solver": "portfolio", "name": "digits-moved", "budget": "60%"},
+                {"kind": "cascade", "name": "digits", "deadline": 1000.0, "max_concurrency": 8},
+                {"kind": "portfolio", "name": "digits-moved", "budget": "60%"},
             ]
         }
     )
 
-    solver: str = Field(description="one of the solvers", examples=["cascade"])
+    kind: str = Field(description="the artifact kind", examples=["cascade"])
     name: Name = Field(description="the artifact's name", examples=["digits"])
     version: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="the version to ask; null: the one that is active now", examples=[None]

@@ -1,7 +1,7 @@
 """What something costs: a number, or a function of the item's size.
 
 A *spec* says what a feature costs: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions) or ``Timings``
-(to be fitted). ``CostFunction`` is what a solver computes with: a polynomial with non-negative coefficients, so that
+(to be fitted). ``CostFunction`` is what a kind computes with: a polynomial with non-negative coefficients, so that
 cost never falls with size, and the cost of a set of features is the sum of theirs (Equation 1 of *Indexing Cost
 Sensitive Prediction*).
 """

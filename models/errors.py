@@ -167,7 +167,7 @@ class UnknownAdvice(NotFound):
 
 
 class UnknownArtifact(NotFound):
-    """No artifact of this solver has this name."""
+    """No artifact of this kind has this name."""
 
 
 class UnknownVersion(NotFound):

@@ -61,7 +61,7 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
 
     It finds them again with nothing stored.
 
-    >>> digits = ArtifactRef(solver="index", name="digits", version=3)
+    >>> digits = ArtifactRef(kind="index", name="digits", version=3)
     >>> decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
     'index/digits/3@0123456789ab?accuracy=0.9&cost=1.5'
     """
@@ -83,7 +83,7 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
     said = parse_qsl(match[5], keep_blank_values=True) if match else []
     if match is None or len(dict(said)) < len(said):
         raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
-    ref = ArtifactRef(solver=match[1], name=match[2], version=int(match[3]))
+    ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
     return ref, match[4] or "", Estimates.model_validate_strings(dict(said))
 
 
@@ -152,7 +152,7 @@ class FeedbackRequest(Sent):
                     "items": [
                         {"decision": "cascade/digits/1@0123456789ab?accuracy=0.97", "correct": True, "time": 1.1},
                         {
-                            "artifact": {"solver": "cascade", "name": "digits", "version": 1},
+                            "artifact": {"kind": "cascade", "name": "digits", "version": 1},
                             "inputs": {"deadline": 25.0},
                             "classifier": "profiles-lda",
                             "correct": False,
@@ -193,7 +193,7 @@ class FeedbackReply(Value):
     counted: int = Field(description="the number of outcomes")
     rows: int = Field(description="how many of them carried a row for a rebuild")
     drift: dict[str, Items[str]] = Field(
-        description="for each artifact of the request, as solver/name/version, the quantities with an alarm since the "
+        description="for each artifact of the request, as kind/name/version, the quantities with an alarm since the "
         "feedback was last deleted"
     )
     alarms: dict[str, Items[Alarm]] = Field(

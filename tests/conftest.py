@@ -12,7 +12,7 @@ from app.settings import Settings
 from app.store.client import Store
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories, open_repositories
-from tests.support import subjects
+from tests.support import kinds
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, running_server, wait_for
 
@@ -24,11 +24,11 @@ settings.register_profile("shared", deadline=None)  # machines are shared: an ex
 settings.load_profile("shared")
 
 LIMIT = 2_000_000
-"""Bytes of a body that the server with all subjects takes."""
+"""Bytes of a body that the server with all kinds takes."""
 COSTS = ("unit", "server", "browser", "chaos", "docs")
 """Markers of which every test has exactly one; see pyproject.toml."""
 COST_OF_FOLDER = {"e2e": "server", "attack": "server", "faults": "chaos", "containers": "chaos", "deploy": "docs"}
-SERVER_FIXTURES = {"server", "all_subjects"}
+SERVER_FIXTURES = {"server", "all_kinds"}
 BROWSER_FIXTURES = {"browser", "visit"}
 LONGEST_FIRST = """
     readme console console_words batches runs clock learned limits openapi builds worker publish growth archives
@@ -78,9 +78,9 @@ def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _built_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let the processes of one run build the subjects' artifacts once for all."""
+    """Let the processes of one run build the kinds' artifacts once for all."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        subjects.SHARED[:] = [tmp_path_factory.getbasetemp().parent]
+        kinds.SHARED[:] = [tmp_path_factory.getbasetemp().parent]
 
 
 @pytest.fixture(scope="session")
@@ -112,16 +112,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a small artifact of each subject, all called ``plan``: one for each process."""
-    with subjects.server_with_all_subjects(tmp_path_factory.mktemp("subjects"), max_body_bytes=LIMIT) as server:
+def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a small artifact of each kind, all called ``plan``: one for each process."""
+    with kinds.server_with_all_kinds(tmp_path_factory.mktemp("kinds"), max_body_bytes=LIMIT) as server:
         yield server
 
 
 def upload(server: Server, name: str = "trace") -> None:
     """Store the sample trace, build a cascade from it, and wait until it answers."""
     assert server.client.put(f"/v1/datasets/{name}", files=trace_upload()).status_code == 201
-    body = {"solver": "cascade", "name": name, "dataset": name, "params": {"target_precision": 0.9}}
+    body = {"kind": "cascade", "name": name, "dataset": name, "params": {"target_precision": 0.9}}
     build = server.client.post("/v1/builds", json=body).json()
     with server.client.stream("GET", f"/v1/builds/{build['id']}/events") as events:
         last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]

@@ -14,7 +14,7 @@ FOLDERS = ("app", "solvers", "models")
 EXCEPTIONS = {
     "solvers/__init__.py": "the registry",
     "app/cli/main.py": "commands that only one kind has, such as `portfolio assign`",
-    "app/cli/subjects.py": "the same commands",
+    "app/cli/kind_commands.py": "the same commands",
     "app/demo": "the demo builds and runs each kind for its own images",
     "app/terminal.py": "the column `cascade` of a table",
     "app/routes/batches.py": "the field `index` of a line",

@@ -50,7 +50,7 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
     """
     rows = repos.feedback.rows(record.ref)
     if not rows:
-        reason = f"{record.solver} {record.name!r} version {record.version} has no rows among its feedback"
+        reason = f"{record.kind} {record.name!r} version {record.version} has no rows among its feedback"
         raise Conflict(f"{reason}; send outcomes with their row to POST /v1/feedback")
     info = repos.datasets.info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
@@ -64,7 +64,7 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
     chosen = _join_rows(repos.datasets.load(info).take(np.flatnonzero(old)), new)
     name = _free_name(repos, record, options.dataset, digest_of(chosen))
     repos.datasets.put(name, chosen, created_at=now())
-    request = BuildRequest(solver=record.solver, name=record.name, dataset=name, params=record.params, seed=record.seed)
+    request = BuildRequest(kind=record.kind, name=record.name, dataset=name, params=record.params, seed=record.seed)
     return PreparedRebuild(request, int(old.sum()), len(new), change)
 
 

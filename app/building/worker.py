@@ -39,9 +39,9 @@ def run_build(build_id: str) -> None:
         build = repos.builds.start(build_id)
         if build is None:
             return
-        logger.info("build %s begins: %s %s from the dataset %s", build_id, build.solver, build.name, build.dataset)
+        logger.info("build %s begins: %s %s from the dataset %s", build_id, build.kind, build.name, build.dataset)
         try:
-            (_advise_and_keep if build.solver == ADVICE else _build_and_publish)(repos, build)
+            (_advise_and_keep if build.kind == ADVICE else _build_and_publish)(repos, build)
             logger.info("build %s succeeded", build_id)
         except Cancelled as error:
             logger.info("%s", error)
@@ -72,7 +72,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _build_and_publish(repos: Repositories, build: Build) -> None:
     request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
-    options = KINDS[build.solver].options.model_validate(build.params)
+    options = KINDS[build.kind].options.model_validate(build.params)
     data = fit(repos, request, options, _reporting(repos, build.id))
     check, commit = repos.builds.committing(build.id)
     repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
@@ -99,12 +99,12 @@ def _reporting(repos: Repositories, build_id: str) -> Progress:
 
 
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
-    """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
+    """Fit a kind to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
     info = repos.datasets.info(request.dataset)
-    solver, rng = KINDS[request.solver], generator(request.seed)
+    kind, rng = KINDS[request.kind], generator(request.seed)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
-        fitted = solver.fit(dataset, options, rng, run)
+        fitted = kind.fit(dataset, options, rng, run)
     return codec.encode(fitted.plan, _manifest(request, options, (info, dataset), fitted))
 
 
@@ -136,7 +136,7 @@ def _manifest(
     info, dataset = learned
     worth = None if fitted.worth is None else fitted.worth.model_dump(mode="json")
     return {
-        "solver": request.solver,
+        "kind": request.kind,
         "name": request.name,
         "dataset": info.name,
         "dataset_sha256": info.sha256,

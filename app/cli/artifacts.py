@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, solver_called
+from app.cli.options import AsJson, kind_named
 from app.cli.service import Service, open_service
 from models import Fault, InvalidRequest
 from models.errors import StoreRefused
 
 
 def artifacts(
-    solver: Annotated[str | None, typer.Argument(help="Of this solver only.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="Of this kind only.")] = None,
     name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
     activate: Annotated[int | None, typer.Option(min=1, help="Let this version answer from now on.")] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete it: every version, and its feedback.")] = False,
@@ -31,54 +31,54 @@ def artifacts(
         raise InvalidRequest.at(Fault((asked[1],), f"is not to be given beside {asked[0]}"))
     if even_active and delete_version is None:
         raise InvalidRequest.at(Fault(("even-active",), "belongs to --delete-version"))
-    if solver is not None:
-        solver_called(solver)
+    if kind is not None:
+        kind_named(kind)
     with open_service() as service:
-        if solver is None or name is None:
+        if kind is None or name is None:
             if asked:
-                raise InvalidRequest.at(Fault((asked[0],), "needs a solver and a name"))
-            _print_list(service, solver, as_json)
+                raise InvalidRequest.at(Fault((asked[0],), "needs a kind and a name"))
+            _print_list(service, kind, as_json)
         elif delete or delete_version is not None:
-            _delete(service, solver, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
+            _delete(service, kind, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
         else:
             if activate is not None:
-                service.activate(solver, name, activate)
-            terminal.versions(service.versions(solver, name), as_json)
+                service.activate(kind, name, activate)
+            terminal.versions(service.versions(kind, name), as_json)
 
 
 def _given(activate: int | None, delete: bool, delete_version: int | None) -> dict[str, bool]:
     return {"activate": activate is not None, "delete": delete, "delete-version": delete_version is not None}
 
 
-def _print_list(service: Service, solver: str | None, as_json: bool) -> None:
-    records = service.artifacts(solver)
+def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
+    records = service.artifacts(kind)
     if as_json:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
     terminal.say_if_empty(records)
-    columns = ["solver", "name", "version", "worth", "created"]
-    rows = [[r.solver, r.name, r.version, r.worth.brief if r.worth else "-", r.created_at[:10]] for r in records]
+    columns = ["kind", "name", "version", "worth", "created"]
+    rows = [[r.kind, r.name, r.version, r.worth.brief if r.worth else "-", r.created_at[:10]] for r in records]
     if any(record.drift for record in records):
         columns.append("drift")
         rows = [[*row, ", ".join(record.drift)] for row, record in zip(rows, records, strict=True)]
-    terminal.print_table("artifacts", columns, rows, whole=("solver", "name", "created"))
+    terminal.print_table("artifacts", columns, rows, whole=("kind", "name", "created"))
 
 
 def _delete(
-    service: Service, solver: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
+    service: Service, kind: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
 ) -> None:
     """Delete an artifact or a version of it, once its name has been typed."""
     with suppress(StoreRefused):  # a damaged record can be deleted, too
-        service.artifact(solver, name, version)  # one that is not there needs no confirmation
-    what = f"{solver} {name}" if version is None else f"version {version} of {solver} {name}"
+        service.artifact(kind, name, version)  # one that is not there needs no confirmation
+    what = f"{kind} {name}" if version is None else f"version {version} of {kind} {name}"
     if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
         raise InvalidRequest.at(Fault(("name",), f"is another: {what} was not deleted"))
     if version is None:
-        service.delete_artifact(solver, name)
+        service.delete_artifact(kind, name)
     else:
-        service.delete_version(solver, name, version, even_active=even_active)
+        service.delete_version(kind, name, version, even_active=even_active)
     if as_json:
-        terminal.print_json({"deleted": {"solver": solver, "name": name, "version": version}})
+        terminal.print_json({"deleted": {"kind": kind, "name": name, "version": version}})
     else:
         terminal.console().print(f"deleted {what}")
 

@@ -9,7 +9,7 @@ import typer
 from app import terminal
 from app.cli.commands import command_group
 from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
 from app.cli.service import open_service
 from models.batch import Batch
 
@@ -19,7 +19,7 @@ BatchArgument = Annotated[str, typer.Argument(help="The batch's id.")]
 
 @batch.command("add")
 def batch_add(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The items, JSON Lines or Parquet.")],
     limits: Annotated[
@@ -29,11 +29,11 @@ def batch_add(
     as_json: AsJson = False,
 ) -> None:
     """Queue a file of items; a worker runs them."""
-    solver_called(solver)
+    kind_named(kind)
     given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
     which = {} if version is None else {"version": version}
     with open_service() as service:
-        _print(service.add_batch({"solver": solver, "name": name, **given, **which}, file), as_json)
+        _print(service.add_batch({"kind": kind, "name": name, **given, **which}, file), as_json)
 
 
 @batch.command("list")
@@ -47,8 +47,8 @@ def batch_list(
         terminal.print_json({"items": [one.model_dump(mode="json") for one in latest]})
         return
     terminal.say_if_empty(latest)
-    rows = [(one.id, one.artifact.solver, one.artifact.name, one.status, _progress(one)) for one in latest]
-    terminal.print_table("batches", ["id", "solver", "name", "status", "run"], rows, whole=("id", "run"))
+    rows = [(one.id, one.artifact.kind, one.artifact.name, one.status, _progress(one)) for one in latest]
+    terminal.print_table("batches", ["id", "kind", "name", "status", "run"], rows, whole=("id", "run"))
 
 
 @batch.command("show")

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 from app import terminal
 from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, Params, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, Params, kind_named
 from app.cli.service import Service, open_service
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
@@ -26,26 +26,26 @@ BuildArgument = Annotated[str, typer.Argument(help="The build's id.")]
 
 
 class BuildCommand(TyperCommand):
-    """``build``, whose help for a solver lists the parameters of that one."""
+    """``build``, whose help for a kind lists the parameters of that one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Note which solver is named before anything is read: ``--help`` comes before arguments."""
-        ctx.meta["solver"] = next((word for word in args if word in KINDS), None)
+        """Note which kind is named before anything is read: ``--help`` comes before arguments."""
+        ctx.meta["kind"] = next((word for word in args if word in KINDS), None)
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """List the solver's parameters below the options."""
-        solver = ctx.meta["solver"]
-        if solver is None:
+        """List the artifact kind's parameters below the options."""
+        kind = ctx.meta["kind"]
+        if kind is None:
             formatter.write_paragraph()
-            formatter.write_text(f"`parsimony build SOLVER --help` lists a solver's parameters ({', '.join(KINDS)}).")
+            formatter.write_text(f"`parsimony build KIND --help` lists a kind's parameters ({', '.join(KINDS)}).")
             return
-        with formatter.section(f"Parameters of {solver}, each as -p NAME=VALUE"):
-            formatter.write_dl(_parameters(KINDS[solver].options))
+        with formatter.section(f"Parameters of {kind}, each as -p NAME=VALUE"):
+            formatter.write_dl(_parameters(KINDS[kind].options))
 
 
 def build(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: Annotated[str, typer.Argument(help="The name of the artifact to be.")],
     dataset: Annotated[str, typer.Option(help="The dataset to learn from.")],
     param: Params = None,
@@ -55,7 +55,7 @@ def build(
 ) -> None:
     """Build an artifact and wait for it."""
     params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
-    request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
+    request = BuildRequest(kind=kind, name=name, dataset=dataset, params=params, seed=seed)
     if local:
         from app.cli.in_process import open_store
 
@@ -71,7 +71,7 @@ build_command = single_command(build, cls=BuildCommand)
 
 
 def rebuild(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     since: Annotated[
         str | None, typer.Option(help="Leave out rows before this time, ISO 8601 with its UTC offset.")
@@ -93,7 +93,7 @@ def rebuild(
 
     After a drift alarm it learns from the rows since the change point alone, if there are enough.
     """
-    solver_called(solver)
+    kind_named(kind)
     chosen = {"since": since, "only_new": only_new, "half_life": half_life, "dataset": dataset}
     options = RebuildRequest.model_validate_json(to_json(chosen))
     if local:
@@ -101,12 +101,12 @@ def rebuild(
         from app.cli.in_process import open_store
 
         with open_store() as repos:
-            prepared = prepare_rebuild(repos, repos.artifacts.record(solver, name, version), options)
+            prepared = prepare_rebuild(repos, repos.artifacts.record(kind, name, version), options)
             _print_rows(prepared.request.dataset, prepared.old_rows, prepared.new_rows)
             record = _build_here(repos, prepared.request)
     else:
         with open_service() as service:
-            started = service.rebuild(solver, name, options, version)
+            started = service.rebuild(kind, name, options, version)
             _print_rows(started.dataset, started.old_rows, started.new_rows)
             record = _followed(service, started)
     terminal.artifact(record, as_json)
@@ -127,8 +127,8 @@ def builds_list(
         terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
         return
     terminal.say_if_empty(latest)
-    rows = [(one.id, one.solver, one.name, one.status) for one in latest]
-    terminal.print_table("builds", ["id", "solver", "name", "status"], rows, whole=("id",))
+    rows = [(one.id, one.kind, one.name, one.status) for one in latest]
+    terminal.print_table("builds", ["id", "kind", "name", "status"], rows, whole=("id",))
 
 
 @builds.command("show")
@@ -148,10 +148,10 @@ def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
 def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
     from app.building.worker import build_locally
 
-    solver, options = checked_request(request)
+    kind, options = checked_request(request)
     info = repos.datasets.info(request.dataset)
-    check_dataset(solver, options, request.dataset, info.model_dump_json().encode())
-    with terminal.progress_bar(f"{request.solver} {request.name}") as progress:
+    check_dataset(kind, options, request.dataset, info.model_dump_json().encode())
+    with terminal.progress_bar(f"{request.kind} {request.name}") as progress:
         return build_locally(repos, request, options, progress)
 
 
@@ -163,7 +163,7 @@ def _build_in_worker(service: Service, request: BuildRequest) -> ArtifactRecord:
 def _followed(service: Service, queued: Build) -> ArtifactRecord:
     ended = follow(service, queued)
     assert ended.artifact is not None
-    return service.artifact(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
+    return service.artifact(ended.artifact.kind, ended.artifact.name, ended.artifact.version)
 
 
 def follow(service: Service, queued: Build) -> Build:
@@ -181,7 +181,7 @@ def follow(service: Service, queued: Build) -> Build:
 
 
 def _watched(service: Service, build: Build) -> Build:
-    with terminal.progress_bar(f"{build.solver} {build.name}") as report:
+    with terminal.progress_bar(f"{build.kind} {build.name}") as report:
         while not build.ended:
             report(build.progress.done, build.progress.total, build.progress.message)
             time.sleep(_LOOK_S)
@@ -190,7 +190,7 @@ def _watched(service: Service, build: Build) -> Build:
 
 
 def _parameters(options: type[Value]) -> list[tuple[str, str]]:
-    """List a solver's parameters: of each its name, and what it is for with its default."""
+    """List a kind's parameters: of each its name, and what it is for with its default."""
     rows = []
     for name, field in options.model_fields.items():
         default = "" if field.is_required() else f" [{to_json(field.get_default(call_default_factory=True)).decode()}]"

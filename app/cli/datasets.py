@@ -90,7 +90,7 @@ def dataset_delete(name: NameArgument, as_json: AsJson = False) -> None:
         return
     terminal.console().print(f"deleted dataset {name}")
     if deleted.artifacts:
-        built = ", ".join(f"{ref.solver} {ref.name}" for ref in deleted.artifacts)
+        built = ", ".join(f"{ref.kind} {ref.name}" for ref in deleted.artifacts)
         terminal.console(stderr=True).print(
             f"{built}: built from it, answers on, cannot be built again", soft_wrap=True
         )

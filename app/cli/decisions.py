@@ -5,34 +5,34 @@ from typing import Annotated, Any
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
 from app.cli.service import Service, open_service
 from models import ArtifactRef
 
 
 def decide(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     query: Annotated[list[str] | None, typer.Argument(help="The query, as key=value, for example deadline=5.")] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask an artifact for a decision."""
-    solver_called(solver)
+    kind_named(kind)
     with open_service() as service:
-        show_decision(service, service.decide(solver, name, query or [], version), version, as_json)
+        show_decision(service, service.decide(kind, name, query or [], version), version, as_json)
 
 
 def feedback(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what was estimated of an artifact's decisions against what was told of them."""
-    solver_called(solver)
+    kind_named(kind)
     with open_service() as service:
-        report = service.feedback(solver, name, version)
+        report = service.feedback(kind, name, version)
     terminal.feedback(report, as_json)
 
 
@@ -42,5 +42,5 @@ def show_decision(service: Service, decision: dict[str, Any], version: int | Non
         terminal.print_json(decision)
         return
     ref = ArtifactRef.model_validate(decision["artifact"])
-    unit = service.artifact(ref.solver, ref.name, version).unit
-    terminal.print_facts(f"{ref.solver} {ref.name}, version {ref.version}, in {unit}", decision)
+    unit = service.artifact(ref.kind, ref.name, version).unit
+    terminal.print_facts(f"{ref.kind} {ref.name}, version {ref.version}, in {unit}", decision)

@@ -9,7 +9,7 @@ import typer
 from app import terminal
 from app.cli.commands import command_group
 from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
 from app.cli.service import open_service
 from models import InvalidRequest
 from models.errors import Fault
@@ -86,7 +86,7 @@ def endpoint_delete(name: EndpointArgument) -> None:
 
 
 def run(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     item: Annotated[str, typer.Argument(help="The item, as JSON or text; @FILE reads it from a file.")],
     limits: Annotated[
@@ -96,19 +96,19 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run an item: decide, call the classifiers, and show the answer with the way to it."""
-    solver_called(solver)
+    kind_named(kind)
     given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
     if isinstance(given.get("id"), int | float):
         given["id"] = read_pairs(limits or ())["id"]
     with open_service() as service:
-        reply = service.run(solver, name, {"item": _item(item), **given}, version)
+        reply = service.run(kind, name, {"item": _item(item), **given}, version)
     if as_json:
         terminal.print_json(reply)
         return
     facts = {key: reply[key] for key in ("label", "confidence", "degraded") if reply[key] is not None}
     spent = reply["spent"]
     took = f"{spent['cost']:.4g} {spent['unit']}, {1000 * spent['seconds']:.3g} ms on the clock"
-    terminal.print_facts(f"{solver} {name}", facts | {"spent": took, "decision": reply["decision"]})
+    terminal.print_facts(f"{kind} {name}", facts | {"spent": took, "decision": reply["decision"]})
     rows = [
         (step["classifier"], step["label"] or step["error"] or "", step["confidence"], step["accepted"], step["cost"])
         for step in reply["steps"]

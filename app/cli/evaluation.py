@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
 from app.cli.service import open_service
 from app.store.table_types import JSON, NDJSON, NPY, PARQUET
 from models import Fault, InvalidRequest
@@ -20,7 +20,7 @@ Limits = Annotated[list[str] | None, typer.Argument(help="The limits, as key=val
 
 
 def evaluate(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     items: Annotated[
         Path, typer.Argument(exists=True, dir_okay=False, help="A row per item: .csv, .parquet, or .npy; or .json.")
@@ -34,26 +34,24 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Send complete items through an artifact: accuracy, cost, and coverage, with 95 % intervals."""
-    kind = solver_called(solver)
+    artifact_kind = kind_named(kind)
     media_type, body = _read(items, truth)
     wanted = JSON if output is None else _form_of(output)
     with open_service() as service:
-        reply = service.evaluate(kind.plural, name, body, media_type, wanted, limits or [], truth, version)
+        reply = service.evaluate(artifact_kind.plural, name, body, media_type, wanted, limits or [], truth, version)
         if output is not None:
             output.write_bytes(reply)
-            terminal.console().print(f"wrote {output}: {solver} {name}, the items of {items}")
+            terminal.console().print(f"wrote {output}: {kind} {name}, the items of {items}")
             return
         found = orjson.loads(reply)
     if as_json:
         terminal.print_json(found)
     else:
-        terminal.print_facts(
-            f"{solver} {name}, {found['summary']['items']} items, in {found['unit']}", found["summary"]
-        )
+        terminal.print_facts(f"{kind} {name}, {found['summary']['items']} items, in {found['unit']}", found["summary"])
 
 
 def curve(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     limits: Annotated[
         list[str] | None, typer.Argument(help="What it depends on, as key=value: size=64 of an index, deadline=5.")
@@ -62,15 +60,15 @@ def curve(
     as_json: AsJson = False,
 ) -> None:
     """Show accuracy against cost: the operating points with 95 % intervals, and the baselines."""
-    kind = solver_called(solver)
+    artifact_kind = kind_named(kind)
     with open_service() as service:
-        found = service.curve(kind.plural, name, limits or [], version)
+        found = service.curve(artifact_kind.plural, name, limits or [], version)
     if as_json:
         terminal.print_json(found)
         return
     columns = ["limits", "accuracy", "from", "to", f"cost, {found['unit']}"]
     rows = [_row(terminal.shown(point["limits"]), point["expected"]) for point in found["points"]]
-    terminal.print_table(f"{solver} {name}, on {found['rows']} rows", columns, rows)
+    terminal.print_table(f"{kind} {name}, on {found['rows']} rows", columns, rows)
     others = [_row(one["name"], point) for one in found["baselines"] for point in one["points"]]
     terminal.print_table("baselines", ["baseline", *columns[1:]], others)
 

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument
+from app.cli.options import AsJson, KindArgument, NameArgument
 from app.cli.service import open_service
 
 
 def export(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
@@ -19,12 +19,12 @@ def export(
 ) -> None:
     """Write an artifact's bytes to a file; they carry their own checksum."""
     with open_service() as service:
-        record = service.artifact(solver, name, version)
+        record = service.artifact(kind, name, version)
         output.write_bytes(service.export(record))
     if as_json:
         terminal.print_json(record.model_dump(mode="json"))
     else:
-        terminal.console().print(f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}")
+        terminal.console().print(f"wrote {output}: {kind} {name} version {record.version}, SHA-256 {record.sha256}")
 
 
 def import_(

@@ -13,10 +13,10 @@ from models.columns import first_repeated
 from solvers import KINDS
 
 
-def read_query(solver: str, pairs: Sequence[str]) -> Value:
+def read_query(kind: str, pairs: Sequence[str]) -> Value:
     """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
-    kind = KINDS[solver].query
-    forms = {name: _forms(field.annotation) for name, field in kind.model_fields.items()}
+    artifact_kind = KINDS[kind].query
+    forms = {name: _forms(field.annotation) for name, field in artifact_kind.model_fields.items()}
     values: dict[str, Any] = {}
     for key, text in map(_pair, pairs):
         many = tuple in forms.get(key, ())
@@ -30,9 +30,9 @@ def read_query(solver: str, pairs: Sequence[str]) -> Value:
         if alone and (float in forms.get(key, ()) or isinstance(value[0], list)):
             values[key] = value[0]
     try:
-        return kind.model_validate_json(json.dumps(values))
+        return artifact_kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        said = f"is no query parameter; there are {', '.join(kind.model_fields)}"
+        said = f"is no query parameter; there are {', '.join(artifact_kind.model_fields)}"
         raise InvalidRequest.of(error).telling_known(said) from error
 
 

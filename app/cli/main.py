@@ -18,7 +18,7 @@ from app.cli.commands import PLAIN, single_command
 COMMANDS = {
     "serve": ("serving:serve", "Run the service; with the embedded store a build worker runs beside it."),
     "worker": ("serving:worker", "Run a worker that takes builds from the queue."),
-    "demo": ("serving:demo", "Build every subject from real images, and do what it decides."),
+    "demo": ("serving:demo", "Build every kind from real images, and do what it decides."),
     "dataset": ("datasets:dataset", "Datasets: what builds learn from."),
     "build": ("builds:build_command", "Build an artifact and wait for it."),
     "builds": ("builds:builds", "Builds: list them, show one, cancel one."),
@@ -35,8 +35,8 @@ COMMANDS = {
     "plot": ("plot:plot", "Draw an artifact's picture, as the console shows it."),
     "export": ("files:export", "Write an artifact's bytes to a file."),
     "import": ("files:import_", "Publish an exported artifact as the next version of its name."),
-    "index": ("subjects:index", "Indexes: what features cost."),
-    "portfolio": ("subjects:portfolio", "Portfolios: batches of queries."),
+    "index": ("kind_commands:index", "Indexes: what features cost."),
+    "portfolio": ("kind_commands:portfolio", "Portfolios: batches of queries."),
     "bench": ("benchmarks:bench_command", "Run a benchmark of the repository (from a checkout)."),
 }
 """Where each command is defined, and what the list of all says of it."""

@@ -9,14 +9,14 @@ from solvers import KINDS, AnyKind
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
 NameArgument = Annotated[str, typer.Argument(help="The name.")]
-SolverArgument = Annotated[str, typer.Argument(help=f"The solver: {', '.join(KINDS)}.")]
+KindArgument = Annotated[str, typer.Argument(help=f"The kind: {', '.join(KINDS)}.")]
 Params = Annotated[
     list[str] | None, typer.Option("--param", "-p", help="A parameter of the build, as key=value (JSON).")
 ]
 
 
-def solver_called(name: str) -> AnyKind:
-    """Give a solver by its name; raises InvalidRequest if there is none."""
+def kind_named(name: str) -> AnyKind:
+    """Give a kind by its name; raises InvalidRequest if there is none."""
     if name not in KINDS:
-        raise InvalidRequest.at(Fault(("solver",), f"is {name!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.at(Fault(("kind",), f"is {name!r}, must be one of {', '.join(KINDS)}"))
     return KINDS[name]

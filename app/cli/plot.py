@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
 from app.cli.service import open_service
 from app.serving.catalog import LoadedArtifact
 from app.settings import Settings
@@ -19,7 +19,7 @@ NO_FONT = "No font here has some of the letters in it: they are drawn as boxes (
 
 
 def plot(
-    solver: SolverArgument,
+    kind: KindArgument,
     name: NameArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write: .png or .svg.")],
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
@@ -32,13 +32,13 @@ def plot(
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidRequest.at(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
     with open_service() as service:
-        record = service.artifact(solver_called(solver).name, name, version)
+        record = service.artifact(kind_named(kind).name, name, version)
         data = service.export(record)
-    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[solver].plan))
+    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[kind].plan))
     legible = save(lambda: draw(loaded), output)
     if as_json:
         terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": loaded.ref.model_dump()})
     else:
-        terminal.console().print(f"wrote {output}: {solver} {name} version {loaded.ref.version}")
+        terminal.console().print(f"wrote {output}: {kind} {name} version {loaded.ref.version}")
         if not legible:
             terminal.console().print(NO_FONT, soft_wrap=True)

@@ -89,9 +89,9 @@ class Service:
         """Queue a build."""
         return self._model(Build, "POST", "/v1/builds", json=request.model_dump(mode="json"))
 
-    def rebuild(self, solver: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild:
+    def rebuild(self, kind: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild:
         """Queue the build of the next version from feedback."""
-        path, body = _at("artifacts", solver, name, "rebuild"), options.model_dump(mode="json")
+        path, body = _at("artifacts", kind, name, "rebuild"), options.model_dump(mode="json")
         return self._model(Rebuild, "POST", path, params=_version(version), json=body)
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
@@ -119,41 +119,41 @@ class Service:
         """Stop a build."""
         return self._model(Build, "DELETE", _at("builds", build_id))
 
-    def artifacts(self, solver: str | None) -> list[ArtifactRecord]:
+    def artifacts(self, kind: str | None) -> list[ArtifactRecord]:
         """List the active versions."""
-        given = {} if solver is None else {"solver": solver}
+        given = {} if kind is None else {"kind": kind}
         return [ArtifactRecord.model_validate(item) for item in self._all("/v1/artifacts", **given)]
 
-    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord:
+    def artifact(self, kind: str, name: str, version: int | None) -> ArtifactRecord:
         """Give a version's record."""
         if version is None:
-            return self._model(ArtifactRecord, "GET", _at("artifacts", solver, name))
-        every = self.versions(solver, name)
+            return self._model(ArtifactRecord, "GET", _at("artifacts", kind, name))
+        every = self.versions(kind, name)
         record = next((one for one in every if one.version == version), None)
         if record is None:
-            raise ParsimonyError(f"{solver} {name!r} has no version {version}; there are {len(every)}")
+            raise ParsimonyError(f"{kind} {name!r} has no version {version}; there are {len(every)}")
         return record
 
-    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+    def versions(self, kind: str, name: str) -> list[ArtifactRecord]:
         """List every version of an artifact."""
-        return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", solver, name, "versions"))]
+        return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", kind, name, "versions"))]
 
-    def activate(self, solver: str, name: str, version: int) -> None:
+    def activate(self, kind: str, name: str, version: int) -> None:
         """Let a version answer from now on."""
-        self._ask("PUT", _at("artifacts", solver, name, "active"), json={"version": version})
+        self._ask("PUT", _at("artifacts", kind, name, "active"), json={"version": version})
 
-    def delete_artifact(self, solver: str, name: str) -> None:
+    def delete_artifact(self, kind: str, name: str) -> None:
         """Delete an artifact with all its versions."""
-        self._ask("DELETE", _at("artifacts", solver, name))
+        self._ask("DELETE", _at("artifacts", kind, name))
 
-    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None:
+    def delete_version(self, kind: str, name: str, version: int, *, even_active: bool) -> None:
         """Delete a version."""
         given = {"even_active": "true"} if even_active else {}
-        self._ask("DELETE", _at("artifacts", solver, name, "versions", str(version)), params=given)
+        self._ask("DELETE", _at("artifacts", kind, name, "versions", str(version)), params=given)
 
     def export(self, record: ArtifactRecord) -> bytes:
         """Give a version's bytes."""
-        path = _at("artifacts", record.solver, record.name, "versions", str(record.version), "export")
+        path = _at("artifacts", record.kind, record.name, "versions", str(record.version), "export")
         return self._ask("GET", path).content
 
     def import_(self, data: bytes) -> ArtifactRecord:
@@ -163,14 +163,14 @@ class Service:
         headers = {"Content-Type": MEDIA_TYPE}
         return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
 
-    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport:
+    def feedback(self, kind: str, name: str, version: int | None) -> FeedbackReport:
         """Compare estimates with outcomes."""
-        return self._model(FeedbackReport, "GET", _at("feedback", solver, name), params=_version(version))
+        return self._model(FeedbackReport, "GET", _at("feedback", kind, name), params=_version(version))
 
-    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
+    def decide(self, kind: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
         """Request a decision of an artifact."""
-        asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
-        path = _at(KINDS[solver].plural, name, "decision")
+        asked, which = read_query(kind, query).model_dump(mode="json", exclude_defaults=True), _version(version)
+        path = _at(KINDS[kind].plural, name, "decision")
         return dict(self._ask("POST", path, params=which, json=asked).json())
 
     def evaluate(
@@ -224,9 +224,9 @@ class Service:
         """Call an endpoint once, from the server."""
         return dict(self._ask("POST", _at("endpoints", name, "probe"), json={"item": item}).json())
 
-    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
+    def run(self, kind: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
         """Run an item on the server."""
-        path = _at(KINDS[solver].plural, name, "runs")
+        path = _at(KINDS[kind].plural, name, "runs")
         reply: dict[str, Any] = self._ask("POST", path, params=_version(version), json=request).json()
         return reply
 

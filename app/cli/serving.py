@@ -40,7 +40,7 @@ def demo(
     if_missing: Annotated[bool, typer.Option(help="Do nothing if the demo's artifacts are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build an artifact of every subject from real images and measurements, and really do what they decide."""
+    """Build an artifact of every kind from real images and measurements, and really do what they decide."""
     from app.cli.in_process import open_store
     from app.demo.run import run_demo
 

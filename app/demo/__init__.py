@@ -1,1 +1,1 @@
-"""The main job on real input: one module a subject, joined by ``run``."""
+"""The main job on real input: one module a kind, joined by ``run``."""

@@ -26,7 +26,7 @@ DEPENDENCES = ("independent", "dependent", "grouped", "joint")
 PARAMS = {"target_precision": 0.98, "deterministic": "jury"}
 REQUESTS = tuple(
     BuildRequest(
-        solver="cascade",
+        kind="cascade",
         name="digits" if dependence == "joint" else f"digits-{dependence}",  # beside the policy of that name
         dataset=DATASET,
         params={**PARAMS, "dependence": dependence},

@@ -38,7 +38,7 @@ QUANTILE = 0.99
 BUDGET_SHARES = (0.1, 0.3, 1.2)
 """Budgets, as shares of what the most accurate features cost at the middle held-out side: so they suit any machine."""
 PARAMS = {"folds": 3, "alpha": 0.005}
-REQUESTS = (BuildRequest(solver="index", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
+REQUESTS = (BuildRequest(kind="index", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
 
 
 @dataclass(frozen=True, slots=True)

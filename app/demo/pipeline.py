@@ -38,7 +38,7 @@ MINUTES = {
 """What each measurement costs: an assumption of this demo."""
 KINDS = ("mean", "error", "worst")
 PARAMS = {"confidence_threshold": 0.9, "max_stages": 5}
-REQUESTS = (BuildRequest(solver="pipeline", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
+REQUESTS = (BuildRequest(kind="pipeline", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
 LIMITS = ({"budget": 4.5}, {"min_accuracy": 0.97})
 
 

@@ -27,7 +27,7 @@ ARTIFACT = "digits"
 SIX = ("profiles-lda", "pixels-logistic", "pixels-neighbours", "gradients-kernel", "pixels-forest", "jury")
 """So few that every set of them can be a state, and that none of their answers goes unused."""
 PARAMS = {"points": 8, "trees": 20}
-REQUESTS = (BuildRequest(solver="policy", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
+REQUESTS = (BuildRequest(kind="policy", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
 FRACTIONS = (0.1, 0.2, 0.4)
 """Budgets, as shares of what the dearest classifier takes."""
 

@@ -43,7 +43,7 @@ FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ROUTED = 0.3
 """The budget at which single images are really classified."""
 PARAMS = {"feature_classifier": EMBEDDER}
-REQUESTS = (BuildRequest(solver="portfolio", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
+REQUESTS = (BuildRequest(kind="portfolio", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
 
 
 @dataclass(frozen=True, slots=True)

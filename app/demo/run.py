@@ -40,7 +40,7 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
             records = [_built(repos, request, progress) for request in part.REQUESTS]
             outcomes.append(part.run(repos, records, stage, progress))
             every += records
-    worth = {f"{each.solver} {each.name}": each.worth for each in every if each.worth is not None}
+    worth = {f"{each.kind} {each.name}": each.worth for each in every if each.worth is not None}
     if as_json:
         facts = {name: fact for outcome in outcomes for name, fact in outcome.facts().items()}
         terminal.print_json(facts | {"worth": {name: each.model_dump(mode="json") for name, each in worth.items()}})
@@ -53,11 +53,11 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
 
 def missing(repos: Repositories, part: Part) -> list[BuildRequest]:
     """List what a part has yet to build."""
-    return [request for request in part.REQUESTS if not repos.artifacts.has(request.solver, request.name)]
+    return [request for request in part.REQUESTS if not repos.artifacts.has(request.kind, request.name)]
 
 
 def _built(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
-    progress(0, 0, f"building {request.solver} {request.name}")
+    progress(0, 0, f"building {request.kind} {request.name}")
     return build_locally(repos, request, checked_request(request)[1], silent)
 
 
@@ -66,14 +66,14 @@ def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:
 
     What is queued or stored already, by a service that was stopped in between, is not made again.
     """
-    asked = {(request.solver, request.name) for part in PARTS for request in part.REQUESTS}
-    open_builds = [build for build in repos.builds.unended() if (build.solver, build.name) in asked]
-    waiting = {(build.solver, build.name) for build in open_builds}
+    asked = {(request.kind, request.name) for part in PARTS for request in part.REQUESTS}
+    open_builds = [build for build in repos.builds.unended() if (build.kind, build.name) in asked]
+    waiting = {(build.kind, build.name) for build in open_builds}
     stored = {info.name for info in repos.datasets.infos()}
     stage = Stage(load_split(np.random.default_rng(SEED)))
     queued = open_builds
     for part in PARTS:
-        wanted = [each for each in missing(repos, part) if (each.solver, each.name) not in waiting]
+        wanted = [each for each in missing(repos, part) if (each.kind, each.name) not in waiting]
         if wanted and part.DATASET not in stored:
             with quiet_machine():
                 part.store(repos, stage, progress)
@@ -85,10 +85,10 @@ def follow(repos: Repositories, builds: list[Build], progress: Progress) -> None
     """Tell how many of the demo's builds have ended, until all have; raises ParsimonyError if some made nothing."""
     while not all(build.ended for build in builds):
         builds = [repos.builds.get(build.id) for build in builds]
-        running = [f"{build.solver} {build.name}" for build in builds if build.status == "running"]
+        running = [f"{build.kind} {build.name}" for build in builds if build.status == "running"]
         ended = sum(build.ended for build in builds)
         progress(ended, len(builds), f"building {', '.join(running) or 'in the worker'}")
         time.sleep(0.5)
     lacking = [build for build in builds if build.status != "succeeded"]
     if lacking:
-        raise ParsimonyError("; ".join(f"{each.solver} {each.name}: {each.error or each.status}" for each in lacking))
+        raise ParsimonyError("; ".join(f"{each.kind} {each.name}: {each.error or each.status}" for each in lacking))

@@ -36,7 +36,7 @@ class Outcome(Protocol):
 
 
 class Part(Protocol):
-    """A part of the demo; each module of this room that is named after a subject is one."""
+    """A part of the demo; each module of this room that is named after a kind is one."""
 
     @property
     def DATASET(self) -> str:

@@ -137,11 +137,11 @@ class FastRouter:
         """Return the counter of an artifact's answers and the times of its kind's, which take long to look up."""
         if self._forgotten != self.metrics.forgotten:
             self._series, self._forgotten = {}, self.metrics.forgotten
-        key = ref.solver, ref.name
+        key = ref.kind, ref.name
         series = self._series.get(key)
         if series is None:
             answered = self.metrics.decisions.labels(*key, "answered")
-            series = self._series[key] = answered, self.metrics.decision_seconds.labels(ref.solver)
+            series = self._series[key] = answered, self.metrics.decision_seconds.labels(ref.kind)
         return series
 
     async def _post(self, post: FastPost, name: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,7 +172,7 @@ class FastRouter:
 def _find_available(look_up: LookUp, name: str, scope: Scope) -> LoadedArtifact[Plan] | None:
     """Return the artifact in memory; None if there is none, or something that it calls has an open circuit breaker."""
     catalog: Catalog = scope["state"]["context"].catalog
-    loaded = catalog.plans.get((look_up.solver, name))
+    loaded = catalog.plans.get((look_up.kind, name))
     if loaded is None or unavailable_names(loaded, scope["state"]["context"].caller.open_circuits()):
         return None
     return loaded

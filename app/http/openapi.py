@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI finds in the routes, and what a build's ``params`` may be for each solver."""
+"""The OpenAPI document: what FastAPI finds in the routes, and what a build's ``params`` may be for each kind."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
-    """Serve the document, with the options of every solver and ``bodies``, which their routes read themselves."""
+    """Serve the document, with the options of every kind and ``bodies``, which their routes read themselves."""
     found_in_routes = api.openapi
 
     def document() -> dict[str, Any]:
@@ -59,7 +59,7 @@ class _Prepared:
 
 def _add_schemas(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> None:
     schemas = document["components"]["schemas"]
-    options = [solver.options for solver in KINDS.values()]
+    options = [kind.options for kind in KINDS.values()]
     described: list[type[BaseModel]] = [*options, *bodies]
     for model in described:
         schema = model.model_json_schema(ref_template=_REFERENCE)

@@ -42,7 +42,7 @@ class Metrics:
     """Every metric that the service exports, in a registry of its own.
 
     There may be thousands of artifacts, so only counters have their names, and gauges of what has drifted; histograms,
-    of which each is a score of series, have the solver's.
+    of which each is a score of series, have the artifact kind's.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class Metrics:
             "parsimony_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=_BUCKETS
         )
         self.decisions = Counter(
-            "parsimony_decisions_total", "Decisions asked for", ["solver", "name", "outcome"], registry=self.registry
+            "parsimony_decisions_total", "Decisions asked for", ["kind", "name", "outcome"], registry=self.registry
         )
         self.decision_seconds = Histogram(
             "parsimony_decision_seconds",
             "Time to decide, the request's way to and from it left out",
-            ["solver"],
+            ["kind"],
             registry=self.registry,
             buckets=_DECIDING,
         )
@@ -82,14 +82,14 @@ class Metrics:
         )
         self.store_up = self._least("parsimony_store_up", "Whether the store can be reached")
         self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
-        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
-        self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
+        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "kind")
+        self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "kind")
         self._measure_calls()
         self.feedback = Counter(
-            "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
+            "parsimony_feedback_total", "Outcomes of decisions told", ["kind", "name"], registry=self.registry
         )
         self.drift = self._gauge(
-            "parsimony_drift", "Whether outcomes have parted from estimates", "solver", "name", "quantity"
+            "parsimony_drift", "Whether outcomes have parted from estimates", "kind", "name", "quantity"
         )
         self._raised: set[tuple[str, str, str]] = set()
         """Which gauges of drift have ever been raised: the others have no series."""
@@ -135,28 +135,28 @@ class Metrics:
         """Make a gauge of a server process itself: of several that live the least counts, for it is what is wrong."""
         return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
 
-    def note_drift(self, solver: str, name: str, drifted: Collection[str]) -> None:
+    def note_drift(self, kind: str, name: str, drifted: Collection[str]) -> None:
         """Raise the gauges of the quantities that have drifted, and lower those that were raised before."""
         for quantity in DRIFT_QUANTITIES:
-            key = solver, name, quantity
+            key = kind, name, quantity
             if quantity in drifted or key in self._raised:
                 self.drift.labels(*key).set(quantity in drifted)
                 self._raised.add(key)
 
-    def forget(self, solver: str, name: str) -> None:
+    def forget(self, kind: str, name: str) -> None:
         """Remove the series of an artifact that is gone.
 
         Several processes share files, from which nothing can be removed: there its gauges say that all is well.
         """
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-            self.note_drift(solver, name, ())
+            self.note_drift(kind, name, ())
             return
-        self._raised.difference_update((solver, name, quantity) for quantity in DRIFT_QUANTITIES)
+        self._raised.difference_update((kind, name, quantity) for quantity in DRIFT_QUANTITIES)
         self.forgotten += 1
         own: list[tuple[MetricWrapperBase, tuple[str, ...]]] = [
-            (self.feedback, (solver, name)),
-            *((self.decisions, (solver, name, outcome)) for outcome in OUTCOMES),
-            *((self.drift, (solver, name, quantity)) for quantity in DRIFT_QUANTITIES),
+            (self.feedback, (kind, name)),
+            *((self.decisions, (kind, name, outcome)) for outcome in OUTCOMES),
+            *((self.drift, (kind, name, quantity)) for quantity in DRIFT_QUANTITIES),
         ]
         for metric, labels in own:
             with suppress(KeyError):  # older versions of the client complain of what is not there

@@ -1,1 +1,1 @@
-"""HTTP, one module a resource: parse, call, answer; no arithmetic. A subject's module ends with its ``Subject``."""
+"""HTTP, one module a resource: parse, call, answer; no arithmetic. A kind's module ends with its ``KindRoutes``."""

@@ -21,13 +21,13 @@ from models.rebuild import Rebuild, RebuildRequest
 router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
-Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
+KindName = Annotated[str, Path(description="the artifact kind", examples=["cascade"])]
 
 
 class ArtifactList(Listed):
     """A page of artifacts."""
 
-    items: Annotated[list[ArtifactRecord], Field(description="the artifacts, by solver and name, or by version")]
+    items: Annotated[list[ArtifactRecord], Field(description="the artifacts, by kind and name, or by version")]
 
 
 class Activation(Value):
@@ -41,7 +41,7 @@ class Activation(Value):
 @router.get("", summary="List the artifacts", responses=errors(503))
 def list_all(
     context: InContext,
-    solver: Annotated[str | None, Query(description="of this solver only", examples=["cascade"])] = None,
+    kind: Annotated[str | None, Query(description="of this kind only", examples=["cascade"])] = None,
     name: Annotated[str | None, Query(description="of this name only", examples=["digits"])] = None,
     prefix: Annotated[
         str | None, Query(max_length=63, description="of names that begin so only", examples=["digits"])
@@ -55,15 +55,15 @@ def list_all(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> ArtifactList:
-    """List the active version of every artifact, by solver and name, a page at a time.
+    """List the active version of every artifact, by kind and name, a page at a time.
 
     What is published or deleted between two pages makes no other artifact come twice or not at all.
     """
     if dataset is None:
-        page = context.repos.artifacts.page(solver, name, prefix=prefix or "", limit=limit, cursor=cursor)
+        page = context.repos.artifacts.page(kind, name, prefix=prefix or "", limit=limit, cursor=cursor)
     else:
         built = context.catalog.built_from(dataset)
-        ids = [one for one in built if solver in (None, one[0]) and name in (None, one[1])]
+        ids = [one for one in built if kind in (None, one[0]) and name in (None, one[1])]
         asked = [one for one in ids if one[1].startswith(prefix or "")]
         page = context.repos.artifacts.page_of(asked, limit=limit, cursor=cursor)
     return _listed(context, page, summary)
@@ -76,49 +76,49 @@ def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) 
     return ArtifactList(items=records, next=page.next, total=page.total)
 
 
-@router.get("/{solver}/{name}", summary="Show an artifact", responses=errors(404, 503))
-def show(solver: Solver, name: PathName, context: InContext) -> ArtifactRecord:
+@router.get("/{kind}/{name}", summary="Show an artifact", responses=errors(404, 503))
+def show(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
     """Tell of the active version: where it came from and what the build found."""
-    return context.repos.feedback.with_drift([context.repos.artifacts.record(solver, name)])[0]
+    return context.repos.feedback.with_drift([context.repos.artifacts.record(kind, name)])[0]
 
 
-@router.delete("/{solver}/{name}", summary="Delete an artifact", status_code=204, responses=errors(404, 503))
-def delete_all(solver: Solver, name: PathName, context: InContext) -> None:
+@router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=errors(404, 503))
+def delete_all(kind: KindName, name: PathName, context: InContext) -> None:
     """Delete every version of an artifact, the active one too, with its bytes and its feedback, for good.
 
     Servers answer 404 within a second. Its versions are counted on: should the name be used again, no version has a
     number that an old decision's id names. A build of the name that is queued or running is not cancelled; it publishes
     the next version.
     """
-    context.repos.artifacts.delete_all(solver, name)
+    context.repos.artifacts.delete_all(kind, name)
 
 
-@router.get("/{solver}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
+@router.get("/{kind}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
 def versions(
-    solver: Solver, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+    kind: KindName, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> ArtifactList:
     """List the versions, the oldest first, a page at a time."""
-    return _listed(context, context.repos.artifacts.versions_page(solver, name, limit=limit, cursor=cursor))
+    return _listed(context, context.repos.artifacts.versions_page(kind, name, limit=limit, cursor=cursor))
 
 
 @router.put(
-    "/{solver}/{name}/active",
+    "/{kind}/{name}/active",
     summary="Roll back or forward",
     responses=errors(404, 413, 415, 503),
 )
-def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
+def activate(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
-    return context.repos.artifacts.activate(solver, name, body.version)
+    return context.repos.artifacts.activate(kind, name, body.version)
 
 
 @router.post(
-    "/{solver}/{name}/rebuild",
+    "/{kind}/{name}/rebuild",
     summary="Build the next version from feedback",
     status_code=202,
     responses=errors(404, 409, 413, 415, 429, 503),
 )
 def rebuild(
-    solver: Solver,
+    kind: KindName,
     name: PathName,
     body: RebuildRequest,
     context: InContext,
@@ -130,19 +130,19 @@ def rebuild(
     After a drift alarm it learns from the rows since the change point alone, if at least 200 came, so that what the new
     version promises holds in the changed world. `since`, `only_new`, and `half_life` choose other rows.
     """
-    started = start_rebuild(context.repos, context.repos.artifacts.record(solver, name, version), body)
+    started = start_rebuild(context.repos, context.repos.artifacts.record(kind, name, version), body)
     response.headers["Location"] = f"/v1/builds/{started.id}"
     return started
 
 
 @router.delete(
-    "/{solver}/{name}/versions/{version}",
+    "/{kind}/{name}/versions/{version}",
     summary="Delete a version",
     status_code=204,
     responses=errors(404, 409, 503),
 )
 def delete(
-    solver: Solver,
+    kind: KindName,
     name: PathName,
     version: Version,
     context: InContext,
@@ -154,40 +154,40 @@ def delete(
 
     Then the highest of the versions that remain answers, or the artifact is gone if it was the last.
     """
-    context.repos.artifacts.delete(solver, name, version, even_active=even_active)
+    context.repos.artifacts.delete(kind, name, version, even_active=even_active)
 
 
 exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
 
 @exports.get(
-    "/{solver}/{name}/versions/{version}/export",
+    "/{kind}/{name}/versions/{version}/export",
     summary="Export a version",
     response_class=Response,
     responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **errors(404, 503)},
 )
-def export(solver: Solver, name: PathName, version: Version, context: InContext) -> Response:
+def export(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
     """Give the bytes of a version; they carry their own checksum and everything that an import needs.
 
     While the store is away, or has lost it, the version that answers is written from memory.
     """
-    record, data = _kept(context, solver, name, version)
+    record, data = _kept(context, kind, name, version)
     headers = {
-        "Content-Disposition": f'attachment; filename="{solver}-{name}-{version}.parsimony"',
+        "Content-Disposition": f'attachment; filename="{kind}-{name}-{version}.parsimony"',
         "X-SHA256": record.sha256,
     }
     return Response(data, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _kept(context: Context, solver: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
+def _kept(context: Context, kind: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
     """Give a version's record and bytes, from the store or from memory."""
     try:
         context.catalog.refuse_if_away()
-        record = context.repos.artifacts.record(solver, name, version)
+        record = context.repos.artifacts.record(kind, name, version)
         return record, context.repos.artifacts.data(record)
     except (StoreUnavailable, StoreRefused, NotFound) as error:
-        loaded = context.catalog.plans.get((solver, name))
-        is_deleted = isinstance(error, NotFound) and (solver, name) not in context.catalog.problems
+        loaded = context.catalog.plans.get((kind, name))
+        is_deleted = isinstance(error, NotFound) and (kind, name) not in context.catalog.problems
         if loaded is None or loaded.ref.version != version or is_deleted:
             raise
         return loaded.record, bytes_of(loaded)
@@ -207,7 +207,7 @@ def _kept(context: Context, solver: str, name: str, version: int) -> tuple[Artif
     },
 )
 async def import_(request: Request, context: InContext) -> ArtifactRecord:
-    """Publish exported bytes as the next version of their solver and name, once their checksum holds."""
+    """Publish exported bytes as the next version of their kind and name, once their checksum holds."""
     refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
     return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=now())

@@ -54,7 +54,7 @@ _UPLOAD: dict[str, Any] = {
                         },
                     },
                 },
-                "example": {"spec": {"solver": "cascade", "name": "digits"}, "file": "(file)"},
+                "example": {"spec": {"kind": "cascade", "name": "digits"}, "file": "(file)"},
                 "encoding": {
                     "spec": {"contentType": "application/json"},
                     "file": {"contentType": f"{JSON_LINES_TYPES[0]}, {PARQUET}"},
@@ -84,7 +84,7 @@ async def start(request: Request, context: InContext) -> Response:
 
     Refused before anything is called: a file that is empty, has a line that is no item (said with its number) or more
     items than PARSIMONY_MAX_BATCH; an artifact that is not there, or has a classifier without an endpoint; limits that
-    its subject does not take, or cannot keep.
+    its kind does not take, or cannot keep.
     """
     refuse_other_types(request, "multipart/form-data")
     refuse_other_sites(request, context.settings)
@@ -183,7 +183,7 @@ async def _queued(context: Context, form: FormData) -> Batch:
         raise InvalidRequest.at(Fault((unknown[0],), f"is no part of a batch: there are spec and {FILE}"))
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
-    loaded = await plan_of(context, KINDS[spec.solver], spec.name, spec.version)
+    loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.all)
     await refuse_unless_runnable(loaded, items, spec.limits, tools_of(context), registered)

@@ -83,8 +83,8 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     ``@budget=30%@deadline=500``. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply reports
     what was decided, what each classifier was estimated at, and why the others were not taken.
     """
-    solver, name, limits = _model(request)
-    loaded = await plan_of(context, KINDS[solver], name, None)
+    kind, name, limits = _model(request)
+    loaded = await plan_of(context, KINDS[kind], name, None)
     tools = tools_of(context)
     with count_decision(loaded, context.metrics):
         asked = new_item_run(loaded, _item(request, loaded), limits, tools)
@@ -157,11 +157,11 @@ def _item(request: ChatRequest, loaded: LoadedArtifact[Plan]) -> RunItem:
 
 
 def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
-    """Read solver, name and limits from a model's name; raises InvalidRequest."""
+    """Read kind, name and limits from a model's name; raises InvalidRequest."""
     artifact, *said = request.model.split("@")
-    solver, _, name = artifact.partition("/")
-    chatting = [each for each, kind in KINDS.items() if kind.answers_chats]
-    if solver not in chatting or not name:
+    kind, _, name = artifact.partition("/")
+    chatting = [each for each, one in KINDS.items() if one.answers_chats]
+    if kind not in chatting or not name:
         fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
         raise InvalidRequest.at(Fault(("model",), fault))
     given: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
         limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
     except InvalidRequest as error:
         raise error.under("model", but="") from error
-    return solver, name, limits
+    return kind, name, limits
 
 
 def _value(text: str) -> float | str:

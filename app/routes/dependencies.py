@@ -145,7 +145,7 @@ def annotations_in(annotation: Any) -> Iterator[Any]:
 
 
 def body_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """Document a body that a route reads itself, off the event loop; its ``Subject`` names the type too."""
+    """Document a body that a route reads itself, off the event loop; its ``KindRoutes`` names the type too."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -129,7 +129,7 @@ def _compare_with_builds(context: Context, name: str, confidence: float | None) 
         return ()
     profiles = [(one, one.record.summary.get("confidences", {}).get(name)) for one in context.catalog.plans.values()]
     return tuple(
-        f"{one.ref.solver} {one.ref.name!r} was built from confidences from {profile['quantiles'][0]:.3g} to "
+        f"{one.ref.kind} {one.ref.name!r} was built from confidences from {profile['quantiles'][0]:.3g} to "
         f"{profile['quantiles'][-1]:.3g}, got {confidence:.3g}: check confidence_scale"
         for one, profile in profiles
         if profile is not None and is_outside(profile, confidence)

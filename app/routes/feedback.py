@@ -47,7 +47,7 @@ router = JsonRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depe
 PLANS = 4
 """Plans of versions that a request holds at a time."""
 bodies = (FeedbackRequest,)
-Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
+KindName = Annotated[str, Path(description="the artifact kind", examples=["cascade"])]
 
 
 @router.post(
@@ -67,21 +67,21 @@ async def give(request: Request, context: InContext) -> FeedbackReply:
     return await asyncio.get_running_loop().run_in_executor(context.solving, _give, context, body, monotonic())
 
 
-@router.get("/{solver}/{name}", summary="Estimated against realised", responses=errors(404, 503))
-def show(solver: Solver, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
+@router.get("/{kind}/{name}", summary="Estimated against realised", responses=errors(404, 503))
+def show(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
     """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
 
     The drift detectors compare recent outcomes with the promise and with what came before, at every possible change
     point; an alarm carries the estimated one.
     """
-    return context.repos.feedback.report(context.repos.artifacts.record(solver, name, version))
+    return context.repos.feedback.report(context.repos.artifacts.record(kind, name, version))
 
 
-@router.delete("/{solver}/{name}", summary="Forget feedback", status_code=204, responses=errors(404, 503))
-def delete(solver: Solver, name: PathName, context: InContext, version: Version = None) -> None:
+@router.delete("/{kind}/{name}", summary="Forget feedback", status_code=204, responses=errors(404, 503))
+def delete(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
     """Forget the outcomes and rows of a version, and that it has drifted."""
-    record = context.repos.artifacts.record(solver, name, version)
-    context.repos.feedback.delete(ArtifactRef(solver=solver, name=name, version=record.version))
+    record = context.repos.artifacts.record(kind, name, version)
+    context.repos.feedback.delete(ArtifactRef(kind=kind, name=name, version=record.version))
 
 
 @dataclass(slots=True)
@@ -104,14 +104,14 @@ class _Reader:
         ref, digits, estimates = self._decided(outcome)
         record = self._record(ref)
         if not record.sha256.startswith(digits):
-            said = f"version {ref.version} of {ref.solver} {ref.name!r} is not the artifact that made this decision"
+            said = f"version {ref.version} of {ref.kind} {ref.name!r} is not the artifact that made this decision"
             raise UnknownVersion(said)
         if estimates is None:
             estimates = _estimated_again(self._live(ref), outcome.inputs or {})
         if outcome.classifier is not None:
             _refuse_unknown(outcome.classifier, self._live(ref))
         qualities = {} if outcome.row is None else self._qualities(record, outcome.row, outcome.embedding)
-        count = self.counts.setdefault(ref, Count(KINDS[ref.solver].judged_on(record.summary)))
+        count = self.counts.setdefault(ref, Count(KINDS[ref.kind].judged_on(record.summary)))
         if qualities and ref not in self.seeded:
             count.seeds = self._seeds(record)
             self.seeded.add(ref)
@@ -145,14 +145,14 @@ class _Reader:
 
     def _record(self, ref: ArtifactRef) -> ArtifactRecord:
         if ref not in self.records:
-            self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
+            self.records[ref] = self.context.catalog.record_at(ref.kind, ref.name, ref.version)
         return self.records[ref]
 
     def _live(self, ref: ArtifactRef) -> LoadedArtifact[Plan]:
         if ref not in self.lives:
             if len(self.lives) == PLANS:
                 del self.lives[next(iter(self.lives))]
-            self.lives[ref] = self.context.catalog.at(ref.solver, ref.name, ref.version)
+            self.lives[ref] = self.context.catalog.at(ref.kind, ref.name, ref.version)
         return self.lives[ref]
 
     def _dataset(self, record: ArtifactRecord) -> DatasetInfo:
@@ -190,7 +190,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     alarms = feedback.add(reader.counts, time())
     drifts = dict(zip(reader.counts, feedback.drifted(list(reader.counts)), strict=True))
     for ref, count in reader.counts.items():
-        context.metrics.feedback.labels(ref.solver, ref.name).inc(count.outcomes)
+        context.metrics.feedback.labels(ref.kind, ref.name).inc(count.outcomes)
     return FeedbackReply(
         counted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
@@ -202,7 +202,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
 def _refuse_unknown(classifier: str, loaded: LoadedArtifact[Plan]) -> None:
     known = loaded.kind.answering_names(loaded.plan)
     if classifier not in known:
-        there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.solver} names none"
+        there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.kind} names none"
         raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
 
 

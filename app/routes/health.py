@@ -55,7 +55,7 @@ async def ready(context: InContext, response: Response) -> Readiness:
     """Say what is loaded and what is wrong; 503 until the first load has finished, and before a stop."""
     catalog = context.catalog
     bad = catalog.problems
-    problems = [f"{solver} {name!r}: {bad[solver, name]}" for solver, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
+    problems = [f"{kind} {name!r}: {bad[kind, name]}" for kind, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
     if len(bad) > MOST_PROBLEMS:
         problems.append(f"and {len(bad) - MOST_PROBLEMS} more artifacts; the log names them all")
     if catalog.is_store_empty:

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol (KServe v2): an artifact is a model, called ``SOLVER.NAME``."""
+"""The Open Inference Protocol (KServe v2): an artifact is a model, called ``KIND.NAME``."""
 
 from importlib.metadata import version as version_of
 from typing import Annotated, Any, Literal
@@ -25,9 +25,7 @@ from solvers.base import Plan
 from solvers.kind import make_query
 
 router = JsonRouter(prefix="/v2", tags=["open inference"])
-ModelName = Annotated[
-    str, Path(description="the artifact, as SOLVER.NAME", examples=["cascade.digits"], max_length=120)
-]
+ModelName = Annotated[str, Path(description="the artifact, as KIND.NAME", examples=["cascade.digits"], max_length=120)]
 
 
 class Tensor(BaseModel):
@@ -103,7 +101,7 @@ class InferReply(BaseModel):
 class ModelMetadata(BaseModel):
     """What there is to know of a model."""
 
-    name: str = Field(description="the artifact, as SOLVER.NAME")
+    name: str = Field(description="the artifact, as KIND.NAME")
     versions: list[str] = Field(description="the version in service")
     platform: str = Field(default="parsimony", description="always this")
     inputs: list[dict[str, Any]] = Field(description="one tensor of any type: a row for each item")
@@ -234,10 +232,10 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
 
 
 async def _live(context: Context, model: str) -> LoadedArtifact[Plan]:
-    solver, _, name = model.partition(".")
-    if solver not in KINDS:
-        raise UnknownArtifact(f"there is no model {model!r}: it must be SOLVER.NAME, one of {', '.join(KINDS)}")
-    return await plan_of(context, KINDS[solver], name, None)
+    kind, _, name = model.partition(".")
+    if kind not in KINDS:
+        raise UnknownArtifact(f"there is no model {model!r}: it must be KIND.NAME, one of {', '.join(KINDS)}")
+    return await plan_of(context, KINDS[kind], name, None)
 
 
 def _limits(parameters: dict[str, JsonValue]) -> RunLimits:

@@ -74,12 +74,12 @@ def install(api: FastAPI) -> Callable[[str], Response]:
     async def batches() -> Response:
         return pages.render("batches")
 
-    @router.get("/artifacts/{solver}/{name}")
-    async def artifact(solver: str, name: Name, context: InContext) -> Response:
-        if solver not in KINDS:
-            raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(KINDS)}")
-        await _refuse_if_missing(context, context.repos.artifacts.record, solver, name)
-        return pages.render_subject(solver, name)
+    @router.get("/artifacts/{kind}/{name}")
+    async def artifact(kind: str, name: Name, context: InContext) -> Response:
+        if kind not in KINDS:
+            raise UnknownArtifact(f"there is no kind called {kind!r}: there are {', '.join(KINDS)}")
+        await _refuse_if_missing(context, context.repos.artifacts.record, kind, name)
+        return pages.render_kind(kind, name)
 
     @router.get("/endpoints")
     async def endpoints() -> Response:
@@ -142,7 +142,7 @@ class _Pages:
             "script": page,
             "section": section,
             "navigation": NAVIGATION,
-            "solvers": list(KINDS),
+            "kinds": list(KINDS),
             "names": names,
         }
         text = self._templates.get_template(f"{page}.html").render(context)
@@ -155,10 +155,10 @@ class _Pages:
         reply.headers["vary"] = "accept"
         return reply
 
-    def render_subject(self, solver: str, name: str) -> Response:
-        """Make the page of an artifact: its subject's own, or the plain one where it has none."""
-        own = f"{solver}.html" in self._templates.list_templates()
-        return self.render(solver if own else "subject", solver=solver, name=name)
+    def render_kind(self, kind: str, name: str) -> Response:
+        """Make the page of an artifact: its kind's own, or the plain one where it has none."""
+        own = f"{kind}.html" in self._templates.list_templates()
+        return self.render(kind if own else "other_kind", kind=kind, name=name)
 
     def charts(self, request: Request) -> Response:
         """Give plotly, packed where the browser can unpack it."""

@@ -1,4 +1,4 @@
-"""Runs: the service calls the classifiers itself, for every subject that can be run."""
+"""Runs: the service calls the classifiers itself, for every kind that can be run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,13 +50,13 @@ def tools_of(context: Context) -> RunDependencies:
 
 
 def _add(router: APIRouter, kind: AnyKind) -> FastPost:
-    solver, prefix = kind.name, f"/v1/{kind.plural}"
+    prefix = f"/v1/{kind.plural}"
 
     @router.post(
         f"{prefix}/{{name}}/runs",
-        tags=[solver],
+        tags=[kind.name],
         summary="Run an item: the classifiers are called",
-        operation_id=f"run_{solver}",
+        operation_id=f"run_{kind.name}",
         response_model=RunReply | RunsReply,
         responses=errors(404, 409, 413, 415, 502, 503, 504),
     )
@@ -81,7 +81,7 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
         context = await context_of(http)
-        return await runs(name, request, http, context) if (solver, name) in context.catalog.plans else None
+        return await runs(name, request, http, context) if (kind.name, name) in context.catalog.plans else None
 
     return FastPost(f"{prefix}/", RunRequest, plain, "/runs")
 

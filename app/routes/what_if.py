@@ -42,10 +42,10 @@ async def decisions(
 ) -> DecisionsReply:
     """Request the decision of every active artifact of a name; ``refusal`` has the reason where there is none."""
     plans = context.catalog.plans
-    lives = [plans[solver, name] for solver in sorted(KINDS) if (solver, name) in plans]
+    lives = [plans[kind, name] for kind in sorted(KINDS) if (kind, name) in plans]
     if not lives:
         context.catalog.refuse_unless_loaded()
-        raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
+        raise UnknownArtifact(f"there is no artifact called {name!r} of any kind")
     given = {
         "size": size,
         "budget": budget,

@@ -89,7 +89,7 @@ def _reason(error: BaseException) -> str | None:
 async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
     async with _tools(repos) as tools, asyncio.timeout(LONGEST_S):
         record = await asyncio.to_thread(
-            repos.artifacts.record, batch.artifact.solver, batch.artifact.name, batch.artifact.version
+            repos.artifacts.record, batch.artifact.kind, batch.artifact.name, batch.artifact.version
         )
         loaded = LoadedArtifact[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, loaded, tools)

@@ -35,8 +35,8 @@ def read_spec(text: str | bytes) -> BatchSpec:
         spec = BatchSpec.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.of(error, "spec") from error
-    if spec.solver not in KINDS:
-        raise InvalidRequest.at(Fault(("spec", "solver"), f"is {spec.solver!r}, must be one of {', '.join(KINDS)}"))
+    if spec.kind not in KINDS:
+        raise InvalidRequest.at(Fault(("spec", "kind"), f"is {spec.kind!r}, must be one of {', '.join(KINDS)}"))
     return spec
 
 

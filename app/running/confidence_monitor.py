@@ -47,7 +47,7 @@ class ConfidenceMonitor:
     def _compare(self, ref: ArtifactRef, name: str, window: _Window, profile: Mapping[str, Any]) -> None:
         problem = compare_confidences(profile, window.confidences, share=WINDOW / window.runs)
         if problem is not None and window.problem is None:
-            log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.solver, ref.name, name, problem)
+            log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.kind, ref.name, name, problem)
         self._windows[ref, name] = _Window(problem=problem, is_compared=True)
 
     def forget(self, name: str) -> None:
@@ -65,7 +65,7 @@ class ConfidenceMonitor:
         """List what differs for active artifacts, in sentences. reported: what batches found, by version and name."""
         own = {key: window.problem for key, window in self._windows.items() if window.problem is not None}
         return [
-            f"{ref.solver} {ref.name!r} version {ref.version}: endpoint {name!r}: {problem}; "
+            f"{ref.kind} {ref.name!r} version {ref.version}: endpoint {name!r}: {problem}; "
             "check confidence_scale of the dataset and of the endpoint, or rebuild from calls of this endpoint"
             for (ref, name), problem in {**reported, **own}.items()
             if ref in active

@@ -133,7 +133,7 @@ class LookUp:
     answered meanwhile.
     """
 
-    solver: str
+    kind: str
     prefix: str
     suffix: str
     query: type[Value]
@@ -153,8 +153,8 @@ def count_decision(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator
     started = perf_counter()
     with count_refusals(loaded, metrics):
         yield
-    metrics.decisions.labels(loaded.ref.solver, loaded.ref.name, "answered").inc()
-    metrics.decision_seconds.labels(loaded.ref.solver).observe(perf_counter() - started)
+    metrics.decisions.labels(loaded.ref.kind, loaded.ref.name, "answered").inc()
+    metrics.decision_seconds.labels(loaded.ref.kind).observe(perf_counter() - started)
 
 
 @contextmanager
@@ -164,5 +164,5 @@ def count_refusals(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator
         yield
     except ParsimonyError as error:
         outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
-        metrics.decisions.labels(loaded.ref.solver, loaded.ref.name, outcome).inc()
+        metrics.decisions.labels(loaded.ref.kind, loaded.ref.name, outcome).inc()
         raise

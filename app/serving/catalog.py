@@ -26,7 +26,7 @@ FULL_LOOK_S = 60.0
 _TRIED_AGAIN = 10
 """Bad artifacts that are tried again at each look; all of them are at a full one."""
 _NAMED = 11
-"""Names of a solver's artifacts that are kept for messages: those told, and one that says there are more."""
+"""Names of a kind's artifacts that are kept for messages: those told, and one that says there are more."""
 _LOST = "is in memory only, the store has lost it; restore a backup, or build or import it again"
 
 
@@ -55,23 +55,23 @@ class Catalog:
     """How many versions of each artifact there ever were, when it was last loaded."""
     _full_look_due: float = 0.0
     _names: tuple[Mapping[Id, LoadedArtifact[Plan]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
-    """The first names of each solver, and the plans of which they are."""
+    """The first names of each kind, and the plans of which they are."""
 
-    def get(self, solver: str, name: str) -> LoadedArtifact[Plan]:
+    def get(self, kind: str, name: str) -> LoadedArtifact[Plan]:
         """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
-        loaded = self.plans.get((solver, name))
+        loaded = self.plans.get((kind, name))
         if loaded is None:
             self.refuse_unless_loaded()
-            known = known_names(self._first_names(solver))
-            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known}")
+            known = known_names(self._first_names(kind))
+            raise UnknownArtifact(f"there is no {kind} artifact called {name!r}{known}")
         return loaded
 
-    def at(self, solver: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
+    def at(self, kind: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
         """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
-        loaded = self.get(solver, name)
+        loaded = self.get(kind, name)
         if version is None or version == loaded.ref.version:
             return loaded
-        record = self.record_at(solver, name, version)
+        record = self.record_at(kind, name, version)
         return LoadedArtifact.from_record(record, self.artifacts.plan(record))
 
     def built_from(self, dataset: str) -> list[Id]:
@@ -79,16 +79,16 @@ class Catalog:
         self.refuse_unless_loaded()
         return [one for one, loaded in list(self.plans.items()) if loaded.record.dataset == dataset]
 
-    def record_at(self, solver: str, name: str, version: int) -> ArtifactRecord:
+    def record_at(self, kind: str, name: str, version: int) -> ArtifactRecord:
         """Give a version's record, for which no plan is loaded; raises UnknownArtifact or UnknownVersion."""
-        loaded = self.get(solver, name)
+        loaded = self.get(kind, name)
         if version == loaded.ref.version:
             return loaded.record
         self.refuse_if_away()
         try:
-            return self.artifacts.record(solver, name, version)
+            return self.artifacts.record(kind, name, version)
         except UnknownArtifact as error:  # only in memory any more
-            raise UnknownVersion(f"{solver} {name!r} has no version {version}") from error
+            raise UnknownVersion(f"{kind} {name!r} has no version {version}") from error
 
     def refuse_unless_loaded(self) -> None:
         """Raise StoreUnavailable before the first load: until then nobody can say what there is."""
@@ -104,10 +104,10 @@ class Catalog:
     def refresh(self, announced: Iterable[str] = ()) -> None:
         """Look at what moved and load what is new; a bad artifact leaves the old one.
 
-        announced: the names that were, as solver/name; anything else is as if all had moved.
+        announced: the names that were, as kind/name; anything else is as if all had moved.
         """
         try:
-            self._look({(solver, name) for solver, _, name in (text.partition("/") for text in announced)})
+            self._look({(kind, name) for kind, _, name in (text.partition("/") for text in announced)})
         except StoreUnavailable as error:
             self.store_up, self.away = False, str(error)
             raise
@@ -189,14 +189,14 @@ class Catalog:
         self.load_failures += len(new)
         self.problems = self.problems | new
 
-    def _first_names(self, solver: str) -> list[str]:
-        """Give the first names of a solver's artifacts, sorted out once for each change of the plans."""
+    def _first_names(self, kind: str) -> list[str]:
+        """Give the first names of a kind's artifacts, sorted out once for each change of the plans."""
         plans, names = self._names
         if plans is not self.plans:
             plans = self.plans
-            by_solver: dict[str, list[str]] = {}
+            by_kind: dict[str, list[str]] = {}
             for held, name in list(plans):
-                by_solver.setdefault(held, []).append(name)
-            names = {held: heapq.nsmallest(_NAMED, known) for held, known in by_solver.items()}
+                by_kind.setdefault(held, []).append(name)
+            names = {held: heapq.nsmallest(_NAMED, known) for held, known in by_kind.items()}
             self._names = (plans, names)
-        return names.get(solver, [])
+        return names.get(kind, [])

@@ -36,7 +36,7 @@ class LoadedArtifact(Generic[P]):
     @classmethod
     def from_record(cls, record: ArtifactRecord, plan: P) -> "LoadedArtifact[P]":  # type: ignore[misc]  # it is only kept
         """Make it of a version's record and its plan."""
-        return cls(record, record.ref, plan, KINDS[record.solver])
+        return cls(record, record.ref, plan, KINDS[record.kind])
 
 
 def bytes_of(loaded: LoadedArtifact[Plan]) -> bytes:
@@ -107,5 +107,5 @@ def _decoded(record: ArtifactRecord, data: bytes | None) -> LoadedArtifact[Plan]
     except ParsimonyError as error:
         return error
     except Exception as error:  # a bug of ours, which must not keep the others from being loaded
-        logger.exception("%s %r version %d cannot be decoded", record.solver, record.name, record.version)
+        logger.exception("%s %r version %d cannot be decoded", record.kind, record.name, record.version)
         return CorruptArtifact(f"the artifact cannot be decoded: {error!r}")

@@ -143,9 +143,9 @@ class HousekeepingJobs:
         counts = self._repos.builds.counts()
         for status in get_args(BuildStatus):
             self._metrics.builds.labels(status).set(counts.get(status, 0))
-        for solver, (ended, seconds) in self._repos.builds.durations().items():
-            self._metrics.builds_ended.labels(solver).set(ended)
-            self._metrics.building_seconds.labels(solver).set(seconds)
+        for kind, (ended, seconds) in self._repos.builds.durations().items():
+            self._metrics.builds_ended.labels(kind).set(ended)
+            self._metrics.building_seconds.labels(kind).set(seconds)
         self._count_batches()
         self._note_drift()
         if time.monotonic() >= self._mend_due:
@@ -177,23 +177,23 @@ class HousekeepingJobs:
         drifts, plans = self._repos.feedback.drifts(), self._catalog.plans
         differing = {*drifts.items()} ^ {*self._drifts.items()}
         changed = {_artifact(version) for version, _ in differing} | self._changed
-        for solver, name in changed & plans.keys():
-            self._metrics.note_drift(solver, name, drifts.get(plans[solver, name].ref.spelt, ()))
+        for kind, name in changed & plans.keys():
+            self._metrics.note_drift(kind, name, drifts.get(plans[kind, name].ref.spelt, ()))
         self._drifts, self._changed = drifts, set()
 
     def _forget_deleted(self) -> None:
         """Take over which plans changed, and forget what was told of those that are gone."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._changed |= changed
-        for solver, name in changed - self._catalog.plans.keys():
-            self._metrics.forget(solver, name)
+        for kind, name in changed - self._catalog.plans.keys():
+            self._metrics.forget(kind, name)
 
 
 def _artifact(version: str) -> Id:
-    """Give the solver and name of solver/name/version.
+    """Give the artifact kind and name of kind/name/version.
 
     >>> _artifact("index/digits/3")
     ('index', 'digits')
     """
-    solver, name, _ = version.split("/")
-    return solver, name
+    kind, name, _ = version.split("/")
+    return kind, name

@@ -1,6 +1,6 @@
 """Artifacts in the store: publish, list, roll back, delete, export, import.
 
-For each (solver, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
+For each (kind, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
 the active one. The counter stays when all else is deleted: a name that is used again goes on counting, so that the id
 of an old decision never names a new version; and it distinguishes what was deleted from what the store has lost.
 Where the store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
@@ -52,12 +52,12 @@ class Artifacts:
         """
         manifest = checked_manifest(data)
         digest = sha256(data).hexdigest()
-        solver, name = manifest.solver, manifest.name
+        kind, name = manifest.kind, manifest.name
 
         def change(pipe: Pipeline) -> ArtifactRecord:
             if check is not None:
                 check(pipe)
-            numbers = cast("list[bytes | None]", pipe.mget(_counter(solver, name), _reserved(solver, name)))
+            numbers = cast("list[bytes | None]", pipe.mget(_counter(kind, name), _reserved(kind, name)))
             version = max(int(number or 0) for number in numbers) + 1
             record = ArtifactRecord(
                 version=version,
@@ -68,16 +68,16 @@ class Artifacts:
                 **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
-            keep_blob(pipe, data, digest, _reference(solver, name, version))
-            pipe.set(_counter(solver, name), version)
-            pipe.sadd(_versions(solver, name), version)
-            pipe.set(_record(solver, name, version), record.model_dump_json(exclude={"drift"}))
-            self.pointing.move(pipe, (solver, name), (version, digest))
+            keep_blob(pipe, data, digest, _reference(kind, name, version))
+            pipe.set(_counter(kind, name), version)
+            pipe.sadd(_versions(kind, name), version)
+            pipe.set(_record(kind, name, version), record.model_dump_json(exclude={"drift"}))
+            self.pointing.move(pipe, (kind, name), (version, digest))
             if commit is not None:
-                commit(pipe, ArtifactRef(solver=solver, name=name, version=version))
+                commit(pipe, ArtifactRef(kind=kind, name=name, version=version))
             return record.model_copy(update={"active": True})
 
-        return self._store.transact(change, _counter(solver, name), _reserved(solver, name), *watched)
+        return self._store.transact(change, _counter(kind, name), _reserved(kind, name), *watched)
 
     def counters(self, ids: Collection[Id]) -> dict[Id, int]:
         """Give the highest version that each artifact ever had."""
@@ -95,58 +95,58 @@ class Artifacts:
 
     def page(
         self,
-        solver: str | None = None,
+        kind: str | None = None,
         name: str | None = None,
         *,
         prefix: str = "",
         limit: int = USUAL_PAGE,
         cursor: str | None = None,
     ) -> Page[ArtifactRecord]:
-        """Give a page of the active versions, by solver and name: of one solver or name, of names with a prefix."""
-        solvers = sorted(KINDS) if solver is None else [solver]
+        """Give a page of the active versions, by kind and name: of one kind or name, of names with a prefix."""
+        kinds = sorted(KINDS) if kind is None else [kind]
         if name is not None:
-            asked = [(one, name) for one in solvers if name.startswith(prefix)]
+            asked = [(one, name) for one in kinds if name.startswith(prefix)]
             return self.page_of(self.pointing.of(asked), limit=limit, cursor=cursor)
         last = read_cursor(_KIND, cursor)
-        begun = [f"{one}/{prefix}" for one in solvers] if solver or prefix else [""]
+        begun = [f"{one}/{prefix}" for one in kinds] if kind or prefix else [""]
         fields, total = self.pointing.names.behind(last, limit + 1, begun)
         return self._cut([_id(field) for field in fields], limit, total)
 
     def page_of(
         self, ids: Collection[Id], *, limit: int = USUAL_PAGE, cursor: str | None = None
     ) -> Page[ArtifactRecord]:
-        """Give a page of the active versions of these artifacts, by solver and name."""
+        """Give a page of the active versions of these artifacts, by kind and name."""
         last = read_cursor(_KIND, cursor)
         behind = sorted(one for one in ids if last is None or one > _id(last))
         return self._cut(behind[: limit + 1], limit, len(ids))
 
-    def active(self, solver: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
-        """List the active versions, of one solver or name only if asked."""
-        return list(walk(lambda cursor: self.page(solver, name, limit=LARGEST_PAGE, cursor=cursor)))
+    def active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
+        """List the active versions, of one kind or name only if asked."""
+        return list(walk(lambda cursor: self.page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
 
     def versions_page(
-        self, solver: str, name: str, *, limit: int = USUAL_PAGE, cursor: str | None = None
+        self, kind: str, name: str, *, limit: int = USUAL_PAGE, cursor: str | None = None
     ) -> Page[ArtifactRecord]:
         """Give a page of the versions of an artifact, the oldest first; raises UnknownArtifact."""
         last = int(read_cursor("version", cursor, NUMBER) or 0)
-        active = self._active_version(solver, name)
-        numbers = sorted(map(int, self._store.members(_versions(solver, name))))
+        active = self._active_version(kind, name)
+        numbers = sorted(map(int, self._store.members(_versions(kind, name))))
         page = cut("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
-        raws = self._store.get_many([_record(solver, name, number) for number in page.items])
+        raws = self._store.get_many([_record(kind, name, number) for number in page.items])
         versions = [(number, raw) for number, raw in zip(page.items, raws, strict=True) if raw is not None]
-        records = [_checked_record(raw, solver, name, number, active) for number, raw in versions]
+        records = [_checked_record(raw, kind, name, number, active) for number, raw in versions]
         return Page(records, page.next, page.total)
 
-    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+    def versions(self, kind: str, name: str) -> list[ArtifactRecord]:
         """List every version of an artifact, the oldest first; raises UnknownArtifact."""
-        return list(walk(lambda cursor: self.versions_page(solver, name, limit=LARGEST_PAGE, cursor=cursor)))
+        return list(walk(lambda cursor: self.versions_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
 
-    def record(self, solver: str, name: str, version: int | None = None) -> ArtifactRecord:
+    def record(self, kind: str, name: str, version: int | None = None) -> ArtifactRecord:
         """Give the record of a version, the active one if none is named; raises UnknownArtifact or UnknownVersion."""
-        active = self._active_version(solver, name)
+        active = self._active_version(kind, name)
         wanted = active if version is None else version
-        (raw,) = self._store.get_many([_record(solver, name, wanted)])
-        return _checked_record(raw, solver, name, wanted, active)
+        (raw,) = self._store.get_many([_record(kind, name, wanted)])
+        return _checked_record(raw, kind, name, wanted, active)
 
     def records(self, pointers: Mapping[Id, Pointer]) -> dict[Id, ArtifactRecord | ParsimonyError]:
         """Give the records of active versions, or why one cannot be given, in one look."""
@@ -159,10 +159,10 @@ class Artifacts:
                 records[one] = error
         return records
 
-    def has(self, solver: str, name: str) -> bool:
+    def has(self, kind: str, name: str) -> bool:
         """Tell whether there is an artifact of this name."""
         try:
-            return bool(self.record(solver, name))
+            return bool(self.record(kind, name))
         except UnknownArtifact:
             return False
 
@@ -178,22 +178,22 @@ class Artifacts:
         """Give the plan of a version."""
         return checked_plan(record, *self.unchecked_data([record]))
 
-    def activate(self, solver: str, name: str, version: int) -> ArtifactRecord:
+    def activate(self, kind: str, name: str, version: int) -> ArtifactRecord:
         """Let a version answer from now on: roll back or forward; raises UnknownArtifact or UnknownVersion."""
 
         def change(pipe: Pipeline) -> ArtifactRecord:
-            raw = cast("bytes | None", pipe.get(_record(solver, name, version)))
+            raw = cast("bytes | None", pipe.get(_record(kind, name, version)))
             if raw is None:
-                raise UnknownVersion(f"{solver} {name!r} has no version {version}")
-            record = _checked_record(raw, solver, name, version, version)
+                raise UnknownVersion(f"{kind} {name!r} has no version {version}")
+            record = _checked_record(raw, kind, name, version, version)
             pipe.multi()
-            self.pointing.move(pipe, (solver, name), (version, record.sha256))
+            self.pointing.move(pipe, (kind, name), (version, record.sha256))
             return record
 
-        self._active_version(solver, name)
-        return self._store.transact(change, _record(solver, name, version))
+        self._active_version(kind, name)
+        return self._store.transact(change, _record(kind, name, version))
 
-    def delete(self, solver: str, name: str, version: int, *, even_active: bool = False) -> None:
+    def delete(self, kind: str, name: str, version: int, *, even_active: bool = False) -> None:
         """Delete a version and its feedback; raises UnknownArtifact, UnknownVersion or Conflict.
 
         The active one is deleted only if asked for explicitly: then the highest of those that remain answers, or the
@@ -201,41 +201,41 @@ class Artifacts:
         """
 
         def change(pipe: Pipeline) -> None:
-            pointer, records = read_pointer(pipe, (solver, name)), _read_all(pipe, solver, name)
+            pointer, records = read_pointer(pipe, (kind, name)), _read_all(pipe, kind, name)
             if pointer is None:
-                raise self._unknown(solver, name)
+                raise self._unknown(kind, name)
             if version not in records:
-                raise UnknownVersion(f"{solver} {name!r} has no version {version}; its active version is {pointer[0]}")
+                raise UnknownVersion(f"{kind} {name!r} has no version {version}; its active version is {pointer[0]}")
             is_active = pointer[0] == version
             if is_active and not even_active:
-                raise Conflict(f"version {version} of {solver} {name!r} is active; activate another one first")
+                raise Conflict(f"version {version} of {kind} {name!r} is active; activate another one first")
             kept = {number: digest for number, digest in records.items() if number != version and digest}
             pipe.multi()
             for number in [version] if kept or not is_active else records:
-                _drop_version(pipe, solver, name, number, records[number])
+                _drop_version(pipe, kind, name, number, records[number])
             if is_active and kept:
-                self.pointing.move(pipe, (solver, name), max(kept.items()))
+                self.pointing.move(pipe, (kind, name), max(kept.items()))
             elif is_active:
-                self.pointing.remove(pipe, (solver, name))
+                self.pointing.remove(pipe, (kind, name))
 
-        self._store.transact(change, POINTERS, _versions(solver, name), _record(solver, name, version))
+        self._store.transact(change, POINTERS, _versions(kind, name), _record(kind, name, version))
 
-    def delete_all(self, solver: str, name: str) -> None:
+    def delete_all(self, kind: str, name: str) -> None:
         """Delete an artifact: every version, its bytes and its feedback; raises UnknownArtifact.
 
         The counter of its versions stays. A build that is running may publish under the name afterwards.
         """
 
         def change(pipe: Pipeline) -> None:
-            pointer, records = read_pointer(pipe, (solver, name)), _read_all(pipe, solver, name)
+            pointer, records = read_pointer(pipe, (kind, name)), _read_all(pipe, kind, name)
             if pointer is None and not records:
-                raise self._unknown(solver, name)
+                raise self._unknown(kind, name)
             pipe.multi()
             for version, digest in records.items():
-                _drop_version(pipe, solver, name, version, digest)
-            self.pointing.remove(pipe, (solver, name))
+                _drop_version(pipe, kind, name, version, digest)
+            self.pointing.remove(pipe, (kind, name))
 
-        self._store.transact(change, _counter(solver, name), _versions(solver, name))
+        self._store.transact(change, _counter(kind, name), _versions(kind, name))
 
     def deleted(self, ids: Iterable[Id]) -> set[Id]:
         """Tell which of these, that have no pointer any more, were deleted; the others were lost by the store.
@@ -260,29 +260,29 @@ class Artifacts:
         readable = [record for record in records if isinstance(record, ArtifactRecord)]
         return Page(readable, page.next, page.total)
 
-    def _active_version(self, solver: str, name: str) -> int:
-        pointer = self.pointing.of([(solver, name)])
+    def _active_version(self, kind: str, name: str) -> int:
+        pointer = self.pointing.of([(kind, name)])
         if not pointer:
-            raise self._unknown(solver, name)
-        return pointer[solver, name][0]
+            raise self._unknown(kind, name)
+        return pointer[kind, name][0]
 
-    def _unknown(self, solver: str, name: str) -> UnknownArtifact:
-        fields, _ = self.pointing.names.behind(None, _NAMED + 1, [f"{solver}/"])
+    def _unknown(self, kind: str, name: str) -> UnknownArtifact:
+        fields, _ = self.pointing.names.behind(None, _NAMED + 1, [f"{kind}/"])
         names = [_id(field)[1] for field in fields]
-        return UnknownArtifact(f"there is no {solver} artifact called {name!r}{known_names(names)}")
+        return UnknownArtifact(f"there is no {kind} artifact called {name!r}{known_names(names)}")
 
 
 def checked_manifest(data: bytes) -> ArtifactManifest:
     """Read and check everything in an artifact's bytes; raises CorruptArtifact."""
-    content = {name: value for name, value in codec.read_manifest(data).items() if name != "kind"}
+    content = {name: value for name, value in codec.read_manifest(data).items() if name != "type"}
     try:
         manifest = ArtifactManifest.model_validate(content)
         _ = manifest.worth
     except ValidationError as error:
         raise CorruptArtifact(f"the artifact's manifest is not valid: {error.errors()[0]['msg']}") from error
-    if manifest.solver not in KINDS:
-        raise CorruptArtifact(f"the artifact is for the solver {manifest.solver!r}, known are {', '.join(KINDS)}")
-    codec.decode(data, KINDS[manifest.solver].plan)
+    if manifest.kind not in KINDS:
+        raise CorruptArtifact(f"the artifact is for the artifact kind {manifest.kind!r}, known are {', '.join(KINDS)}")
+    codec.decode(data, KINDS[manifest.kind].plan)
     return manifest
 
 
@@ -295,54 +295,54 @@ def known_names(names: Sequence[str]) -> str:
     return f"; there are {', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}" if names else ""
 
 
-def _counter(solver: str, name: str) -> str:
-    return key("counter", solver, name)
+def _counter(kind: str, name: str) -> str:
+    return key("counter", kind, name)
 
 
-def _reserved(solver: str, name: str) -> str:
-    return key("reserved", solver, name)
+def _reserved(kind: str, name: str) -> str:
+    return key("reserved", kind, name)
 
 
-def _versions(solver: str, name: str) -> str:
-    return key("versions", solver, name)
+def _versions(kind: str, name: str) -> str:
+    return key("versions", kind, name)
 
 
-def _record(solver: str, name: str, version: int) -> str:
-    return record_key(solver, name, version)
+def _record(kind: str, name: str, version: int) -> str:
+    return record_key(kind, name, version)
 
 
-def _reference(solver: str, name: str, version: int) -> str:
-    return f"artifact/{solver}/{name}/{version}"
+def _reference(kind: str, name: str, version: int) -> str:
+    return f"artifact/{kind}/{name}/{version}"
 
 
 def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
     """Give the plan of a version, once its bytes hold what the record says; raises StoreRefused or CorruptArtifact."""
-    if record.solver not in KINDS:  # published by a newer version of the service
-        raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(KINDS)}")
-    return codec.decode(_checked_data(record, data), KINDS[record.solver].plan, is_verified=True)
+    if record.kind not in KINDS:  # published by a newer version of the service
+        raise CorruptArtifact(f"the artifact is for the artifact kind {record.kind!r}, known are {', '.join(KINDS)}")
+    return codec.decode(_checked_data(record, data), KINDS[record.kind].plan, is_verified=True)
 
 
 def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:
     if data is None:
-        raise StoreRefused(f"the bytes of {record.solver} {record.name!r} version {record.version} are gone")
+        raise StoreRefused(f"the bytes of {record.kind} {record.name!r} version {record.version} are gone")
     return checked_blob(data, record.sha256)
 
 
-def _checked_record(raw: bytes | None, solver: str, name: str, wanted: int, active: int) -> ArtifactRecord:
+def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active: int) -> ArtifactRecord:
     """Read a version's record; raises UnknownVersion if there is none, and StoreRefused if it is damaged."""
     if raw is None:
-        raise UnknownVersion(f"{solver} {name!r} has no version {wanted}; its active version is {active}")
+        raise UnknownVersion(f"{kind} {name!r} has no version {wanted}; its active version is {active}")
     try:
         return ArtifactRecord.model_validate_json(raw).model_copy(update={"active": wanted == active})
     except ValidationError as error:
         read_json(raw)  # what is no JSON at all is said to be
-        raise StoreRefused(f"the record of {solver} {name!r} version {wanted} is not readable") from error
+        raise StoreRefused(f"the record of {kind} {name!r} version {wanted} is not readable") from error
 
 
-def _read_all(pipe: Pipeline, solver: str, name: str) -> dict[int, str | None]:
+def _read_all(pipe: Pipeline, kind: str, name: str) -> dict[int, str | None]:
     """Read inside a transaction which versions there are, and the SHA-256 of each; None if its record tells none."""
-    numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(solver, name)))))
-    raws = cast("list[bytes | None]", pipe.mget([_record(solver, name, n) for n in numbers])) if numbers else []
+    numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(kind, name)))))
+    raws = cast("list[bytes | None]", pipe.mget([_record(kind, name, n) for n in numbers])) if numbers else []
     return {number: _digest_in(raw) for number, raw in zip(numbers, raws, strict=True)}
 
 
@@ -353,15 +353,15 @@ def _digest_in(raw: bytes | None) -> str | None:
         return None
 
 
-def _drop_version(pipe: Pipeline, solver: str, name: str, version: int, digest: str | None) -> None:
+def _drop_version(pipe: Pipeline, kind: str, name: str, version: int, digest: str | None) -> None:
     """Queue the removal of all that is kept of a version."""
-    pipe.delete(_record(solver, name, version))
-    pipe.srem(_versions(solver, name), version)
+    pipe.delete(_record(kind, name, version))
+    pipe.srem(_versions(kind, name), version)
     if digest is not None:
-        drop_blob(pipe, digest, _reference(solver, name, version))
-    forget(pipe, ArtifactRef(solver=solver, name=name, version=version))
+        drop_blob(pipe, digest, _reference(kind, name, version))
+    forget(pipe, ArtifactRef(kind=kind, name=name, version=version))
 
 
 def _id(field: str) -> Id:
-    solver, _, name = field.partition("/")
-    return solver, name
+    kind, _, name = field.partition("/")
+    return kind, name

@@ -36,7 +36,7 @@ from models.stored_dataset import DatasetInfo
 from solvers import KINDS, AnyKind
 
 ADVICE = "advice"
-"""What stands for the solver in builds that make advice."""
+"""What stands for the artifact kind in builds that make advice."""
 JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
@@ -57,22 +57,22 @@ class Builds:
 
     def enqueue(self, request: BuildRequest) -> Build:
         """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
-        solver, options = checked_request(request)
+        kind, options = checked_request(request)
         build = _queued(
-            solver=solver.name,
+            kind=kind.name,
             name=request.name,
             dataset=request.dataset,
             params=options.model_dump(mode="json"),
             seed=request.seed,
         )
-        return self._enqueue(build, lambda raw: check_dataset(solver, options, build.dataset, raw))
+        return self._enqueue(build, lambda raw: check_dataset(kind, options, build.dataset, raw))
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
         """Queue the builds that advice needs, as one; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
         from solvers import advice  # and with it all solvers, which nothing else here needs
 
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
-        build = _queued(solver=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
+        build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
     def _enqueue(self, build: Build, check: Callable[[bytes | None], None]) -> Build:
@@ -208,12 +208,12 @@ class Builds:
         return {status: int(count) for status, count in self._store.texts(_COUNTS).items()}
 
     def durations(self) -> dict[str, tuple[int, float]]:
-        """Give for each solver how many builds ended after they ran, and how long all these ran, in seconds."""
+        """Give for each kind how many builds ended after they ran, and how long all these ran, in seconds."""
         sums = {name: float(value) for name, value in self._store.texts(_DURATIONS).items()}
         return {
-            solver: (int(sums.get(f"{solver}:ended", 0)), sums.get(f"{solver}:seconds", 0.0))
-            for solver in KINDS
-            if f"{solver}:ended" in sums
+            kind: (int(sums.get(f"{kind}:ended", 0)), sums.get(f"{kind}:seconds", 0.0))
+            for kind in KINDS
+            if f"{kind}:ended" in sums
         }
 
     def beats(self) -> dict[str, int]:
@@ -246,9 +246,9 @@ def _queued(**facts: Any) -> Build:
 
 def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     """Return the kind and the options of a build; raises InvalidRequest."""
-    kind = KINDS.get(request.solver)
+    kind = KINDS.get(request.kind)
     if kind is None:
-        raise InvalidRequest.at(Fault(("solver",), f"is {request.solver!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.at(Fault(("kind",), f"is {request.kind!r}, must be one of {', '.join(KINDS)}"))
     try:
         return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
@@ -295,8 +295,8 @@ def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | N
     pipe.set(_record(build.id), ended.model_dump_json())
     _count(pipe, build.status, status)
     if ended.started_at is not None:
-        pipe.hincrby(_DURATIONS, f"{build.solver}:ended", 1)
-        pipe.hincrbyfloat(_DURATIONS, f"{build.solver}:seconds", seconds_between(ended.started_at, finished))
+        pipe.hincrby(_DURATIONS, f"{build.kind}:ended", 1)
+        pipe.hincrbyfloat(_DURATIONS, f"{build.kind}:seconds", seconds_between(ended.started_at, finished))
     pipe.srem(OPEN_BUILDS, build.id)
     pipe.hdel(_BEATS, build.id)
     return ended

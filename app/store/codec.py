@@ -49,7 +49,7 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
             del kept[field.name]
     plain = {name: _plain(item) for name, item in kept.items() if not isinstance(item, np.ndarray)}
     entries = {
-        "manifest.json": _json({"format": FORMAT, "kind": type(value).__name__, **manifest}),
+        "manifest.json": _json({"format": FORMAT, "type": type(value).__name__, **manifest}),
         "fields.json": _json(plain),
     }
     for name, item in sorted(kept.items()):
@@ -66,8 +66,8 @@ def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:
     """
     entries = _entries(data, is_verified=is_verified)
     manifest = _manifest(entries)
-    if manifest.get("kind") != kind.__name__:
-        raise CorruptArtifact(f"the bytes hold a {manifest.get('kind')}, not a {kind.__name__}")
+    if manifest.get("type") != kind.__name__:
+        raise CorruptArtifact(f"the bytes hold a {manifest.get('type')}, not a {kind.__name__}")
     plain = _object(entries["fields.json"])
     field_types = _field_types(cast(Any, kind))
     later = {name for name in _later_fields(cast(Any, kind)) if name not in plain and f"{name}.npy" not in entries}

@@ -56,7 +56,7 @@ ROW_BYTES = 4 * 2**20
 ROW_SIZES = key("feedback-bytes")
 """How many bytes the rows of each version take, by their key."""
 DRIFTS = key("drifted")
-"""What has drifted, as solver/name/version/quantity."""
+"""What has drifted, as kind/name/version/quantity."""
 KEPT_ALARMS = 20
 """The newest alarms of a version are kept."""
 
@@ -216,7 +216,7 @@ class Feedback:
         return [tuple(compress(DRIFT_QUANTITIES, row)) for row in rows]
 
     def drifts(self) -> dict[str, tuple[str, ...]]:
-        """Give what has drifted, of every version that has, as solver/name/version."""
+        """Give what has drifted, of every version that has, as kind/name/version."""
         by_version: dict[str, set[str]] = {}
         for flag in self._store.members(DRIFTS):
             version, _, quantity = flag.rpartition("/")
@@ -356,7 +356,7 @@ def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float |
         return reference_mean(accuracy), count_reference(accuracy)
     if record.worth is None:
         return 0.0, None
-    rows = KINDS[record.solver].judged_on(record.summary)
+    rows = KINDS[record.kind].judged_on(record.summary)
     share = record.worth.accuracy
     return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
 
@@ -389,26 +389,26 @@ def _packed(outcome: Outcome) -> bytes:
     return row
 
 
-def record_key(solver: str, name: str, version: int) -> str:
+def record_key(kind: str, name: str, version: int) -> str:
     """Spell the key of a version's record."""
-    return key("version", solver, name, version)
+    return key("version", kind, name, version)
 
 
 def _record(ref: ArtifactRef) -> str:
-    return record_key(ref.solver, ref.name, ref.version)
+    return record_key(ref.kind, ref.name, ref.version)
 
 
 def _sums(ref: ArtifactRef) -> str:
-    return key("feedback", ref.solver, ref.name, ref.version)
+    return key("feedback", ref.kind, ref.name, ref.version)
 
 
 def _streams(ref: ArtifactRef) -> str:
-    return key("feedback-streams", ref.solver, ref.name, ref.version)
+    return key("feedback-streams", ref.kind, ref.name, ref.version)
 
 
 def _alarms(ref: ArtifactRef) -> str:
-    return key("feedback-alarms", ref.solver, ref.name, ref.version)
+    return key("feedback-alarms", ref.kind, ref.name, ref.version)
 
 
 def _rows(ref: ArtifactRef) -> str:
-    return key("feedback-rows", ref.solver, ref.name, ref.version)
+    return key("feedback-rows", ref.kind, ref.name, ref.version)

@@ -21,7 +21,7 @@ _MOST_MOVES = 500
 """Beyond it, all pointers are read; fewer than are kept for sure, else what was dropped would not be missed."""
 _NOTE = "redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'artifact', ARGV[2])"
 Id = tuple[str, str]
-"""A solver and a name."""
+"""A kind and a name."""
 Pointer = tuple[int, str]
 """The active version and the SHA-256 of its bytes."""
 
@@ -108,5 +108,5 @@ def _read(value: bytes) -> Pointer:
 
 
 def _id(field: bytes) -> Id:
-    solver, _, name = field.decode().partition("/")
-    return solver, name
+    kind, _, name = field.decode().partition("/")
+    return kind, name

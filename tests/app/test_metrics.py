@@ -25,14 +25,14 @@ def test_an_artifact_that_is_asked_and_told_of_adds_a_counter_for_each_and_nothi
     hot = FastRouter(lambda *_: None, FastRoutes(), metrics)  # type: ignore[arg-type]
     counts = []
     for number in range(ARTIFACTS):
-        ref = ArtifactRef(solver="portfolio", name=f"plan-{number}", version=1)
+        ref = ArtifactRef(kind="portfolio", name=f"plan-{number}", version=1)
         answered, seconds = hot._series_of(ref)
         answered.inc()
         seconds.observe(1e-5)
         metrics.gap.observe(0.0)
         metrics.spent.observe(1.0)
-        metrics.feedback.labels(ref.solver, ref.name).inc()
-        metrics.note_drift(ref.solver, ref.name, ())
+        metrics.feedback.labels(ref.kind, ref.name).inc()
+        metrics.note_drift(ref.kind, ref.name, ())
         counts += [len(lines(metrics))] if number in (0, ARTIFACTS - 1) else []
     assert counts[1] - counts[0] == 2 * (ARTIFACTS - 1)
     assert not [line for line in lines(metrics) if line.startswith("parsimony_drift")]

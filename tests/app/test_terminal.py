@@ -62,9 +62,7 @@ def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(caps
 def test_numbers_that_pictures_show_are_left_to_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
     summary = {"rows": 12, "traffic": {"items": [[1, 2]]}}
-    record = ArtifactRecord.model_validate(
-        {"solver": "policy", "name": "p", "version": 1, "summary": summary, **fields}
-    )
+    record = ArtifactRecord.model_validate({"kind": "policy", "name": "p", "version": 1, "summary": summary, **fields})
     terminal.artifact(record, False)
     text = printed(capsys)
     assert ("rows" in text, "traffic" in text) == (True, False)

@@ -28,7 +28,7 @@ PARQUET = "application/vnd.apache.parquet"
 def json_routes(server: Server) -> list[tuple[str, str, Any]]:
     routes: list[tuple[str, str, Any]] = []
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
-        address = path.replace("{name}", "plan").replace("{solver}", "cascade")
+        address = path.replace("{name}", "plan").replace("{kind}", "cascade")
         for method, operation in operations.items():
             content = operation.get("requestBody", {}).get("content", {}).get("application/json")
             if content is not None:
@@ -46,25 +46,25 @@ def deepened(example: Any, depth: int) -> Iterator[str]:
             yield json.dumps({**example, name: "DEEP"}).replace('"DEEP"', deep)
     if isinstance(example, dict) and "params" in example:
         params = {"learner": "sklearn.tree.DecisionTreeClassifier", "learner_params": {"x": "DEEP"}}
-        for solver, deep in (("index", arrays), ("pipeline", objects)):
-            yield json.dumps({**example, "solver": solver, "params": params}).replace('"DEEP"', deep)
+        for kind, deep in (("index", arrays), ("pipeline", objects)):
+            yield json.dumps({**example, "kind": kind, "params": params}).replace('"DEEP"', deep)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deep_json_is_refused_in_every_body(all_subjects: Server, depth: int) -> None:
+def test_deep_json_is_refused_in_every_body(all_kinds: Server, depth: int) -> None:
     headers = {"content-type": "application/json"}
-    for method, path, example in json_routes(all_subjects):
+    for method, path, example in json_routes(all_kinds):
         for body in deepened(example, depth):
-            reply = all_subjects.client.request(method, path, content=body, headers=headers)
+            reply = all_kinds.client.request(method, path, content=body, headers=headers)
             assert reply.status_code in (400, 413, 422), (method, path, body[:80], reply.text[:300])
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_a_deep_spec_is_refused(all_subjects: Server, depth: int) -> None:
+def test_a_deep_spec_is_refused(all_kinds: Server, depth: int) -> None:
     for example in (TRACE_SPEC, FEATURES_SPEC):
         for spec in deepened(example, depth):
             files = trace_upload() | {"spec": (None, spec)}
-            reply = all_subjects.client.put("/v1/datasets/deep", files=files)
+            reply = all_kinds.client.put("/v1/datasets/deep", files=files)
             assert reply.status_code == 422, (spec[:80], reply.text[:300])
 
 
@@ -108,15 +108,15 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server, name: str) -> None:
+def test_a_table_takes_no_more_memory_than_its_limit_allows(all_kinds: Server, name: str) -> None:
     made, media_type = BOMBS[name]
     table = made()
     assert len(table) < LIMIT
-    process = psutil.Process(all_subjects.process.pid)
-    all_subjects.client.put("/v1/datasets/bomb", files=trace_upload())
+    process = psutil.Process(all_kinds.process.pid)
+    all_kinds.client.put("/v1/datasets/bomb", files=trace_upload())
     before = process.memory_info().rss
     files: dict[str, Any] = {"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)}
-    reply = all_subjects.client.put("/v1/datasets/bomb", files=files, timeout=patient(60))
+    reply = all_kinds.client.put("/v1/datasets/bomb", files=files, timeout=patient(60))
     peak = _peak(process)
     assert reply.status_code in (413, 422), reply.text[:300]
     assert peak - before < 200_000_000, (before, peak)
@@ -166,18 +166,18 @@ KILLER = b64decode(
 """A Parquet file with a few bytes changed, of whose metadata pyarrow 26 ends its process with an uncaught exception."""
 
 
-def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects: Server) -> None:
+def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_kinds: Server) -> None:
     features = [{"name": "x", "columns": ["x"], "cost": 1}]
     spec = {"kind": "features", "label": "y", "unit": "ms", "features": features}
     files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
     for _ in range(3):
-        reply = all_subjects.client.put("/v1/datasets/killer", files=files)
+        reply = all_kinds.client.put("/v1/datasets/killer", files=files)
         assert reply.status_code == 422
         assert reply.json()["errors"][0]["loc"] == ["table"]
-    assert all_subjects.process.poll() is None
+    assert all_kinds.process.poll() is None
     good = {**files, "table": ("table", parquet({"y": ["a", "b"] * 20, "x": [1.0, 2.0] * 20}), PARQUET)}
-    assert all_subjects.client.put("/v1/datasets/good", files=good).status_code == 201
-    assert all_subjects.client.delete("/v1/datasets/good").status_code == 204
+    assert all_kinds.client.put("/v1/datasets/good", files=good).status_code == 201
+    assert all_kinds.client.delete("/v1/datasets/good").status_code == 204
 
 
 ZEROS = np.zeros(2_500, np.int32)
@@ -204,7 +204,7 @@ QUERY_BOMBS: dict[str, Callable[[], pa.Table]] = {
 
 
 def post_items(client: httpx.Client, table: bytes, **how: Any) -> httpx.Response:
-    spec = (None, json.dumps({"solver": "cascade", "name": "plan"}))
+    spec = (None, json.dumps({"kind": "cascade", "name": "plan"}))
     return client.post("/v1/batches", files={"spec": spec, "file": ("items", table, PARQUET)}, **how)
 
 
@@ -221,14 +221,14 @@ def post_queries(client: httpx.Client, table: bytes, **how: Any) -> httpx.Respon
     ],
 )
 def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allows(
-    all_subjects: Server, post: Any, bomb: Callable[[], pa.Table]
+    all_kinds: Server, post: Any, bomb: Callable[[], pa.Table]
 ) -> None:
     out = io.BytesIO()
     pa.parquet.write_table(bomb(), out, compression="zstd")
     assert len(out.getvalue()) < LIMIT
-    process = psutil.Process(all_subjects.process.pid)
+    process = psutil.Process(all_kinds.process.pid)
     before = process.memory_info().rss
-    reply = post(all_subjects.client, out.getvalue(), timeout=patient(60))
+    reply = post(all_kinds.client, out.getvalue(), timeout=patient(60))
     assert reply.status_code in (413, 422), reply.text[:300]
     assert "no endpoint" not in reply.text, "it was read"
     assert process.memory_info().rss - before < 100_000_000
@@ -236,11 +236,11 @@ def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allow
 
 @pytest.mark.parametrize(("post", "where"), [(post_items, "file"), (post_queries, "queries")])
 def test_items_and_queries_that_end_a_process_which_reads_tables_end_no_other(
-    all_subjects: Server, post: Any, where: str
+    all_kinds: Server, post: Any, where: str
 ) -> None:
-    reply = post(all_subjects.client, KILLER)
+    reply = post(all_kinds.client, KILLER)
     assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [where])
-    assert all_subjects.process.poll() is None
+    assert all_kinds.process.poll() is None
 
 
 LEARNERS = """os.system subprocess.Popen builtins.eval app.processes.sandbox.Sandbox sklearn.datasets.load_files
@@ -249,15 +249,15 @@ LEARNERS = """os.system subprocess.Popen builtins.eval app.processes.sandbox.San
 
 
 @pytest.mark.parametrize("learner", [*LEARNERS.split(), "", "sklearn.\x00", "sklearn." * 5000])
-@pytest.mark.parametrize("solver", ["index", "pipeline"])
-def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, solver: str, learner: str) -> None:
-    dataset = {"index": "features", "pipeline": "mixed"}[solver]
+@pytest.mark.parametrize("kind", ["index", "pipeline"])
+def test_a_learner_comes_from_the_allowed_modules_only(all_kinds: Server, kind: str, learner: str) -> None:
+    dataset = {"index": "features", "pipeline": "mixed"}[kind]
     nested = {"learner": "sklearn.ensemble.BaggingClassifier", "learner_params": {"estimator": {"learner": learner}}}
     for params in ({"learner": learner}, nested):
-        body = {"solver": solver, "name": "evil", "dataset": dataset, "params": params}
-        reply = all_subjects.client.post("/v1/builds", json=body)
+        body = {"kind": kind, "name": "evil", "dataset": dataset, "params": params}
+        reply = all_kinds.client.post("/v1/builds", json=body)
         if reply.status_code == 202:  # what only the worker can tell
-            with all_subjects.client.stream("GET", f"{reply.headers['location']}/events") as events:
+            with all_kinds.client.stream("GET", f"{reply.headers['location']}/events") as events:
                 last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]
             assert '"failed"' in last
             assert "internal error" not in last, last
@@ -266,18 +266,18 @@ def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, sol
             assert reply.status_code == 422, reply.text
 
 
-def test_a_caller_who_leaves_in_mid_body_is_no_error_of_ours(all_subjects: Server) -> None:
-    paths = [(method.upper(), path) for method, path, _ in json_routes(all_subjects)]
+def test_a_caller_who_leaves_in_mid_body_is_no_error_of_ours(all_kinds: Server) -> None:
+    paths = [(method.upper(), path) for method, path, _ in json_routes(all_kinds)]
     for method, path in paths:
         head = f"{method} {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer k\r\nX-Request-ID: left{path}\r\n"
         body = 'Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"items'
-        with socket.create_connection(("127.0.0.1", all_subjects.port), timeout=patient(10)) as raw:
+        with socket.create_connection(("127.0.0.1", all_kinds.port), timeout=patient(10)) as raw:
             raw.sendall(f"{head}{body}".encode())
             time.sleep(0.1)  # so that the route waits for the rest
 
     def logged() -> list[str]:
-        return [line for line in all_subjects.log.read_text().splitlines() if " left/" in line]
+        return [line for line in all_kinds.log.read_text().splitlines() if " left/" in line]
 
     wait_for(lambda: len(logged()) == len(paths), 10)
     assert not [line for line in logged() if " 500 " in line]
-    assert "Traceback" not in all_subjects.log.read_text()
+    assert "Traceback" not in all_kinds.log.read_text()

@@ -67,7 +67,7 @@ def test_nothing_is_changed_by_what_a_page_may_send_without_asking_first(server:
     for path, operations in document["paths"].items():
         if "post" not in operations:
             continue
-        address = path.replace("{name}", "trace").replace("{solver}", "cascade").replace("{version}", "1")
+        address = path.replace("{name}", "trace").replace("{kind}", "cascade").replace("{version}", "1")
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None):
             headers = {"origin": OTHER} | ({"content-type": kind} if kind else {})
             reply = server.client.post(address, content=b"{}", headers=headers)

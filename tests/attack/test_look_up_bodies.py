@@ -23,26 +23,26 @@ def wrong_all_over(length: int) -> bytes:
     return ('{"acquired":{' + "".join(one % place for place in range(count)) + '"x":1}}').encode()
 
 
-def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_subjects: Server) -> None:
+def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_kinds: Server) -> None:
     """It is read where everybody waits: to list all would take seconds."""
-    reply = all_subjects.client.post("/v1/policies/plan/decision", content=wrong_all_over(MOST), headers=JSON)
+    reply = all_kinds.client.post("/v1/policies/plan/decision", content=wrong_all_over(MOST), headers=JSON)
     assert reply.status_code == 422
     assert "faults, too many to list" in reply.json()["detail"]
 
 
-def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_subjects: Server) -> None:
+def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_kinds: Server) -> None:
     """What stands beside the items is read once: with each piece of them it would take minutes."""
     excluded = b",".join(b'"f%d"' % place for place in range(150_000))
     body = b'{"budget":1,"excluded":[' + excluded + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
-    reply, before_it = answered_before(all_subjects, "/v1/indexes/plan/evaluate", body, JSON)
+    reply, before_it = answered_before(all_kinds, "/v1/indexes/plan/evaluate", body, JSON)
     assert reply.startswith(b"HTTP/1.1 422 ")
     assert b'"excluded"' in reply
     assert before_it >= MEANWHILE
 
 
-def test_of_classifiers_that_are_none_not_every_fault_is_listed(all_subjects: Server) -> None:
+def test_of_classifiers_that_are_none_not_every_fault_is_listed(all_kinds: Server) -> None:
     body = b'{"classifiers":[' + b"{}," * (SMALL_BYTES // 3 - 20) + b"{}]}"
-    reply = all_subjects.client.post("/v1/cascades/solve", content=body, headers=JSON)
+    reply = all_kinds.client.post("/v1/cascades/solve", content=body, headers=JSON)
     assert reply.status_code == 422
     assert len(reply.content) < SMALL_BYTES
 
@@ -50,33 +50,33 @@ def test_of_classifiers_that_are_none_not_every_fault_is_listed(all_subjects: Se
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "cascades/solve"), ("POST", "builds"), ("PUT", "artifacts/cascade/plan/active")]
 )
-def test_what_is_never_long_has_a_small_limit(all_subjects: Server, method: str, path: str) -> None:
-    reply = all_subjects.client.request(method, f"/v1/{path}", content=b" " * (SMALL_BYTES + 1), headers=JSON)
+def test_what_is_never_long_has_a_small_limit(all_kinds: Server, method: str, path: str) -> None:
+    reply = all_kinds.client.request(method, f"/v1/{path}", content=b" " * (SMALL_BYTES + 1), headers=JSON)
     assert reply.status_code == 413
     assert f"the limit is {SMALL_BYTES} bytes" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/decision", "pipelines/nosuch/decision"])
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"], ids=["hot", "routed"])
-def test_a_look_up_has_a_limit_of_its_own(all_subjects: Server, path: str, kind: str) -> None:
+def test_a_look_up_has_a_limit_of_its_own(all_kinds: Server, path: str, kind: str) -> None:
     def chunks() -> Iterator[bytes]:
         yield b" " * MOST
         yield b"{"
 
     for content in (b" " * (MOST + 1), chunks()):
-        reply = all_subjects.client.post(f"/v1/{path}", content=content, headers={"content-type": kind})
+        reply = all_kinds.client.post(f"/v1/{path}", content=content, headers={"content-type": kind})
         assert (reply.status_code, reply.json()["type"]) == (413, "urn:parsimony:payload-too-large")
         assert f"the limit is {MOST} bytes" in reply.json()["detail"]
-    passed = all_subjects.client.post(f"/v1/{path}", content=b" " * MOST, headers={"content-type": kind})
+    passed = all_kinds.client.post(f"/v1/{path}", content=b" " * MOST, headers={"content-type": kind})
     assert passed.status_code == 422
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"], ids=["hot", "routed"])
-def test_a_long_embedding_may_be_routed(all_subjects: Server, kind: str) -> None:
+def test_a_long_embedding_may_be_routed(all_kinds: Server, kind: str) -> None:
     """Every coordinate is as long as Python writes any; the artifact here has two, so it says so."""
     numbers = ",".join(["-1.2345678901234567e-30"] * 80_000)
     body = f'{{"query": [{numbers}], "budget": "50%"}}'
     assert len(body) > MOST
-    reply = all_subjects.client.post("/v1/portfolios/plan/decision", content=body, headers={"content-type": kind})
+    reply = all_kinds.client.post("/v1/portfolios/plan/decision", content=body, headers={"content-type": kind})
     assert reply.status_code == 422
     assert "80000" in reply.json()["detail"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LIMIT
+from tests.support.kinds import server_with_all_kinds
 from tests.support.patience import patient
 from tests.support.servers import Server
-from tests.support.subjects import server_with_all_subjects
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = 5
@@ -20,7 +20,7 @@ EXAMPLES = 5
 
 @pytest.fixture(scope="module")
 def deleted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server_with_all_subjects(tmp_path_factory.mktemp("openapi"), max_body_bytes=LIMIT) as server:
+    with server_with_all_kinds(tmp_path_factory.mktemp("openapi"), max_body_bytes=LIMIT) as server:
         yield server
 
 

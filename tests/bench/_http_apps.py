@@ -34,7 +34,7 @@ def bare() -> ASGIApp:
     manifest = checked_manifest(data).model_dump(exclude={"format"})
     digest = sha256(data).hexdigest()
     record = ArtifactRecord(version=1, created_at="", sha256=digest, bytes=len(data), **manifest)
-    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[record.solver].plan))
+    loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[record.kind].plan))
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

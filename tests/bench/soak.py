@@ -30,9 +30,9 @@ from models import ArtifactRecord
 from models.errors import Infeasible, ParsimonyError
 from solvers import KINDS
 from tests.bench._soak_house import FAULTS, House
+from tests.support.kinds import SAMPLES, build_all, upload_all
 from tests.support.samples import trace_upload
 from tests.support.services import OCTETS
-from tests.support.subjects import SAMPLES, build_all, upload_all
 
 READERS = 2
 FAULT_S = (3.0, 8.0)
@@ -42,10 +42,10 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.solver}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
+    f"{look_up.kind}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
 }
 Version = tuple[str, int]
-"""A solver, and a version of its artifact."""
+"""A kind, and a version of its artifact."""
 Answer = tuple[Version, LookUp, Any, bytes]
 
 
@@ -70,8 +70,8 @@ class Soak:
             self.broken.setdefault(promise, []).append(what)
 
     def learn(self, version: Version, record: dict[str, Any], data: bytes) -> None:
-        solver, _ = version
-        plan = codec.decode(data, KINDS[solver].plan)
+        kind, _ = version
+        plan = codec.decode(data, KINDS[kind].plan)
         self.plans[version] = LoadedArtifact.from_record(ArtifactRecord.model_validate(record), plan)
 
     def check(self, answer: Answer) -> None:
@@ -95,7 +95,7 @@ class Soak:
 
 def draw_query(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
-    match look_up.solver, look_up.suffix:
+    match look_up.kind, look_up.suffix:
         case "cascade", _:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
@@ -129,7 +129,7 @@ def read_on(soak: Soak, seed: int, stop: threading.Event) -> None:
                 continue
             soak.counts["look-ups"] += 1
             if reply.status_code == 200:
-                version = look_up.solver, int(reply.json()["artifact"]["version"])
+                version = look_up.kind, int(reply.json()["artifact"]["version"])
                 soak.check((version, look_up, query, reply.content))
             elif reply.status_code != 409:
                 soak.note("look-ups refused", f"{reply.status_code} {reply.text}")
@@ -164,38 +164,38 @@ class Writer:
         return False
 
     def _import(self, client: httpx.Client) -> None:
-        solver = self.draw.choice(sorted(self.originals))
-        known = codec.read_manifest(self.originals[solver])
+        kind = self.draw.choice(sorted(self.originals))
+        known = codec.read_manifest(self.originals[kind])
         manifest = {name: value for name, value in known.items() if name not in ("format", "kind")}
-        plan = codec.decode(self.originals[solver], KINDS[solver].plan)
+        plan = codec.decode(self.originals[kind], KINDS[kind].plan)
         data = codec.encode(plan, manifest | {"seed": self.draw.randrange(1000)})  # other bytes, the same plan
         reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)
         if self._accepted(reply, 201):
-            self.soak.published.add((solver, reply.json()["version"]))
-            self.soak.learn((solver, reply.json()["version"]), reply.json(), data)
+            self.soak.published.add((kind, reply.json()["version"]))
+            self.soak.learn((kind, reply.json()["version"]), reply.json(), data)
 
     def _upload(self, client: httpx.Client) -> None:
         files = trace_upload(self.draw.choice([200, 300]))
         self._accepted(client.put(f"/v1/datasets/other-{self.draw.randrange(3)}", files=files), 200, 201)
 
     def _build(self, client: httpx.Client) -> None:
-        solver = self.draw.choice(["cascade", "cascade", *sorted(SAMPLES)])
-        dataset, params = SAMPLES[solver].dataset, SAMPLES[solver].params
-        body = {"solver": solver, "name": NAME, "dataset": dataset, "params": params, "seed": self.draw.randrange(100)}
+        kind = self.draw.choice(["cascade", "cascade", *sorted(SAMPLES)])
+        dataset, params = SAMPLES[kind].dataset, SAMPLES[kind].params
+        body = {"kind": kind, "name": NAME, "dataset": dataset, "params": params, "seed": self.draw.randrange(100)}
         reply = client.post("/v1/builds", json=body)
         if self._accepted(reply, 202, 429) and reply.status_code == 202:
             self.soak.builds.append(reply.json()["id"])
 
     def _activate(self, client: httpx.Client) -> None:
-        solver, version = self.draw.choice(sorted(self.soak.published))
-        self._accepted(client.put(f"/v1/artifacts/{solver}/{NAME}/active", json={"version": version}), 200, 404)
+        kind, version = self.draw.choice(sorted(self.soak.published))
+        self._accepted(client.put(f"/v1/artifacts/{kind}/{NAME}/active", json={"version": version}), 200, 404)
 
     def _delete(self, client: httpx.Client) -> None:
         known = sorted(each for each in self.soak.published if each in self.soak.plans and each[1] > 1)
         if known:
-            solver, version = self.draw.choice(known)
-            self.soak.maybe_deleted.add((solver, version))  # whatever becomes of the request
-            self._accepted(client.delete(f"/v1/artifacts/{solver}/{NAME}/versions/{version}"), 204, 404, 409)
+            kind, version = self.draw.choice(known)
+            self.soak.maybe_deleted.add((kind, version))  # whatever becomes of the request
+            self._accepted(client.delete(f"/v1/artifacts/{kind}/{NAME}/versions/{version}"), 204, 404, 409)
 
     def _report(self, client: httpx.Client) -> None:
         outcomes = [{"decision": self.decision, "correct": self.draw.random() < 0.9}] * self.draw.randint(1, 20)
@@ -208,14 +208,14 @@ class Writer:
 def take_stock(soak: Soak, *, whole: bool = False) -> None:
     """Read the bytes of new versions, or of all; then check the answers that waited for them."""
     with soak.house.client() as client:
-        for solver in SAMPLES:
-            records = list_all(client, f"/v1/artifacts/{solver}/{NAME}/versions")
+        for kind in SAMPLES:
+            records = list_all(client, f"/v1/artifacts/{kind}/{NAME}/versions")
             for record in records:
-                version = (solver, record["version"])
+                version = (kind, record["version"])
                 if (whole or version not in soak.plans) and version not in soak.maybe_deleted:
                     _read(soak, client, version, record)
-            there = {(solver, record["version"]) for record in records}
-            wanted = {each for each in soak.published - soak.maybe_deleted if each[0] == solver}
+            there = {(kind, record["version"]) for record in records}
+            wanted = {each for each in soak.published - soak.maybe_deleted if each[0] == kind}
             for version in wanted - there if whole else ():
                 soak.note("lost artifacts", f"{version} not found")
     with soak.lock:
@@ -253,7 +253,7 @@ def settle(soak: Soak) -> None:
             builds = [client.get(f"/v1/builds/{build}").json() for build in left]
             ended = [build for build in builds if build["status"] in ENDED]
             for build in (build for build in ended if build["status"] == "succeeded"):
-                soak.published.add((build["artifact"]["solver"], build["artifact"]["version"]))
+                soak.published.add((build["artifact"]["kind"], build["artifact"]["version"]))
             left = [build["id"] for build in builds if build["status"] not in ENDED]
             deadline = time.monotonic() + BUILDS_END_S if ended else deadline
             time.sleep(0.5)
@@ -270,12 +270,12 @@ def settle(soak: Soak) -> None:
 def run(soak: Soak, seconds: float, seed: int) -> None:
     upload_all(soak.house.server)
     build_all(soak.house.server, NAME)
-    soak.published |= {(solver, 1) for solver in SAMPLES}
+    soak.published |= {(kind, 1) for kind in SAMPLES}
     with soak.house.client() as client:
-        paths = {solver: f"/v1/artifacts/{solver}/{NAME}" for solver in SAMPLES}
-        originals = {solver: client.get(f"{path}/versions/1/export").content for solver, path in paths.items()}
-        for solver, path in paths.items():
-            soak.learn((solver, 1), client.get(path).json(), originals[solver])
+        paths = {kind: f"/v1/artifacts/{kind}/{NAME}" for kind in SAMPLES}
+        originals = {kind: client.get(f"{path}/versions/1/export").content for kind, path in paths.items()}
+        for kind, path in paths.items():
+            soak.learn((kind, 1), client.get(path).json(), originals[kind])
         decision = client.get(f"/v1/cascades/{NAME}/decision").json()["decision"]
     stop, draw = threading.Event(), random.Random(seed)
     writer = Writer(soak, originals, decision, random.Random(seed))

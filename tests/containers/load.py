@@ -80,8 +80,8 @@ def all_there_is(house: Asked) -> set[tuple[str, ...]]:
     versions = [
         version
         for each in built
-        for version in house.client.get(f"/v1/artifacts/{each['solver']}/{each['name']}/versions").json()["items"]
+        for version in house.client.get(f"/v1/artifacts/{each['kind']}/{each['name']}/versions").json()["items"]
     ]
     return {("dataset", each["name"], each["sha256"]) for each in datasets} | {
-        (each["solver"], each["name"], str(each["version"]), each["sha256"]) for each in versions
+        (each["kind"], each["name"], str(each["version"]), each["sha256"]) for each in versions
     }

@@ -84,7 +84,7 @@ def test_the_store_has_no_way_out_and_monitoring_no_way_to_the_store(house: Hous
 
 def test_what_was_built_by_the_worker_is_decided_by_the_server(house: House) -> None:
     reply = house.client.get(LOOK_UP).json()
-    assert reply["artifact"] == {"solver": "cascade", "name": "trace", "version": 1}
+    assert reply["artifact"] == {"kind": "cascade", "name": "trace", "version": 1}
     assert reply["cascade"][-1] == "strong"
 
 

@@ -44,7 +44,7 @@ def at_work(house: House) -> tuple[int, list[str]]:
 
 
 def start(house: House, name: str, **params: object) -> str:
-    body = {"solver": "index", "name": name, "dataset": "table", "params": params}
+    body = {"kind": "index", "name": name, "dataset": "table", "params": params}
     return str(house.client.post("/v1/builds", json=body).headers["location"])
 
 

@@ -29,7 +29,7 @@ def large(house: House) -> Iterator[None]:
     assert house.client.put("/v1/datasets/large", files=large_upload()).status_code in (200, 201)
     yield
     for built in house.client.get("/v1/artifacts?dataset=large&summary=false&limit=1000").json()["items"]:
-        assert house.client.delete(f"/v1/artifacts/{built['solver']}/{built['name']}").status_code == 204
+        assert house.client.delete(f"/v1/artifacts/{built['kind']}/{built['name']}").status_code == 204
 
 
 def all_resumes(house: House, name: str) -> None:
@@ -121,8 +121,8 @@ def test_a_worker_that_is_told_to_stop_ends_in_order_and_says_why_its_build_fail
 def test_two_workers_build_at_the_same_time(house: House) -> None:
     house.compose("up", "--detach", "--no-recreate", "worker", BUILD_WORKERS="2")
     try:
-        one = house.client.post("/v1/builds", json={"solver": "cascade", "name": "one", "dataset": "large"})
-        two = house.client.post("/v1/builds", json={"solver": "cascade", "name": "two", "dataset": "large"})
+        one = house.client.post("/v1/builds", json={"kind": "cascade", "name": "one", "dataset": "large"})
+        two = house.client.post("/v1/builds", json={"kind": "cascade", "name": "two", "dataset": "large"})
         paths = [reply.headers["location"] for reply in (one, two)]
         wait_for(lambda: {house.client.get(path).json()["status"] for path in paths} == {"running"}, 20)
         for path in paths:

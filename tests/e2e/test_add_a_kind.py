@@ -1,4 +1,4 @@
-"""Whoever follows ``docs/add-a-kind.md`` has a sixth subject: its files, written into a copy, make one that works."""
+"""Whoever follows ``docs/add-a-kind.md`` has a sixth kind: its files, written into a copy, make one that works."""
 
 import json
 import re
@@ -23,12 +23,12 @@ BLOCKS = [block.groups() for block in re.finditer(r'```(\w+) title="([^"]+)"\n(.
 FILES = {name: text for kind, name, text in BLOCKS if kind != "diff"}
 CHANGES = {name: text for kind, name, text in BLOCKS if kind == "diff"}
 PLAIN = ("app/console/templates/single.html", "app/console/static/pages/single.js")
-"""What a subject can do without."""
+"""What a kind can do without."""
 
 
 @dataclass
 class Copy:
-    """A copy of the repository with the new subject in it, and the service that runs from it."""
+    """A copy of the repository with the new kind in it, and the service that runs from it."""
 
     root: Path
     server: Server
@@ -77,7 +77,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 
 def test_the_document_has_a_file_or_a_change_for_each_step() -> None:
     assert {*PLAIN, "models/single.py", "solvers/single/__init__.py"} == FILES.keys()
-    kept = {"solvers/__init__.py", "pyproject.toml", "app/console/static/subjects.js", "tests/support/subjects.py"}
+    kept = {"solvers/__init__.py", "pyproject.toml", "app/console/static/kinds.js", "tests/support/kinds.py"}
     assert kept == CHANGES.keys()
 
 
@@ -105,7 +105,7 @@ def test_it_decides_over_http_in_the_command_line_and_beside_the_others(copy: Co
     assert printed["classifier"] == reply["classifier"]
     assert reply["accuracy"] >= 0.6
     assert (best.status_code, best.json()["type"]) == (409, "urn:parsimony:infeasible")
-    assert [one["artifact"]["solver"] for one in asked] == ["single"]
+    assert [one["artifact"]["kind"] for one in asked] == ["single"]
     assert "SingleOptions" in document["components"]["schemas"]
     assert "/v1/singles/{name}/decision" in document["paths"]
     assert counted == 1

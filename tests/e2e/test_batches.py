@@ -55,8 +55,8 @@ def post(
     return server.client.post("/v1/batches", files=files, headers=headers)
 
 
-def queued(server: Server, lines: str, solver: str, name: str = "digits", **spec: Any) -> str:
-    reply = post(server, {"solver": solver, "name": name, **spec}, lines)
+def queued(server: Server, lines: str, kind: str, name: str = "digits", **spec: Any) -> str:
+    reply = post(server, {"kind": kind, "name": name, **spec}, lines)
     assert reply.status_code == 202, reply.text
     assert reply.json()["status"] in ("queued", "running")
     return reply.headers["location"]
@@ -102,7 +102,7 @@ def test_each_item_of_a_file_is_run_as_by_itself_and_told_in_the_order_of_the_fi
 
 def test_a_file_in_parquet_is_run_as_its_lines_are_and_told_in_parquet(server: Server) -> None:
     rows = [{"item": image(i), "id": f"image-{i}", "text": None} for i in range(5)] + [{"item": [0.0], "id": None}]
-    spec = {"solver": "cascade", "name": "digits"}
+    spec = {"kind": "cascade", "name": "digits"}
     reply = post(server, spec, parquet(rows), kind="application/vnd.apache.parquet")
     assert reply.status_code == 202, reply.text
     path = reply.headers["location"]
@@ -143,7 +143,7 @@ def parquet(rows: list[dict[str, Any]] | pa.Table) -> bytes:
     ],
 )
 def test_a_table_of_no_items_is_refused_where_it_is_none(server: Server, table: bytes, status: int, said: str) -> None:
-    reply = post(server, {"solver": "cascade", "name": "digits"}, table, kind="application/octet-stream")
+    reply = post(server, {"kind": "cascade", "name": "digits"}, table, kind="application/octet-stream")
     assert (reply.status_code, said in reply.json()["detail"]) == (status, True), reply.text
 
 
@@ -273,13 +273,13 @@ def processes_of_batches(server: Server) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("killed", ["batch", pytest.param("worker", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("solver", ["cascade", "portfolio"])
+@pytest.mark.parametrize("kind", ["cascade", "portfolio"])
 def test_what_is_stored_is_called_no_second_time_when_the_worker_is_killed(
-    server: Server, models: ModelServer, solver: str, killed: str
+    server: Server, models: ModelServer, kind: str, killed: str
 ) -> None:
     models.switch(**dict.fromkeys(COSTS, "slow"))
-    spec: dict[str, Any] = {"max_concurrency": 2} | ({"budget": 4.0} if solver == "portfolio" else {})
-    path = queued(server, images(24, with_text=solver == "portfolio"), solver, **spec)
+    spec: dict[str, Any] = {"max_concurrency": 2} | ({"budget": 4.0} if kind == "portfolio" else {})
+    path = queued(server, images(24, with_text=kind == "portfolio"), kind, **spec)
     wait_for(lambda: show(server, path)["done"] >= 10, 60, lambda: str(show(server, path)))  # more than are in flight
     doomed = processes_of_batches(server)[0]
     (doomed if killed == "batch" else psutil.Process(doomed.ppid())).kill()
@@ -293,7 +293,7 @@ def test_what_is_stored_is_called_no_second_time_when_the_worker_is_killed(
     in_flight = 2 * len(COSTS)
     for name in COSTS:
         assert heard.count(name) <= called.get(name, 0) <= heard.count(name) + in_flight
-    if solver == "portfolio":
+    if kind == "portfolio":
         assert (called["embedder"], models.counted()["texts"]) == (1, 24)
     assert sum(called.get(name, 0) for name in COSTS) <= sum(name in COSTS for name in heard) + in_flight
 
@@ -329,10 +329,10 @@ def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_kill
 @pytest.fixture(scope="module")
 def knowing(server: Server) -> Iterator[dict[str, str]]:
     with imported_knowing(server) as name:
-        yield {"solver": "policy", "name": name}
+        yield {"kind": "policy", "name": name}
 
 
-KNOWING: dict[str, Any] = {"solver": "policy", "name": "knowing"}
+KNOWING: dict[str, Any] = {"kind": "policy", "name": "knowing"}
 PACING = {"ledger": "l", "total": 1.0, "expected_items": 3}
 
 
@@ -349,14 +349,14 @@ PACING = {"ledger": "l", "total": 1.0, "expected_items": 3}
         ({}, '{"item": ' + "[" * 300 + "]" * 300 + "}", 422, "file.line 1"),
         ({"name": "nobody"}, '{"item": 1}', 404, "nobody"),
         ({"version": 9}, '{"item": 1}', 404, "version 9"),
-        ({"solver": "oracle"}, '{"item": 1}', 422, "spec.solver"),
+        ({"kind": "oracle"}, '{"item": 1}', 422, "spec.kind"),
         ({"surprise": 1}, '{"item": 1}', 422, "spec.surprise"),
         ({"max_concurrency": 0}, '{"item": 1}', 422, "spec.max_concurrency"),
         ({"max_item_cost": 1.0}, '{"item": 1}', 422, "max_item_cost"),
         ({"deadline": 1e-9}, '{"item": 1}', 409, "deadline"),
-        ({"solver": "portfolio", "budget": 4.0}, '{"item": [1]}', 422, "item 1 has no embedding"),
-        ({"solver": "portfolio"}, '{"item": "a"}', 422, "budget"),
-        ({"solver": "portfolio", "budget": 4.0}, '{"item": 1, "embedding": [1.0]}', 422, "query"),
+        ({"kind": "portfolio", "budget": 4.0}, '{"item": [1]}', 422, "item 1 has no embedding"),
+        ({"kind": "portfolio"}, '{"item": "a"}', 422, "budget"),
+        ({"kind": "portfolio", "budget": 4.0}, '{"item": 1, "embedding": [1.0]}', 422, "query"),
         (KNOWING, '{"item": "a"}\n{"item": [1]}', 422, "item 2 has no embedding"),
         (KNOWING, '{"item": 1, "embedding": [1.0]}', 422, "16 numbers"),
         (KNOWING | {"min_accuracy": 1.0}, '{"item": "a"}', 409, "asked is 1"),
@@ -366,7 +366,7 @@ PACING = {"ledger": "l", "total": 1.0, "expected_items": 3}
 def test_what_cannot_be_run_is_refused_before_anything_is_called(
     server: Server, models: ModelServer, spec: dict[str, Any], lines: str, status: int, said: str
 ) -> None:
-    reply = post(server, {"solver": "cascade", "name": "digits", **spec}, lines)
+    reply = post(server, {"kind": "cascade", "name": "digits", **spec}, lines)
     assert (reply.status_code, said in reply.json()["detail"]) == (status, True), reply.text
     assert models.counted()["calls"] == {}
 
@@ -388,7 +388,7 @@ def test_a_policy_that_knows_embeddings_embeds_each_text_of_a_file_once(
 
 
 def test_what_has_no_endpoint_is_named(server: Server, models: ModelServer, knowing: dict[str, str]) -> None:
-    cases = (("half", {"solver": "cascade", "name": "digits"}, "1"), ("embedder", knowing, '"a"'))
+    cases = (("half", {"kind": "cascade", "name": "digits"}, "1"), ("embedder", knowing, '"a"'))
     for name, spec, item in cases:
         server.client.delete(f"/v1/endpoints/{name}")
         try:
@@ -405,9 +405,9 @@ def test_what_has_no_endpoint_is_named(server: Server, models: ModelServer, know
     "headers", [{"origin": "https://other.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
 )
 def test_a_page_of_another_site_begins_no_batch(server: Server, headers: dict[str, str]) -> None:
-    reply = post(server, {"solver": "cascade", "name": "digits"}, images(1), **headers)
+    reply = post(server, {"kind": "cascade", "name": "digits"}, images(1), **headers)
     assert (reply.status_code, reply.json()["type"]) == (415, "urn:parsimony:unsupported-media-type")
-    own = post(server, {"solver": "cascade", "name": "digits"}, images(1), origin=server.url)
+    own = post(server, {"kind": "cascade", "name": "digits"}, images(1), origin=server.url)
     assert own.status_code == 202
 
 

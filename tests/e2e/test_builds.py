@@ -50,7 +50,7 @@ def large_upload(rows: int = ROWS) -> dict[str, Any]:
 
 
 def start_build(server: Asked, name: str, dataset: str = "large") -> str:
-    reply = server.client.post("/v1/builds", json={"solver": "cascade", "name": name, "dataset": dataset})
+    reply = server.client.post("/v1/builds", json={"kind": "cascade", "name": name, "dataset": dataset})
     path = str(reply.headers["location"])
     wait_for(lambda: server.client.get(path).json()["status"] == "running", 20)
     return path
@@ -61,7 +61,7 @@ def the_worker(server: Server) -> psutil.Process:
 
 
 def test_events_tell_the_progress_and_end_with_the_artifact(busy: Server) -> None:
-    reply = busy.client.post("/v1/builds", json={"solver": "cascade", "name": "followed", "dataset": "large"})
+    reply = busy.client.post("/v1/builds", json={"kind": "cascade", "name": "followed", "dataset": "large"})
     with busy.client.stream("GET", f"{reply.headers['location']}/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = [line for line in stream.iter_lines() if line]
@@ -69,7 +69,7 @@ def test_events_tell_the_progress_and_end_with_the_artifact(busy: Server) -> Non
     assert kinds[-1] == "event: end"
     assert set(kinds[:-1]) == {"event: progress"}
     assert builds[-1]["status"] == "succeeded"
-    assert builds[-1]["artifact"] == {"solver": "cascade", "name": "followed", "version": 1}
+    assert builds[-1]["artifact"] == {"kind": "cascade", "name": "followed", "version": 1}
     assert builds[-1]["progress"]["done"] == builds[-1]["progress"]["total"] > 0
     assert len({build["progress"]["message"] for build in builds}) > 2
     assert all(build["started_at"] for build in builds if build["status"] != "queued")
@@ -86,7 +86,7 @@ def test_a_cancelled_build_stops_computing_and_publishes_nothing(busy: Server) -
     assert busy.client.get("/v1/artifacts/cascade/cancelled").status_code == 404
     assert busy.client.delete(path).json() == final
     again = start_build(busy, "after-cancelling")
-    waiting = busy.client.post("/v1/builds", json={"solver": "cascade", "name": "second", "dataset": "large"})
+    waiting = busy.client.post("/v1/builds", json={"kind": "cascade", "name": "second", "dataset": "large"})
     assert waiting.json()["status"] == "queued"
     assert busy.client.delete(waiting.headers["location"]).json()["status"] == "cancelled"
     wait_for(lambda: busy.client.get(again).json()["status"] == "succeeded", 30, "the worker takes no more builds")
@@ -139,7 +139,7 @@ def test_a_worker_that_died_is_replaced_and_builds_go_on(tmp_path: Path) -> None
         server.client.put("/v1/datasets/large", files=large_upload())
         the_worker(server).kill()
         wait_for(lambda: "starting another one" in server.log.read_text(), 15)
-        body = {"solver": "cascade", "name": "after", "dataset": "large"}
+        body = {"kind": "cascade", "name": "after", "dataset": "large"}
         path = server.client.post("/v1/builds", json=body).headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 40)
 

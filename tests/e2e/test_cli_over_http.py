@@ -13,9 +13,9 @@ import pytest
 
 from app.cli.main import main
 from tests.support.commands import ran
+from tests.support.kinds import SAMPLES
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
 from tests.support.servers import Server, free_port, running_server
-from tests.support.subjects import SAMPLES
 
 KEY = "k"
 
@@ -45,32 +45,32 @@ def _parsed(result: tuple[int, str, str]) -> Any:
     return json.loads(out)
 
 
-def test_lists_are_those_of_the_server(run: Any, all_subjects: Server) -> None:
+def test_lists_are_those_of_the_server(run: Any, all_kinds: Server) -> None:
     for command, path in (("artifacts", "artifacts"), ("dataset list", "datasets"), ("builds list", "builds")):
-        said = _parsed(run(all_subjects.url, *command.split(), "--json"))
-        replied = all_subjects.client.get(f"/v1/{path}").json()["items"]
+        said = _parsed(run(all_kinds.url, *command.split(), "--json"))
+        replied = all_kinds.client.get(f"/v1/{path}").json()["items"]
         assert [item["created_at"] for item in said["items"]] == [item["created_at"] for item in replied][:20]
 
 
-@pytest.mark.parametrize("solver", SAMPLES)
-def test_every_subject_decides_as_over_http(solver: str, run: Any, all_subjects: Server) -> None:
-    inputs = [f"{key}={json.dumps(value)}" for key, value in SAMPLES[solver].inputs.items()]
-    said = _parsed(run(all_subjects.url, "decide", solver, "plan", *inputs, "--json"))
-    assert said["artifact"] == {"solver": solver, "name": "plan", "version": 1}
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_subject_decides_as_over_http(kind: str, run: Any, all_kinds: Server) -> None:
+    inputs = [f"{key}={json.dumps(value)}" for key, value in SAMPLES[kind].inputs.items()]
+    said = _parsed(run(all_kinds.url, "decide", kind, "plan", *inputs, "--json"))
+    assert said["artifact"] == {"kind": kind, "name": "plan", "version": 1}
     assert "expected" in said
-    if solver == "portfolio":
-        dimensions = all_subjects.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
+    if kind == "portfolio":
+        dimensions = all_kinds.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
         np.save("queries.npy", np.zeros((3, dimensions), np.float32))
-        said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--budget", "90%", "--json"))
+        said = _parsed(run(all_kinds.url, "portfolio", "assign", "plan", "queries.npy", "--budget", "90%", "--json"))
         assert len(said["assignments"]) == 3
 
 
 def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported_and_deleted(
-    run: Any, all_subjects: Server, tmp_path: Path
+    run: Any, all_kinds: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_bytes(to_csv(trace_columns(60)))
     (tmp_path / "spec.json").write_text(json.dumps(TRACE_SPEC))
-    url = all_subjects.url
+    url = all_kinds.url
     stored = _parsed(run(url, "dataset", "add", "remote", "t.csv", "--spec", "spec.json", "--json"))
     assert stored["rows"] == 60
     status, _, refusal = run(url, "advise", "remote")
@@ -89,11 +89,11 @@ def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported
     ):
         assert run(url, *command.replace("@", "cascade remote").split())[0] == 0
     assert run(url, "artifacts", "cascade", "remote", "--delete", "--yes")[0] == 0
-    assert all_subjects.client.get("/v1/artifacts/cascade/remote").status_code == 404
+    assert all_kinds.client.get("/v1/artifacts/cascade/remote").status_code == 404
     assert run(url, "dataset", "delete", "remote")[0] == 0
 
 
-def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_subjects: Server, tmp_path: Path) -> None:
+def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_kinds: Server, tmp_path: Path) -> None:
     """A CSV file of the log's own columns, renamed; the reply is that of the API for the same items."""
     cells = trace_columns(50, seed=3)
     columns = {"truth": cells["truth"]}
@@ -102,20 +102,20 @@ def test_fresh_rows_are_evaluated_from_a_file(run: Any, all_subjects: Server, tm
         if name != "strong":
             columns[f"{name}.confidence"] = cells[f"{name}_confidence"]
     (tmp_path / "fresh.csv").write_bytes(to_csv(columns))
-    found = _parsed(run(all_subjects.url, "evaluate", "cascade", "plan", "fresh.csv", "budget=6", "--json"))
+    found = _parsed(run(all_kinds.url, "evaluate", "cascade", "plan", "fresh.csv", "budget=6", "--json"))
     right = [item["label"] == truth for item, truth in zip(found["items"], cells["truth"], strict=True)]
     assert found["summary"]["accuracy"] == pytest.approx(np.mean(right))
-    assert run(all_subjects.url, "evaluate", "policy", "plan", "fresh.csv", "-o", "out.parquet")[0] == 0
+    assert run(all_kinds.url, "evaluate", "policy", "plan", "fresh.csv", "-o", "out.parquet")[0] == 0
     assert (tmp_path / "out.parquet").read_bytes()[:4] == b"PAR1"
     (tmp_path / "bad.txt").write_text("x")
     for wrong in (["bad.txt"], ["fresh.csv", "nosuch=1"], ["fresh.csv", "-o", "out.xls"]):
-        assert run(all_subjects.url, "evaluate", "cascade", "plan", *wrong)[0] == 1
-    points = _parsed(run(all_subjects.url, "curve", "cascade", "plan", "--json"))["points"]
-    assert points == all_subjects.client.get("/v1/cascades/plan/curve").json()["points"]
+        assert run(all_kinds.url, "evaluate", "cascade", "plan", *wrong)[0] == 1
+    points = _parsed(run(all_kinds.url, "curve", "cascade", "plan", "--json"))["points"]
+    assert points == all_kinds.client.get("/v1/cascades/plan/curve").json()["points"]
 
 
-def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, all_subjects: Server) -> None:
-    status, out, err = run(all_subjects.url, "decide", "cascade", "nosuch")
+def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, all_kinds: Server) -> None:
+    status, out, err = run(all_kinds.url, "decide", "cascade", "nosuch")
     assert (status, out, err.count("\n")) == (1, "", 1)
     nobody = f"http://127.0.0.1:{free_port()}"
     assert nobody in run(nobody, "artifacts")[2]
@@ -123,7 +123,7 @@ def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, a
         Thread(target=other.serve_forever, daemon=True).start()
         assert "is no reply of Parsimony" in run(f"http://127.0.0.1:{other.server_port}", "artifacts")[2]
         other.shutdown()
-    assert "this command needs the store itself" in run(all_subjects.url, "demo")[2]
+    assert "this command needs the store itself" in run(all_kinds.url, "demo")[2]
     assert "must start with http:// or https://" in run("ftp://nowhere", "artifacts")[2]
 
 
@@ -154,19 +154,19 @@ def test_commands_find_the_server_on_their_data_folder(
     assert _parsed(listed()) == {"items": []}
 
 
-def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, all_subjects: Server) -> None:
+def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, all_kinds: Server) -> None:
     """In the record, in lists, in decisions side by side, in exports, and on the command line."""
-    client = all_subjects.client
+    client = all_kinds.client
     decided = client.get("/v1/decisions", params={"name": "plan", "size": 64}).json()["items"]
-    by_commands = _parsed(run(all_subjects.url, "artifacts", "--json"))["items"]
-    for solver in SAMPLES:
-        record = client.get(f"/v1/artifacts/{solver}/plan").json()
+    by_commands = _parsed(run(all_kinds.url, "artifacts", "--json"))["items"]
+    for kind in SAMPLES:
+        record = client.get(f"/v1/artifacts/{kind}/plan").json()
         worth = record["worth"]
         assert worth["headline"]
-        listed = client.get("/v1/artifacts", params={"solver": solver}).json()["items"]
+        listed = client.get("/v1/artifacts", params={"kind": kind}).json()["items"]
         assert next(one for one in listed if one["name"] == "plan")["worth"] == worth
-        assert next(one for one in decided if one["artifact"]["solver"] == solver)["worth"] == worth
-        assert next(one for one in by_commands if (one["solver"], one["name"]) == (solver, "plan"))["worth"] == worth
-        exported = client.get(f"/v1/artifacts/{solver}/plan/versions/{record['version']}/export").content
+        assert next(one for one in decided if one["artifact"]["kind"] == kind)["worth"] == worth
+        assert next(one for one in by_commands if (one["kind"], one["name"]) == (kind, "plan"))["worth"] == worth
+        exported = client.get(f"/v1/artifacts/{kind}/plan/versions/{record['version']}/export").content
         with ZipFile(BytesIO(exported)) as archive:
             assert json.loads(archive.read("manifest.json"))["summary"]["worth"] == worth

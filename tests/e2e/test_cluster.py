@@ -35,7 +35,7 @@ BUILDS: dict[str, dict[str, Any]] = {
     "pipeline": {**FOREST, "confidence_threshold": 0.7},
     "policy": {"points": 1, "trees": 5, "depth": 1, "folds": 2},
 }
-"""Parameters of small builds, by solver; each trains through joblib."""
+"""Parameters of small builds, by kind; each trains through joblib."""
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +49,27 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def local(redis: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return {solver: _built(solver, redis, tmp_path_factory.mktemp("local"), None) for solver in BUILDS}
+    return {kind: _built(kind, redis, tmp_path_factory.mktemp("local"), None) for kind in BUILDS}
 
 
-def _built(solver: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None) -> bytes:
+def _built(kind: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None) -> bytes:
     store = Store(redis.url)
     store.client.flushdb()
     store.close()
     settings = Settings(redis_url=redis.url, data_dir=folder, dask_scheduler=scheduler)
     with open_repositories(settings, client_name="test") as repos:
-        repos.datasets.put("data", _table(solver), created_at=now())
-        request = BuildRequest(solver=solver, name="plan", dataset="data", params=BUILDS[solver], seed=3)
-        options = KINDS[solver].options.model_validate(request.params)
+        repos.datasets.put("data", _table(kind), created_at=now())
+        request = BuildRequest(kind=kind, name="plan", dataset="data", params=BUILDS[kind], seed=3)
+        options = KINDS[kind].options.model_validate(request.params)
         return fit(repos, request, options, silent)
 
 
-def _table(solver: str) -> FeatureTable:
-    if solver == "pipeline":
+def _table(kind: str) -> FeatureTable:
+    if kind == "pipeline":
         spec = FeaturesSpec.model_validate_json(json.dumps(MIXED_SPEC))
         return FeatureTable.from_columns(spec, mixed_columns(150))
     table = small_table(rows=300, features=3)  # arrays that joblib would keep on one worker
-    if solver == "index":
+    if kind == "index":
         return table
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0 + i} for i in range(3)]
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
@@ -95,29 +95,29 @@ def test_a_learner_with_parallel_parts_does_them_itself(cluster: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", BUILDS)
+@pytest.mark.parametrize("kind", BUILDS)
 def test_a_build_on_a_cluster_gives_the_bytes_of_a_local_one(
-    solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
+    kind: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
     before = cluster.scheduler.transition_counter
-    assert _built(solver, redis, tmp_path, cluster.scheduler_address) == local[solver]
+    assert _built(kind, redis, tmp_path, cluster.scheduler_address) == local[kind]
     assert cluster.scheduler.transition_counter > before, "the cluster did nothing"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["index", "pipeline"])
+@pytest.mark.parametrize("kind", ["index", "pipeline"])
 def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
-    solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
+    kind: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
     killed: list[int] = []
     killer = threading.Thread(target=_kill_one_at_work, args=(cluster, killed))
     killer.start()
     try:
-        built = _built(solver, redis, tmp_path, cluster.scheduler_address)
+        built = _built(kind, redis, tmp_path, cluster.scheduler_address)
     finally:
         killer.join()
     assert killed
-    assert built == local[solver]
+    assert built == local[kind]
 
 
 @pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port", "tcp://127.0.0.1:{port}"])

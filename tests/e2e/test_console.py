@@ -16,16 +16,16 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e import visits
 from tests.e2e.visits import Visit
+from tests.support.kinds import server_with_all_kinds
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
 from tests.support.servers import Server, running_server, start_server, wait_for
-from tests.support.subjects import server_with_all_subjects
 
 pytestmark = visits.MARKS
 KEY = "k"
-SUBJECTS = ("cascade", "index", "portfolio", "pipeline", "policy")
+KINDS = ("cascade", "index", "portfolio", "pipeline", "policy")
 PAGES = ["/", "/datasets", "/datasets/trace", "/datasets/features", "/builds", "/batches", "/compare", "/endpoints"]
-PAGES += [f"/artifacts/{solver}/plan" for solver in SUBJECTS]
+PAGES += [f"/artifacts/{kind}/plan" for kind in KINDS]
 LOOKS = {"narrow-dark": (360, "dark"), "wide-light": (1600, "light")}
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 """A folder for pictures of all pages, for people to look at."""
@@ -39,7 +39,7 @@ DRAWN = """(() => {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server_with_all_subjects(tmp_path_factory.mktemp("console")) as server:
+    with server_with_all_kinds(tmp_path_factory.mktemp("console")) as server:
         server.wait_for_worker()  # else the overview says that builds wait for it
         yield server
 
@@ -55,8 +55,8 @@ def settle(page: Page) -> None:
     wait_for(lambda: page.evaluate(DRAWN), 20, "some chart was not drawn")  # by hand: the pages forbid eval
 
 
-def start_build(server: Server, solver: str, params: dict[str, Any], dataset: str = "trace") -> str:
-    body = {"solver": solver, "name": "later", "dataset": dataset, "params": params}
+def start_build(server: Server, kind: str, params: dict[str, Any], dataset: str = "trace") -> str:
+    body = {"kind": kind, "name": "later", "dataset": dataset, "params": params}
     build_id: str = server.client.post("/v1/builds", json=body).json()["id"]
     return build_id
 
@@ -165,9 +165,9 @@ def test_a_wrong_upload_shows_its_error_at_the_field(
 def test_a_form_is_made_for_every_subject(visit: Visit, server: Server) -> None:
     schemas = server.client.get("/openapi.json").json()["components"]["schemas"]
     visit.page.goto("/builds")
-    for solver in SUBJECTS:
-        visit.page.get_by_label("What to build").select_option(solver)
-        wanted = list(schemas[f"{solver.capitalize()}Options"]["properties"])
+    for kind in KINDS:
+        visit.page.get_by_label("What to build").select_option(kind)
+        wanted = list(schemas[f"{kind.capitalize()}Options"]["properties"])
         expect(visit.page.locator("#options .field")).to_have_count(len(wanted))
         ids = visit.page.locator("#options .field :is(input, select)").evaluate_all("found => found.map(one => one.id)")
         assert ids == [f"params-{name}" for name in wanted]
@@ -279,8 +279,8 @@ def test_capacities_and_a_floor_are_set_by_sliders_and_what_they_cost_is_drawn(
     expect(prices.get_by_text("ms less").first).to_be_visible()
 
 
-def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
-    page.goto(f"/artifacts/{solver}/{name}")
+def walked(page: Page, kind: str, name: str = "plan") -> list[str]:
+    page.goto(f"/artifacts/{kind}/{name}")
     settle(page)
     walk = page.get_by_role("region", name="Walk one item through")
     next_button = walk.get_by_role("button", name=re.compile("Tell it|Another item"))
@@ -300,15 +300,15 @@ def _answer(field: Locator) -> str:
     return "cat" if "class" in label else "0.98" if "confidence" in label else "0.7"
 
 
-@pytest.mark.parametrize(("solver", "ends"), [("pipeline", ("Class", "No stage")), ("policy", ("Class",))])
-def test_an_item_is_walked_through(visit: Visit, solver: str, ends: tuple[str, ...]) -> None:
-    assert walked(visit.page, solver)[-1].startswith(ends)
+@pytest.mark.parametrize(("kind", "ends"), [("pipeline", ("Class", "No stage")), ("policy", ("Class",))])
+def test_an_item_is_walked_through(visit: Visit, kind: str, ends: tuple[str, ...]) -> None:
+    assert walked(visit.page, kind)[-1].startswith(ends)
     assert visit.complaints == []
 
 
 def test_a_pipeline_that_answers_every_item_leaves_none_to_a_person(visit: Visit, server: Server) -> None:
     """Every item is covered: there is no coverage to draw, to ask for, or to lose."""
-    body = {"solver": "pipeline", "name": "always", "dataset": "mixed", "params": {"at_the_end": "answer"}}
+    body = {"kind": "pipeline", "name": "always", "dataset": "mixed", "params": {"at_the_end": "answer"}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
     page = visit.page

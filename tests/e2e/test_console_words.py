@@ -39,26 +39,26 @@ OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = t
 
 
 @pytest.fixture
-def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
-    with visits.visit(browser, all_subjects.url, KEY) as tab:
+def visit(browser: Browser, all_kinds: Server) -> Iterator[Visit]:
+    with visits.visit(browser, all_kinds.url, KEY) as tab:
         yield tab
 
 
 @pytest.fixture
-def feedback(all_subjects: Server) -> Iterator[Server]:
+def feedback(all_kinds: Server) -> Iterator[Server]:
     """Tell the server of outcomes of a policy, three quarters of them right, until the test is over."""
-    decision = all_subjects.client.post("/v1/policies/plan/decision", json={}).json()["decision"]
+    decision = all_kinds.client.post("/v1/policies/plan/decision", json={}).json()["decision"]
     items = [{"decision": decision, "correct": place % 4 > 0, "cost": 10 / 3 + place} for place in range(40)]
-    assert all_subjects.client.post("/v1/feedback", json={"items": items}).status_code == 200
-    yield all_subjects
-    assert all_subjects.client.delete("/v1/feedback/policy/plan").status_code == 204
+    assert all_kinds.client.post("/v1/feedback", json={"items": items}).status_code == 200
+    yield all_kinds
+    assert all_kinds.client.delete("/v1/feedback/policy/plan").status_code == 204
 
 
 @pytest.fixture
-def ended_build(all_subjects: Server) -> Iterator[str]:
-    client = all_subjects.client
+def ended_build(all_kinds: Server) -> Iterator[str]:
+    client = all_kinds.client
     assert client.put("/v1/datasets/brief", files=trace_upload()).status_code == 201
-    build = start_build(all_subjects, "cascade", {"target_precision": 0.9}, "brief")
+    build = start_build(all_kinds, "cascade", {"target_precision": 0.9}, "brief")
     wait_for(lambda: client.get(f"/v1/builds/{build}").json()["status"] == "succeeded", 60)
     wait_for(lambda: client.get("/v1/cascades/later/decision").is_success, 10)
     yield build
@@ -67,8 +67,8 @@ def ended_build(all_subjects: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def advised(all_subjects: Server) -> Iterator[str]:
-    client = all_subjects.client
+def advised(all_kinds: Server) -> Iterator[str]:
+    client = all_kinds.client
     assert client.put("/v1/datasets/advised", files=trace_upload(200)).status_code == 201
     body = {"dataset": "advised", "budget": 10 / 3, "deadline": 12.5, "min_accuracy": 0.8}
     job = client.post("/v1/advice", json=body).headers["location"]
@@ -101,9 +101,9 @@ def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:
-    points = [one["decision"] for one in all_subjects.client.get("/v1/policies/plan/curve").json()["points"]]
-    worth = all_subjects.client.get("/v1/artifacts/policy/plan").json()["worth"]
+def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_kinds: Server) -> None:
+    points = [one["decision"] for one in all_kinds.client.get("/v1/policies/plan/curve").json()["points"]]
+    worth = all_kinds.client.get("/v1/artifacts/policy/plan").json()["worth"]
     usual = min(points, key=lambda one: abs(one["cost"] - worth["cost"]))
     visit.page.goto("/artifacts/policy/plan")
     still(visit.page)
@@ -114,7 +114,7 @@ def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, a
     expect(rows.first).to_contain_text(f"λ = {usual['tradeoff']:.4}")
 
 
-def test_a_walk_keeps_a_hard_budget_and_a_deadline(visit: Visit, all_subjects: Server) -> None:
+def test_a_walk_keeps_a_hard_budget_and_a_deadline(visit: Visit, all_kinds: Server) -> None:
     """Both are told in words, asked for in the command line, and refused as the service refuses them."""
     visit.page.goto("/artifacts/policy/plan#max_item_cost=2&deadline=1.5&budget=")
     still(visit.page)
@@ -134,7 +134,7 @@ MISSING = {
     "/datasets/NO": "There is nothing at /datasets/NO.",
     "/builds/nosuch": "nosuch",
     "/artifacts/cascade/nosuch": "There is no cascade artifact called",
-    "/artifacts/wizard/plan": "There is no solver called",
+    "/artifacts/wizard/plan": "There is no kind called",
 }
 """Addresses of nothing, and what is said of them."""
 
@@ -150,16 +150,16 @@ def test_what_is_not_there_has_a_page_for_people_and_a_problem_for_programs(serv
     assert server.client.get("/artifacts/cascade/trace", headers={"accept": "text/html"}).status_code == 200
 
 
-def test_a_page_tells_nobody_without_a_key_what_there_is(all_subjects: Server) -> None:
+def test_a_page_tells_nobody_without_a_key_what_there_is(all_kinds: Server) -> None:
     pages = [
-        all_subjects.client.get(f"/datasets/{name}", headers={"accept": "text/html", "authorization": ""})
+        all_kinds.client.get(f"/datasets/{name}", headers={"accept": "text/html", "authorization": ""})
         for name in ("trace", "nosuch")
     ]
     assert pages[0].status_code == pages[1].status_code == 200
     assert pages[0].text.replace("trace", "nosuch") == pages[1].text
 
 
-def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, all_subjects: Server) -> None:
+def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, all_kinds: Server) -> None:
     rng = np.random.default_rng(0)
     sure = rng.random(200).round(2)
     columns = {"small": (rng.random(200) < sure).astype(int), "large": np.ones(200, dtype=int), "sure": sure}
@@ -171,13 +171,13 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
     loaded = built("policy", dataset, trees=16, depth=2)
     lists = {name: column.tolist() for name, column in columns.items()}
-    about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "", "seed": 0}
+    about = {"kind": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "", "seed": 0}
     data = codec.encode(loaded.plan, {**about, "params": {}, "unit": "USD", "summary": loaded.record.summary})
     files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(lists), "text/csv")}
-    assert all_subjects.client.put("/v1/datasets/judged", files=files).status_code == 201
+    assert all_kinds.client.put("/v1/datasets/judged", files=files).status_code == 201
     headers = {"content-type": "application/octet-stream"}
-    assert all_subjects.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
-    wait_for(lambda: all_subjects.client.get("/v1/policies/judged/curve").status_code == 200, 10)
+    assert all_kinds.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
+    wait_for(lambda: all_kinds.client.get("/v1/policies/judged/curve").status_code == 200, 10)
     lines = walked(visit.page, "policy", "judged")
     expect(visit.page.get_by_label("What no item may cost more than, for the walk below (USD)")).to_be_visible()
     expect(visit.page.get_by_text("How long acquiring may take at most")).to_have_count(0)
@@ -185,5 +185,5 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     said = r"Take the answer of large: [\d.]+\s?% right, or good, as expected\. Spent: 9 USD\."
     assert re.fullmatch(said, lines[-1]), lines
     assert visit.complaints == []
-    assert all_subjects.client.delete("/v1/artifacts/policy/judged").is_success
-    assert all_subjects.client.delete("/v1/datasets/judged").is_success
+    assert all_kinds.client.delete("/v1/artifacts/policy/judged").is_success
+    assert all_kinds.client.delete("/v1/datasets/judged").is_success

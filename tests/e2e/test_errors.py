@@ -63,7 +63,7 @@ def test_a_number_that_is_none_is_refused_with_its_place(server: Server, value: 
 def test_an_item_holds_finite_numbers_only(server: Server, path: str, body: str, value: str) -> None:
     reply = server.client.post(path, content=body % value, headers={"content-type": "application/json"})
     assert reply.status_code == 422, reply.text
-    spec, line = '{"solver": "cascade", "name": "trace"}', f'{{"item": {value}}}'
+    spec, line = '{"kind": "cascade", "name": "trace"}', f'{{"item": {value}}}'
     reply = server.client.post("/v1/batches", files={"spec": (None, spec), "file": ("items.jsonl", line)})
     assert "line 1" in is_problem(reply, 422, "invalid-request")["errors"][0]["loc"]
 
@@ -91,7 +91,7 @@ MISSING = {
         | GET cascades/trace/decision?version=99 | PUT artifacts/cascade/trace/active""",
     "not-found": "GET nowhere",
 }
-SENT: dict[str, Any] = {"PUT": {"version": 99}, "POST": {"solver": "cascade", "name": "x", "dataset": "nosuch"}}
+SENT: dict[str, Any] = {"PUT": {"version": 99}, "POST": {"kind": "cascade", "name": "x", "dataset": "nosuch"}}
 
 
 @pytest.mark.parametrize(("code", "line"), [(code, line) for code in MISSING for line in MISSING[code].split("|")])
@@ -103,14 +103,14 @@ def test_what_does_not_exist_is_404(server: Server, code: str, line: str) -> Non
 @pytest.mark.parametrize(
     ("body", "where"),
     [
-        ({"solver": "nosuch", "name": "x", "dataset": "trace"}, ["solver"]),
-        ({"solver": "cascade", "name": "No Such", "dataset": "trace"}, ["name"]),
+        ({"kind": "nosuch", "name": "x", "dataset": "trace"}, ["kind"]),
+        ({"kind": "cascade", "name": "No Such", "dataset": "trace"}, ["name"]),
         (
-            {"solver": "cascade", "name": "x", "dataset": "trace", "params": {"target_precision": 2}},
+            {"kind": "cascade", "name": "x", "dataset": "trace", "params": {"target_precision": 2}},
             ["params", "target_precision"],
         ),
-        ({"solver": "cascade", "name": "x", "dataset": "trace", "params": {"surprise": 1}}, ["params", "surprise"]),
-        ({"solver": "cascade", "name": "x", "dataset": "trace", "seed": -1}, ["seed"]),
+        ({"kind": "cascade", "name": "x", "dataset": "trace", "params": {"surprise": 1}}, ["params", "surprise"]),
+        ({"kind": "cascade", "name": "x", "dataset": "trace", "seed": -1}, ["seed"]),
     ],
 )
 def test_a_bad_build_names_the_field(server: Server, body: dict[str, Any], where: list[str]) -> None:
@@ -181,7 +181,7 @@ def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Pat
         worker = next(process for process in server.tree() if process.name() == "build-worker")
         worker.suspend()  # nobody takes what is queued
         try:
-            body = {"solver": "cascade", "name": "x", "dataset": "trace", "params": {"target_precision": 0.9}}
+            body = {"kind": "cascade", "name": "x", "dataset": "trace", "params": {"target_precision": 0.9}}
             waiting = server.client.post("/v1/builds", json=body)
             assert waiting.status_code == 202
             reply = server.client.post("/v1/builds", json=body)
@@ -195,7 +195,7 @@ def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Pat
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 20)
         deleted = server.client.delete("/v1/datasets/trace")
         assert deleted.status_code == 200
-        assert {"solver": "cascade", "name": "trace", "version": 1} in deleted.json()["artifacts"]
+        assert {"kind": "cascade", "name": "trace", "version": 1} in deleted.json()["artifacts"]
 
 
 def test_a_solve_that_takes_too_long_is_504(tmp_path: Path) -> None:

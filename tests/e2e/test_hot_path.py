@@ -56,7 +56,7 @@ def test_the_hot_path_answers_as_the_route_does(server: Server, value: str) -> N
     assert decision["steps"][-1]["confidence_threshold"] is None
     assert all(0 < step["confidence_threshold"] < 1 for step in decision["steps"][:-1])
     assert decision["steps"][0]["probability_of_reaching"] == 1.0
-    assert decision["artifact"] == {"solver": "cascade", "name": "trace", "version": 1}
+    assert decision["artifact"] == {"kind": "cascade", "name": "trace", "version": 1}
 
 
 def test_the_step_function_agrees_with_single_decisions(server: Server) -> None:
@@ -70,7 +70,7 @@ def test_the_step_function_agrees_with_single_decisions(server: Server) -> None:
 
 def test_decisions_are_counted_by_outcome(server: Server) -> None:
     def counted(outcome: str) -> float:
-        label = f'parsimony_decisions_total{{name="trace",outcome="{outcome}",solver="cascade"}} '
+        label = f'parsimony_decisions_total{{name="trace",outcome="{outcome}",kind="cascade"}} '
         lines = [line for line in server.client.get("/metrics").text.splitlines() if line.startswith(label)]
         return float(lines[0].split()[-1]) if lines else 0.0
 
@@ -118,7 +118,7 @@ def alike(first: httpx.Response, second: httpx.Response, asked: object) -> int:
     ],
 )
 def test_a_look_up_by_get_is_answered_alike(
-    all_subjects: Server, path: str, names: dict[str, float], choices: dict[str, list[str]]
+    all_kinds: Server, path: str, names: dict[str, float], choices: dict[str, list[str]]
 ) -> None:
     draw, seen = random.Random(path), set()
     for _ in range(TIMES):
@@ -127,7 +127,7 @@ def test_a_look_up_by_get_is_answered_alike(
             continue
         escaped = f"%{ord(query[0]):02x}{query[1:]}"
         same = {"x-request-id": "same"}
-        hot, routed = (all_subjects.client.get(f"/v1/{path}?{q}", headers=same) for q in (query, escaped))
+        hot, routed = (all_kinds.client.get(f"/v1/{path}?{q}", headers=same) for q in (query, escaped))
         seen.add(alike(hot, routed, query))
     assert {200, 422} <= seen
 
@@ -165,7 +165,7 @@ def an_item(draw: random.Random) -> Any:
     ("path", "make"),
     [("policies/plan/decision", an_item), ("portfolios/plan/decision", a_route), ("pipelines/plan/decision", a_step)],
 )
-def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, make: Any) -> None:
+def test_a_look_up_by_post_is_answered_alike(all_kinds: Server, path: str, make: Any) -> None:
     draw, seen = random.Random(path), set()
     for _ in range(TIMES):
         body = json.dumps(make(draw) | ({"unknown": 1} if draw.random() < 0.1 else {}))
@@ -173,14 +173,14 @@ def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, ma
             body = body[: draw.randrange(len(body))]
         kinds = ("application/json", "application/json; charset=utf-8")
         hot, routed = (
-            all_subjects.client.post(f"/v1/{path}", content=body, headers={"content-type": k, "x-request-id": "same"})
+            all_kinds.client.post(f"/v1/{path}", content=body, headers={"content-type": k, "x-request-id": "same"})
             for k in kinds
         )
         seen.add(alike(hot, routed, body))
     assert {200, 422} <= seen
 
 
-def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
+def test_a_long_body_is_refused_wherever_it_goes(all_kinds: Server) -> None:
     def chunks() -> Iterator[bytes]:
         yield b'{"acquired": {"age": 1'
         for _ in range(20):
@@ -188,41 +188,41 @@ def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
         yield b"}}"
 
     for path in ("pipelines/plan/decision", "portfolios/plan/decision", "pipelines/nosuch/decision"):
-        reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
+        reply = all_kinds.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
         assert reply.status_code == 413
         assert reply.json()["type"] == "urn:parsimony:payload-too-large"
 
 
-def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server) -> None:
+def test_every_subject_says_what_it_would_decide_or_why_not(all_kinds: Server) -> None:
     asked: dict[str, Any] = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
-    by_solver = {
-        one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
+    by_kind = {
+        one["artifact"]["kind"]: one for one in all_kinds.client.get("/v1/decisions", params=asked).json()["items"]
     }
-    assert by_solver.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
-    assert "query" in by_solver["portfolio"].pop("refusal")
-    assert all(one["worth"]["headline"] for one in by_solver.values())
-    strict = all_subjects.client.get("/v1/decisions", params=asked | {"min_accuracy": 1.0}).json()["items"]
-    refusals = {one["artifact"]["solver"]: one["refusal"] for one in strict}
+    assert by_kind.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
+    assert "query" in by_kind["portfolio"].pop("refusal")
+    assert all(one["worth"]["headline"] for one in by_kind.values())
+    strict = all_kinds.client.get("/v1/decisions", params=asked | {"min_accuracy": 1.0}).json()["items"]
+    refusals = {one["artifact"]["kind"]: one["refusal"] for one in strict}
     assert refusals["index"]
     assert refusals["cascade"]
-    for solver, path in {
+    for kind, path in {
         "cascade": "cascades/plan/decision?deadline=13&budget=4",
         "index": "indexes/plan/decision?size=64&budget=4",
         "pipeline": "pipelines/plan/decision?budget=4",
     }.items():
-        alone = all_subjects.client.get(f"/v1/{path}").json()
-        assert by_solver[solver]["decision"] | {"artifact": by_solver[solver]["artifact"]} == alone
-        assert by_solver[solver]["refusal"] is None
-    assert by_solver["policy"]["decision"]["action"] in ("acquire", "classify")
-    nothing = all_subjects.client.get("/v1/decisions?name=plan&budget=0&deadline=0").json()["items"]
-    by_solver = {one["artifact"]["solver"]: one for one in nothing}
-    assert "size" in by_solver["index"]["refusal"]
-    assert by_solver["index"]["ignored"] == by_solver["pipeline"]["ignored"] == ["deadline"]
-    assert by_solver["pipeline"]["refusal"]
-    assert by_solver["cascade"]["decision"] is None
-    reply = all_subjects.client.get("/v1/decisions?name=nosuch")
+        alone = all_kinds.client.get(f"/v1/{path}").json()
+        assert by_kind[kind]["decision"] | {"artifact": by_kind[kind]["artifact"]} == alone
+        assert by_kind[kind]["refusal"] is None
+    assert by_kind["policy"]["decision"]["action"] in ("acquire", "classify")
+    nothing = all_kinds.client.get("/v1/decisions?name=plan&budget=0&deadline=0").json()["items"]
+    by_kind = {one["artifact"]["kind"]: one for one in nothing}
+    assert "size" in by_kind["index"]["refusal"]
+    assert by_kind["index"]["ignored"] == by_kind["pipeline"]["ignored"] == ["deadline"]
+    assert by_kind["pipeline"]["refusal"]
+    assert by_kind["cascade"]["decision"] is None
+    reply = all_kinds.client.get("/v1/decisions?name=nosuch")
     assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:unknown-artifact")
-    assert all_subjects.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422
+    assert all_kinds.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422
 
 
 DECLARED: tuple[LookUp, ...] = tuple(look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups)
@@ -247,8 +247,8 @@ async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.fixture(scope="module")
-def catalog(all_subjects: Server) -> Catalog:
-    with open_repositories(Settings(data_dir=all_subjects.data_dir), client_name="test") as repos:
+def catalog(all_kinds: Server) -> Catalog:
+    with open_repositories(Settings(data_dir=all_kinds.data_dir), client_name="test") as repos:
         catalog = Catalog(repos.artifacts)
         catalog.refresh()
     return catalog
@@ -257,9 +257,9 @@ def catalog(all_subjects: Server) -> Catalog:
 @pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: f"{look_up.method} {look_up.path}")
 def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp) -> None:
     asked = {("GET", kind) for kind in GET} | {("POST", kind) for kind in POST}
-    assert {(each.method, each.solver) for each in DECLARED} == asked
-    query = GET[look_up.solver] if look_up.method == "GET" else ""
-    body = None if look_up.method == "GET" else POST[look_up.solver]
+    assert {(each.method, each.kind) for each in DECLARED} == asked
+    query = GET[look_up.kind] if look_up.method == "GET" else ""
+    body = None if look_up.method == "GET" else POST[look_up.kind]
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
@@ -284,4 +284,4 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
 
     asyncio.run(answer())
     assert sent[0]["status"] == 200
-    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver
+    assert json.loads(sent[1]["body"])["artifact"]["kind"] == look_up.kind

@@ -46,7 +46,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def build(server: Server, name: str, **params: object) -> Any:
     """Build an index and wait for it."""
-    body = {"solver": "index", "name": name, "dataset": "features", "params": {"folds": 3, **params}}
+    body = {"kind": "index", "name": name, "dataset": "features", "params": {"folds": 3, **params}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     reply = server.client.get(path).json()
@@ -62,7 +62,7 @@ def test_the_map_says_what_decisions_say(indexed: Server) -> None:
     asked = {"low": 20, "high": 300, "points": 4, "budgets": 3, "version": 1}
     reply = indexed.client.get(f"{PATH}/winners", params=asked).json()
     assert (reply["sizes"][0], reply["sizes"][-1], reply["unit"]) == (20, 300, "ms")
-    assert reply["artifact"] == {"solver": "index", "name": "sizes", "version": 1}
+    assert reply["artifact"] == {"kind": "index", "name": "sizes", "version": 1}
     for budget, row in zip(reply["budgets"], reply["winners"], strict=True):
         for size, place in zip(reply["sizes"], row, strict=True):
             decision = indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget}).json()
@@ -162,14 +162,14 @@ def test_bad_items_are_refused(indexed: Server) -> None:
     ],
 )
 def test_a_build_that_cannot_be_fails_with_the_reason(indexed: Server, params: dict[str, Any], reason: str) -> None:
-    body = {"solver": "index", "name": "bad", "dataset": "features", "params": params}
+    body = {"kind": "index", "name": "bad", "dataset": "features", "params": params}
     path = indexed.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: indexed.client.get(path).json()["status"] == "failed", 30)
     assert reason in indexed.client.get(path).json()["error"]
 
 
 def test_a_trace_is_no_table_of_features(indexed: Server) -> None:
-    body = {"solver": "cascade", "name": "x", "dataset": "features"}
+    body = {"kind": "cascade", "name": "x", "dataset": "features"}
     problem = is_problem(indexed.client.post("/v1/builds", json=body), 422, "invalid-request")
     assert problem["errors"][0]["loc"] == ["dataset"]
 
@@ -179,7 +179,7 @@ def made_up(name: str, model: Any) -> bytes:
     run = fit(small_table(rows=60, features=1), OPTIONS, np.random.default_rng(0), Run())
     data = np.frombuffer(dumps(model), dtype=np.uint8)
     plan = replace(run.plan, model_bytes=data, model_offsets=np.array([0, len(data)]))
-    manifest = {"solver": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
+    manifest = {"kind": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
     more = {"params": OPTIONS.model_dump(mode="json"), "unit": plan.unit, "summary": run.summary}
     return encode(plan, manifest | more)
 

@@ -24,7 +24,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             publish(server, f"plan-{number}")
             publish(server, "versions", number)
             assert server.client.put(f"/v1/datasets/trace-{number}", files=trace_upload()).status_code == 201
-            body = {"solver": "cascade", "name": "built", "dataset": f"trace-{number}"}
+            body = {"kind": "cascade", "name": "built", "dataset": f"trace-{number}"}
             path = server.client.post("/v1/builds", json=body).headers["location"]
             wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 30)  # noqa: B023
         yield server
@@ -77,7 +77,7 @@ def test_artifacts_are_found_by_dataset_prefix_and_without_summaries(full: Serve
     path = "/v1/artifacts"
     wait_for(lambda: get(full, path, dataset="trace-4")["total"] == 1, 5)
     assert [item["name"] for item in get(full, path, dataset="trace-4")["items"]] == ["built"]
-    page = get(full, path, dataset="trace", prefix="plan-", limit=2, solver="cascade")
+    page = get(full, path, dataset="trace", prefix="plan-", limit=2, kind="cascade")
     assert ([item["name"] for item in page["items"]], page["total"]) == (["plan-0", "plan-1"], 5)
     assert [i["name"] for i in get(full, path, prefix="plan", limit=9)["items"]] == [f"plan-{n}" for n in range(5)]
     assert get(full, path, dataset="trace", name="plan-0")["items"][0]["summary"] == {"found": 1}

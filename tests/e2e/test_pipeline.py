@@ -34,7 +34,7 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def build(server: Server, name: str, **params: object) -> Any:
     """Build a pipeline and wait for it."""
-    body = {"solver": "pipeline", "name": name, "dataset": "mixed", "params": params}
+    body = {"kind": "pipeline", "name": name, "dataset": "mixed", "params": params}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     reply = server.client.get(path).json()
@@ -58,7 +58,7 @@ def test_the_front_lists_what_decisions_choose_from(staged: Server) -> None:
         assert {k: v for k, v in decision.items() if k in item} == decisions[decision["solution"]]
         pinned = staged.client.get(f"{PATH}/decision", params=point["limits"]).json()
         assert pinned["stages"] == item["stages"]
-        assert decision["artifact"] == {"solver": "pipeline", "name": "ward", "version": 1}
+        assert decision["artifact"] == {"kind": "pipeline", "name": "ward", "version": 1}
 
 
 def test_minima_are_met_by_the_cheapest(staged: Server) -> None:

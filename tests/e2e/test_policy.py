@@ -23,7 +23,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with a policy called ``cats`` in it."""
     with running_server(tmp_path_factory.mktemp("policy"), max_batch=100) as server:
         upload(server)
-        body = {"solver": "policy", "name": "cats", "dataset": "trace", "params": SMALL}
+        body = {"kind": "policy", "name": "cats", "dataset": "trace", "params": SMALL}
         path = server.client.post("/v1/builds", json=body).headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 90)
         assert server.client.get(path).json()["status"] == "succeeded", server.client.get(path).json()
@@ -61,7 +61,7 @@ def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[st
 def test_walking_by_steps_is_what_evaluation_says(asking: Server, target: dict[str, float]) -> None:
     items = [{"id": f"row-{row}", "values": answers_of(row)} for row in range(25)]
     evaluated = asking.client.post(f"{PATH}/evaluate", json={"items": items, **target}).json()
-    assert evaluated["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    assert evaluated["artifact"] == {"kind": "policy", "name": "cats", "version": 1}
     for row, one in enumerate(evaluated["items"]):
         label, cost, path = walk(asking, row, **target)
         assert (one["id"], one["label"], one["path"]) == (f"row-{row}", label, path)
@@ -83,7 +83,7 @@ def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Se
 def test_traffic_adds_up_to_what_the_curve_says(asking: Server, query: str) -> None:
     reply = asking.client.get(f"{PATH}/traffic?{query}").json()
     curve = [point["decision"] for point in asking.client.get(f"{PATH}/curve").json()["points"]]
-    assert reply["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    assert reply["artifact"] == {"kind": "policy", "name": "cats", "version": 1}
     assert (reply["unit"], reply["rows"], reply["nodes"][0]["items"]) == ("ms", 400, 400)
     assert sum(point["share"] for point in reply["points"]) == pytest.approx(1)
     assert all({name: point[name] for name in curve[0]} in curve for point in reply["points"])
@@ -180,7 +180,7 @@ def judged(asking: Server) -> Server:
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     files = {"spec": (None, json.dumps(spec), "application/json"), "table": ("t.csv", "\n".join(lines), "text/csv")}
     assert asking.client.put("/v1/datasets/judged", files=files).status_code == 201
-    body = {"solver": "policy", "name": "judged", "dataset": "judged", "params": {"trees": 16, "depth": 2}}
+    body = {"kind": "policy", "name": "judged", "dataset": "judged", "params": {"trees": 16, "depth": 2}}
     path = asking.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: asking.client.get(path).json()["status"] not in ("queued", "running"), 90)
     assert asking.client.get(path).json()["status"] == "succeeded", asking.client.get(path).json()

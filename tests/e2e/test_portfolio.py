@@ -37,7 +37,7 @@ def portfolio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def build(server: Server, dataset: str, **params: object) -> Any:
-    body = {"solver": "portfolio", "name": "trace", "dataset": dataset, "params": params}
+    body = {"kind": "portfolio", "name": "trace", "dataset": dataset, "params": params}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 90)
     return server.client.get(path).json()
@@ -72,7 +72,7 @@ def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[s
     assert assignment["expected"]["accuracy"] == assignment["estimated_accuracy"]
     low, high = assignment["expected"]["accuracy_interval"]
     assert low <= assignment["estimated_accuracy"] <= high
-    assert assignment["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
+    assert assignment["artifact"] == {"kind": "portfolio", "name": "trace", "version": 1}
 
 
 def test_ten_thousand_queries_come_as_npy_and_are_answered_as_in_json(portfolio: Server) -> None:
@@ -97,7 +97,7 @@ def test_a_budget_below_the_cheapest_assignment_is_refused_with_its_cost(portfol
     assert (rich["price"], poor["price"] > 0, poor["classifier"]) == (0.0, True, "fast")
     assert rich["budget_pacing"] is None
     assert rich["raw_estimate"] >= poor["raw_estimate"]
-    assert rich["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
+    assert rich["artifact"] == {"kind": "portfolio", "name": "trace", "version": 1}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_bad_npy_and_other_bodies_are_refused(
     is_problem(other, 415, "unsupported-media-type")
     is_problem(portfolio.client.post(path, params={"gap": 0.1}, json=asked), 422, "invalid-request")
     is_problem(portfolio.client.post("/v1/portfolios/nosuch/assignments", json=asked), 404, "unknown-artifact")
-    plain = {"solver": "portfolio", "name": "plain", "dataset": "plain"}
+    plain = {"kind": "portfolio", "name": "plain", "dataset": "plain"}
     (fault,) = is_problem(portfolio.client.post("/v1/builds", json=plain), 422, "invalid-request")["errors"]
     assert fault["loc"] == ["dataset"], "without embeddings there is no portfolio"
 

@@ -21,7 +21,7 @@ def version(server: Server, name: str = "trace") -> Any:
 
 
 def rebuild(server: Server, **params: object) -> Any:
-    body = {"solver": "cascade", "name": "trace", "dataset": "trace", "params": {"target_precision": 0.9, **params}}
+    body = {"kind": "cascade", "name": "trace", "dataset": "trace", "params": {"target_precision": 0.9, **params}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 30)
     return server.client.get(path).json()["artifact"]["version"]

@@ -73,7 +73,7 @@ def imported(server: Server, data: bytes, prefix: str) -> Iterator[str]:
     name = record.json()["name"]
     wait_for(lambda: server.client.get(f"/v1/{prefix}/{name}/curve").status_code == 200, 20, "it is not loaded")
     yield name
-    server.client.delete(f"/v1/artifacts/{record.json()['solver']}/{name}")
+    server.client.delete(f"/v1/artifacts/{record.json()['kind']}/{name}")
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def imported_judged(server: Server) -> Iterator[str]:
     judged_spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
     dataset = dataset_from_columns(judged_spec, arrays, vectors)
     loaded = built("policy", dataset, trees=16, depth=2, embedder="embedder")
-    about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
+    about = {"kind": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
     params = {"embedder": "embedder"}
     data = codec.encode(loaded.plan, {**about, "params": params, "unit": "ms", "summary": loaded.record.summary})
     with imported(server, data, "policies") as name:
@@ -128,9 +128,9 @@ def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") 
     arrays = {name: np.array(values) for name, values in columns.items()}
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
     assert isinstance(dataset, Trace)
-    for solver, params in builds.items():
-        loaded = built(solver, dataset, **params)
-        about = {"solver": solver, "name": name, "dataset": "digits", "dataset_sha256": "0" * 64, "seed": 0}
+    for kind, params in builds.items():
+        loaded = built(kind, dataset, **params)
+        about = {"kind": kind, "name": name, "dataset": "digits", "dataset_sha256": "0" * 64, "seed": 0}
         summary = {**loaded.record.summary, "confidences": profile_confidences(dataset)}
         manifest = {**about, "params": params, "unit": "ms", "summary": summary}
         yield codec.encode(loaded.plan, manifest)
@@ -147,7 +147,7 @@ def endpoints(models: ModelServer) -> dict[str, Any]:
 
 
 def answering(server: Server) -> set[str]:
-    return {item["solver"] for item in server.client.get("/v1/artifacts").json()["items"]}
+    return {item["kind"] for item in server.client.get("/v1/artifacts").json()["items"]}
 
 
 @pytest.fixture(autouse=True)
@@ -164,8 +164,8 @@ def image(place: int) -> list[float]:
     return pixels
 
 
-def run(server: Server, solver: str, **body: Any) -> httpx.Response:
-    plural = {"policy": "policies", "index": "indexes"}.get(solver, f"{solver}s")
+def run(server: Server, kind: str, **body: Any) -> httpx.Response:
+    plural = {"policy": "policies", "index": "indexes"}.get(kind, f"{kind}s")
     return server.client.post(f"/v1/{plural}/digits/runs", json=body)
 
 
@@ -415,7 +415,7 @@ def test_texts_whose_limits_cannot_be_kept_are_refused_before_they_are_embedded(
     server: Server, models: ModelServer, asked: dict[str, Any]
 ) -> None:
     def infeasible() -> float:
-        label = 'parsimony_decisions_total{name="digits",outcome="infeasible",solver="portfolio"}'
+        label = 'parsimony_decisions_total{kind="portfolio",name="digits",outcome="infeasible"}'
         lines = server.client.get("/metrics").text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(label))
 
@@ -577,7 +577,7 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
 
 
 @pytest.mark.parametrize(
-    ("solver", "body", "loc"),
+    ("kind", "body", "loc"),
     [
         ("cascade", {}, ["body"]),
         ("cascade", {"item": 1, "items": [{"item": 1}]}, ["body"]),
@@ -595,8 +595,8 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("policy", {"item": 1, "text": "a text"}, ["text"]),
     ],
 )
-def test_what_means_nothing_is_refused(server: Server, solver: str, body: dict[str, Any], loc: list[str]) -> None:
-    reply = run(server, solver, **body)
+def test_what_means_nothing_is_refused(server: Server, kind: str, body: dict[str, Any], loc: list[str]) -> None:
+    reply = run(server, kind, **body)
     assert reply.status_code == 422, reply.text
     assert reply.json()["errors"][0]["loc"] == loc
 
@@ -1000,7 +1000,7 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     yield server.client.get("/v1/cascades/digits/decision").json()
     yield server.client.get("/v1/cascades/digits/decision?budget=1000").json()
     items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
-    yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
+    yield next(item["decision"] for item in items if item["artifact"]["kind"] == "cascade")
     yield server.client.post("/v1/policies/digits/decision", json={"item": "a", "tradeoff": 0.0}).json()
     asked = {"budget": "100%"}
     yield server.client.post("/v1/portfolios/digits/decision", json={"query": vector, **asked}).json()

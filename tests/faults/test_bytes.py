@@ -14,9 +14,9 @@ import redis
 
 from app.store.embedded_files import socket_path
 from tests.app.store.test_codec import canonical, opened, sealed
+from tests.support.kinds import SAMPLES, build_all, upload_all
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import OCTETS
-from tests.support.subjects import SAMPLES, build_all, upload_all
 
 
 class Trap:
@@ -25,16 +25,16 @@ class Trap:
 
 
 @pytest.fixture(scope="module")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("subjects")) as server:
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("kinds")) as server:
         upload_all(server)
         build_all(server)
         yield server
 
 
 @pytest.fixture(scope="module")
-def store(subjects: Server) -> Iterator["redis.Redis"]:
-    with redis.Redis(unix_socket_path=str(socket_path((subjects.data_dir / "redis").resolve()))) as store:
+def store(kinds: Server) -> Iterator["redis.Redis"]:
+    with redis.Redis(unix_socket_path=str(socket_path((kinds.data_dir / "redis").resolve()))) as store:
         yield store
 
 
@@ -71,19 +71,19 @@ FORGERIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-def publish_by_hand(store: "redis.Redis", solver: str, data: bytes) -> None:
+def publish_by_hand(store: "redis.Redis", kind: str, data: bytes) -> None:
     """Write version 2 as a newer service, or a forger, might: everything is right but the bytes."""
     digest = hashlib.sha256(data).hexdigest()
-    record = json.loads(store.get(f"parsimony:version:{solver}:plan:1"))  # type: ignore[arg-type]
+    record = json.loads(store.get(f"parsimony:version:{kind}:plan:1"))  # type: ignore[arg-type]
     store.set(f"parsimony:blob:{digest}", data)
-    store.set(f"parsimony:version:{solver}:plan:2", json.dumps(record | {"version": 2, "sha256": digest}))
-    store.hset("parsimony:active", f"{solver}/plan", f"2 {digest}")
+    store.set(f"parsimony:version:{kind}:plan:2", json.dumps(record | {"version": 2, "sha256": digest}))
+    store.hset("parsimony:active", f"{kind}/plan", f"2 {digest}")
 
 
-def roll_back(store: "redis.Redis", solver: str) -> None:
-    record = json.loads(store.get(f"parsimony:version:{solver}:plan:1"))  # type: ignore[arg-type]
-    store.delete(f"parsimony:version:{solver}:plan:2")
-    store.hset("parsimony:active", f"{solver}/plan", f"1 {record['sha256']}")
+def roll_back(store: "redis.Redis", kind: str) -> None:
+    record = json.loads(store.get(f"parsimony:version:{kind}:plan:1"))  # type: ignore[arg-type]
+    store.delete(f"parsimony:version:{kind}:plan:2")
+    store.hset("parsimony:active", f"{kind}/plan", f"1 {record['sha256']}")
     store.publish("parsimony:announcements", "")
 
 
@@ -98,38 +98,36 @@ def answers(server: Server) -> Any:
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_forged_bytes_of_any_subject_are_refused_and_the_version_in_service_stays(
-    subjects: Server, store: "redis.Redis", name: str
+    kinds: Server, store: "redis.Redis", name: str
 ) -> None:
-    (forge, reason), before = FORGERIES[name], answers(subjects)
-    for solver in SAMPLES:
-        good = subjects.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
+    (forge, reason), before = FORGERIES[name], answers(kinds)
+    for kind in SAMPLES:
+        good = kinds.client.get(f"/v1/artifacts/{kind}/plan/versions/1/export").content
         forged = forge(good)
-        reply = subjects.client.post("/v1/artifacts/import", content=forged, headers=OCTETS)
+        reply = kinds.client.post("/v1/artifacts/import", content=forged, headers=OCTETS)
         assert reply.status_code == 422
         assert reason in reply.json()["detail"]
-        publish_by_hand(store, solver, forged)
+        publish_by_hand(store, kind, forged)
     store.publish("parsimony:announcements", "")
-    wait_for(lambda: reasons(subjects).keys() == SAMPLES.keys(), 10, lambda: reasons(subjects))
-    assert all(reason in text for text in reasons(subjects).values()), reasons(subjects)
-    assert answers(subjects) == before
-    assert subjects.client.get("/v1/indexes/plan/skyline?size=64&version=2").status_code == 422
-    for solver in SAMPLES:
-        roll_back(store, solver)
-    wait_for(lambda: not reasons(subjects), 10, lambda: reasons(subjects))
-    assert answers(subjects) == before
+    wait_for(lambda: reasons(kinds).keys() == SAMPLES.keys(), 10, lambda: reasons(kinds))
+    assert all(reason in text for text in reasons(kinds).values()), reasons(kinds)
+    assert answers(kinds) == before
+    assert kinds.client.get("/v1/indexes/plan/skyline?size=64&version=2").status_code == 422
+    for kind in SAMPLES:
+        roll_back(store, kind)
+    wait_for(lambda: not reasons(kinds), 10, lambda: reasons(kinds))
+    assert answers(kinds) == before
 
 
-def test_bytes_that_changed_in_the_store_are_refused_and_a_restart_says_so(
-    subjects: Server, store: "redis.Redis"
-) -> None:
+def test_bytes_that_changed_in_the_store_are_refused_and_a_restart_says_so(kinds: Server, store: "redis.Redis") -> None:
     name = store.hget("parsimony:active", "cascade/plan").decode().split()[1]  # type: ignore[union-attr]
     good = store.get(f"parsimony:blob:{name}")
     assert isinstance(good, bytes)
     store.set(f"parsimony:blob:{name}", cut(good))
     try:
-        assert subjects.client.get("/v1/artifacts/cascade/plan/versions/1/export").content == good  # kept in memory
-        assert subjects.client.get("/v1/cascades/plan/decision").status_code == 200
-        with running_server(subjects.data_dir) as second:
+        assert kinds.client.get("/v1/artifacts/cascade/plan/versions/1/export").content == good  # kept in memory
+        assert kinds.client.get("/v1/cascades/plan/decision").status_code == 200
+        with running_server(kinds.data_dir) as second:
             assert "do not match their SHA-256" in reasons(second)["cascade"]
             assert second.client.get("/v1/cascades/plan/decision").status_code == 404
             assert second.client.get("/v1/pipelines/plan/decision").status_code == 200

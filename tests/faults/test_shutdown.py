@@ -86,7 +86,7 @@ def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_th
     server.wait_until_ready()
     assert server.client.put("/v1/datasets/large", files=large_upload()).status_code == 201
     path = start_build(server, "running")
-    waiting = server.client.post("/v1/builds", json={"solver": "cascade", "name": "waiting", "dataset": "large"})
+    waiting = server.client.post("/v1/builds", json={"kind": "cascade", "name": "waiting", "dataset": "large"})
     (horse,) = the_worker(server).children()
     horse.suspend()  # it cannot end on its own
     processes = server.tree()

@@ -9,7 +9,7 @@ from models.base import LARGEST
 from models.errors import InvalidRequest
 from models.feedback import Estimates, Outcome, decision_id, read_decision_id
 
-REF = ArtifactRef(solver="index", name="digits", version=3)
+REF = ArtifactRef(kind="index", name="digits", version=3)
 shares = st.none() | st.floats(0, 1)
 DIGITS = "0123456789ab"
 amounts = st.none() | st.floats(0, LARGEST)
@@ -23,7 +23,7 @@ def test_a_decisions_id_is_read_as_it_was_written(
 ) -> None:
     """To the last bit of every number, however large or small; and it fits where an outcome takes it."""
     estimates = Estimates(accuracy=accuracy, coverage=coverage, cost=cost, time=time)
-    longest = ArtifactRef(solver="s" * 40, name="n" * 63, version=10**15 - 1)
+    longest = ArtifactRef(kind="s" * 40, name="n" * 63, version=10**15 - 1)
     for ref in (REF, longest):
         written = decision_id(ref, DIGITS * 5, estimates)
         assert read_decision_id(written) == (ref, DIGITS, estimates)

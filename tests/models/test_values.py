@@ -41,7 +41,7 @@ def test_an_integer_is_taken_for_a_float() -> None:
 @pytest.mark.parametrize("seed", [1.0, 1.5, True, "1", -1, 2**63])
 def test_a_seed_is_an_integer_that_fits_64_bits(seed: object) -> None:
     with pytest.raises(ValidationError) as caught:
-        BuildRequest.model_validate({"solver": "cascade", "name": "a", "dataset": "b", "seed": seed})
+        BuildRequest.model_validate({"kind": "cascade", "name": "a", "dataset": "b", "seed": seed})
     assert caught.value.errors()[0]["loc"] == ("seed",)
 
 
@@ -136,7 +136,7 @@ def test_a_deadline_is_above_zero_and_finite_known_by_its_name_and_cannot_be_cha
     [("queued", False), ("running", False), ("succeeded", True), ("failed", True), ("cancelled", True)],
 )
 def test_a_build_has_ended_unless_it_is_queued_or_running(status: Any, ended: bool) -> None:
-    facts: dict[str, Any] = {"solver": "cascade", "name": "a", "dataset": "b", "params": {}, "seed": 0}
+    facts: dict[str, Any] = {"kind": "cascade", "name": "a", "dataset": "b", "params": {}, "seed": 0}
     build = Build(id="1", status=status, progress=BuildProgress(), created_at="2026-01-01T00:00:00.000Z", **facts)
     assert build.ended is ended
     assert Build.model_validate_json(build.model_dump_json()) == build

@@ -1,1 +1,1 @@
-"""Brute force: what each subject's answers are held against, one module a subject."""
+"""Brute force: what each kind's answers are held against, one module a kind."""

@@ -1,4 +1,4 @@
-"""Acquisition by exact dynamic programming over information states, and plain simulation, to hold the policy solver
+"""Acquisition by exact dynamic programming over information states, and plain simulation, to hold the policy kind
 against."""
 
 from collections.abc import Callable, Sequence

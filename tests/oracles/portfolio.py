@@ -1,4 +1,4 @@
-"""The assignment programme by brute force and as a whole by HiGHS, and seeded instances, to hold the solver against."""
+"""The assignment programme by brute force and as a whole by HiGHS, and seeded instances."""
 
 import itertools
 import math

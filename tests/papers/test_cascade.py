@@ -154,7 +154,7 @@ def durations(classifiers: list[Classifier], deadline: int, dependence: SolveDep
 
 
 def test_example_7_equations_12_and_13() -> None:
-    """K_k … K_4 alone, as the recurrence has it, by the solver and by the recurrence on a grid of integers."""
+    """K_k … K_4 alone, as the recurrence has it, by the artifact kind and by the recurrence on a grid of integers."""
     grid = grid_independent(EXAMPLE_7, 16)
     for first, values in E.items():
         for deadline, value in values.items():
@@ -174,7 +174,7 @@ def test_example_7_cascades(deadline: float, cascade: str) -> None:
 
 
 def test_example_8_equations_14_and_15() -> None:
-    """F(i, d) ends with K_i, whatever it leaves unclassified: the solver is given it as deterministic."""
+    """F(i, d) ends with K_i, whatever it leaves unclassified: the artifact kind is given it as deterministic."""
     grid = grid_dependent(EXAMPLE_8, 18)
     for last, values in F.items():
         ending = EXAMPLE_8[last - 1].model_copy(update={"success_probability": 1.0})

@@ -84,9 +84,9 @@ def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is
 
 def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
-    solver = KINDS["portfolio"]
-    options = solver.options.model_validate({"curve_points": 5})
-    worth = solver.fit(data, options, np.random.default_rng(0), Run()).worth
+    artifact_kind = KINDS["portfolio"]
+    options = artifact_kind.options.model_validate({"curve_points": 5})
+    worth = artifact_kind.fit(data, options, np.random.default_rng(0), Run()).worth
     assert worth is not None
     assert sum(one.name.startswith("a logistic router") for one in worth.alternatives) >= 5
     assert worth.verdict in ("nothing", "worse") or max(worth.saved or 0.0, worth.gained) < 0.1
@@ -121,10 +121,10 @@ def test_todays_bill_is_always_the_most_accurate_classifier() -> None:
 def test_feature_tables_are_compared_with_all_features_and_with_two_stages(kind: str) -> None:
     from tests.support.replays import World
 
-    solver = KINDS[kind]
+    artifact_kind = KINDS[kind]
     params: dict[str, Any] = {"folds": 3} if kind in ("policy", "index") else {}
-    worth = solver.fit(
-        World.of(3, 300).dataset("index"), solver.options.model_validate(params), np.random.default_rng(0), Run()
+    worth = artifact_kind.fit(
+        World.of(3, 300).dataset("index"), artifact_kind.options.model_validate(params), np.random.default_rng(0), Run()
     ).worth
     assert worth is not None
     assert worth.today is not None

@@ -1,4 +1,4 @@
-"""What every solver promises, tested once for all of them."""
+"""What every kind promises, tested once for all of them."""
 
 import json
 from dataclasses import FrozenInstanceError, fields, replace
@@ -10,11 +10,11 @@ import pytest
 from app.store import codec
 from models.errors import Cancelled, Infeasible, InvalidRequest
 from solvers import KINDS, Fitted, Run
-from tests.support.subjects import SAMPLES, dataset
+from tests.support.kinds import SAMPLES, dataset
 
 
 def fit(name: str, seed: int = 0) -> Fitted[Any]:
-    """Fit a solver to its small problem."""
+    """Fit a kind to its small problem."""
     sample = SAMPLES[name]
     rng = np.random.default_rng(seed)
     fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, Run())

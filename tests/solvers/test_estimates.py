@@ -14,12 +14,12 @@ from solvers import KINDS, Fitted
 from solvers.drift import count_answered
 from solvers.portfolio.plan import PortfolioPlan
 from tests.solvers.test_contract import fit
-from tests.support.subjects import SAMPLES
+from tests.support.kinds import SAMPLES
 
 
 @cache
 def fitted(name: str) -> Fitted[Any]:
-    """Fit a solver to its small problem, once."""
+    """Fit a kind to its small problem, once."""
     return fit(name)
 
 

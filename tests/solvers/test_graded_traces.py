@@ -39,8 +39,8 @@ def graded(world: World, graded_by: str) -> Trace:
 def test_told_right_or_wrong_the_cascade_and_the_portfolio_are_those_of_labels() -> None:
     world = World.of(1, ROWS)
     by_label = world.dataset("cascade")
-    for solver, params in PARAMS.items():
-        of_labels, of_truths = (built(solver, data, 3, **params).plan for data in (by_label, graded(world, "correct")))
+    for kind, params in PARAMS.items():
+        of_labels, of_truths = (built(kind, data, 3, **params).plan for data in (by_label, graded(world, "correct")))
         for name in of_labels.__dataclass_fields__:
             ours, theirs = getattr(of_truths, name), getattr(of_labels, name)
             if not name.startswith("_") and name != "unit":

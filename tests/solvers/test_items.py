@@ -82,8 +82,8 @@ def test_every_part_gets_its_share_of_the_items(count: int, heavy: int, seed: in
 def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[str, Any], seed: int) -> None:
     times = [400] + [1] * 59
     dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
-    solver = KINDS[kind]
-    fitted = solver.fit(dataset, solver.options.model_validate(options), np.random.default_rng(seed), Run())
+    artifact = KINDS[kind]
+    fitted = artifact.fit(dataset, artifact.options.model_validate(options), np.random.default_rng(seed), Run())
     assert fitted.worth is not None
     assert fitted.worth.verdict not in ("saves", "gains")
 
@@ -140,13 +140,13 @@ def test_no_build_promises_what_a_new_item_does_not_give(name: str) -> None:
 
 def _promises_too_much(dataset: Dataset, seed: int) -> bool:
     best = CHANCE if isinstance(dataset, FeatureTable) else float(ACCURACIES.max())
-    for solver in KINDS.values():
-        if not isinstance(dataset, solver.datasets):
+    for artifact in KINDS.values():
+        if not isinstance(dataset, artifact.datasets):
             continue
-        options = solver.options.model_validate(
-            QUICK[solver.name] if isinstance(dataset, Trace) or solver.name != "policy" else {"folds": 3}
+        options = artifact.options.model_validate(
+            QUICK[artifact.name] if isinstance(dataset, Trace) or artifact.name != "policy" else {"folds": 3}
         )
-        worth = solver.fit(dataset, options, np.random.default_rng(seed), Run()).worth
+        worth = artifact.fit(dataset, options, np.random.default_rng(seed), Run()).worth
         assert worth is not None
         error = (best * (1 - best) / (DatasetFacts.of(dataset).item_count / 4)) ** 0.5
         if worth.verdict in ("saves", "gains") or worth.accuracy > best + 3 * error:

@@ -22,14 +22,14 @@ from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.knapsack import assign, assign_min
-from tests.support.subjects import SAMPLES, dataset
+from tests.support.kinds import SAMPLES, dataset
 
 
-def build(solver: str, options: Any = None) -> Any:
-    """Fit a solver to its small problem."""
-    sample = SAMPLES[solver]
+def build(kind: str, options: Any = None) -> Any:
+    """Fit a kind to its small problem."""
+    sample = SAMPLES[kind]
     rng = np.random.default_rng(0)
-    return KINDS[solver].fit(dataset(sample.dataset), options or sample.options, rng, Run())
+    return KINDS[kind].fit(dataset(sample.dataset), options or sample.options, rng, Run())
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -204,10 +204,10 @@ def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_other
     assert plan.reached(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
 
 
-@pytest.mark.parametrize("solver", sorted(SAMPLES))
-def test_names_that_are_none_are_refused_and_those_there_are_listed(solver: str) -> None:
-    plan = build(solver).plan
-    for query in SAMPLES[solver].feasible:
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_names_that_are_none_are_refused_and_those_there_are_listed(kind: str) -> None:
+    plan = build(kind).plan
+    for query in SAMPLES[kind].feasible:
         with pytest.raises(InvalidRequest, match=r"nobody.*") as refused:
             plan.decide(query.model_copy(update={"excluded": ("nobody",)}))
         assert any(name in str(refused.value) for name in getattr(plan, "features", ()) or ("fast", "strong"))

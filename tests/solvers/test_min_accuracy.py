@@ -25,9 +25,9 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def plan(solver: str) -> Any:
+def plan(kind: str) -> Any:
     """Build once for all tests."""
-    return built(solver, World.of(3, 400).dataset(solver), 1, **PARAMS.get(solver, {})).plan
+    return built(kind, World.of(3, 400).dataset(kind), 1, **PARAMS.get(kind, {})).plan
 
 
 def off(rates: Any, rows: int) -> Any:

@@ -39,28 +39,28 @@ def fresh(rows: int) -> World:
 
 
 @pytest.mark.parametrize(
-    ("solver", "params", "seeds"),
+    ("kind", "params", "seeds"),
     [
-        *((solver, PARAMS.get(solver, {}), SEEDS[solver] // 3) for solver in REPLAYS),
-        *(pytest.param(solver, PARAMS.get(solver, {}), SEEDS[solver], marks=pytest.mark.slow) for solver in REPLAYS),
+        *((kind, PARAMS.get(kind, {}), SEEDS[kind] // 3) for kind in REPLAYS),
+        *(pytest.param(kind, PARAMS.get(kind, {}), SEEDS[kind], marks=pytest.mark.slow) for kind in REPLAYS),
         pytest.param("portfolio", LEARNED, 3, marks=pytest.mark.slow),
     ],
 )
-def test_what_is_said_is_as_far_off_as_its_intervals_say(solver: str, params: dict[str, Any], seeds: int) -> None:
+def test_what_is_said_is_as_far_off_as_its_intervals_say(kind: str, params: dict[str, Any], seeds: int) -> None:
     """Neither to one side nor too far; in standard errors, so that a few builds tell. Decisions of one build are off
     together, so each build counts once. The truth is known to within an error, too, which all builds share."""
     offs: dict[str, list[float]] = defaultdict(list)
-    rows = FRESH.get(solver, 5000)
+    rows = FRESH.get(kind, 5000)
     for seed in range(seeds):
-        loaded = built(solver, World.of(seed, ROWS[solver]).dataset(solver, measured=True), seed, **params)
-        replayed = chain.from_iterable(REPLAYS[solver](loaded, fresh(rows), query) for query in QUERIES[solver])
+        loaded = built(kind, World.of(seed, ROWS[kind]).dataset(kind, measured=True), seed, **params)
+        replayed = chain.from_iterable(REPLAYS[kind](loaded, fresh(rows), query) for query in QUERIES[kind])
         of_quantity = defaultdict(list)
         for one in replayed:
             of_quantity[one.quantity].append(_off(one))
         for quantity, values in of_quantity.items():
             offs[quantity].append(float(np.mean(values)))
-    assert offs.keys() == QUANTITIES[solver]
-    unsure = ROWS[solver] / rows
+    assert offs.keys() == QUANTITIES[kind]
+    unsure = ROWS[kind] / rows
     for quantity, each in offs.items():
         off = np.array(each)
         assert abs(off.mean()) <= norm.ppf(1 - ALARM / 2) * (1 / seeds + unsure) ** 0.5, (quantity, each)

@@ -12,20 +12,20 @@ from models.portfolio import PortfolioOptions, RouteQuery
 from models.worth import Worth
 from solvers import KINDS, Run, cascade, pipeline, portfolio
 from solvers.pipeline.prepared_data import cut_rows
+from tests.support.kinds import SAMPLES, dataset
 from tests.support.replays import COSTS, NAMES, World
-from tests.support.subjects import SAMPLES, dataset
 
 
-def _worth(solver: str, options: object, data: object, seed: int = 0) -> Worth:
-    worth = KINDS[solver].fit(data, options, np.random.default_rng(seed), Run()).worth
+def _worth(kind: str, options: object, data: object, seed: int = 0) -> Worth:
+    worth = KINDS[kind].fit(data, options, np.random.default_rng(seed), Run()).worth
     assert worth is not None
     return worth
 
 
-@pytest.mark.parametrize("solver", SAMPLES)
-def test_every_subject_says_what_it_is_worth_and_the_parts_agree(solver: str) -> None:
-    sample = SAMPLES[solver]
-    worth = _worth(solver, sample.options, dataset(sample.dataset))
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_subject_says_what_it_is_worth_and_the_parts_agree(kind: str) -> None:
+    sample = SAMPLES[kind]
+    worth = _worth(kind, sample.options, dataset(sample.dataset))
     assert 0 < worth.rows < 400
     assert worth.saved is not None
     assert worth.saved == pytest.approx(1 - worth.cost / worth.beside.cost)

@@ -15,14 +15,14 @@ def assert_whole(store: "redis.Redis") -> None:
     pointers = kept.get("parsimony:active", {})
     assert isinstance(pointers, dict)
     for field, pointer in pointers.items():
-        solver, _, name = field.decode().partition("/")
+        kind, _, name = field.decode().partition("/")
         version, _, digest = pointer.decode().partition(" ")
-        record = records[f"parsimony:version:{solver}:{name}:{version}"]
+        record = records[f"parsimony:version:{kind}:{name}:{version}"]
         assert record["sha256"] == digest
-        versions = {int(each) for each in kept[f"parsimony:versions:{solver}:{name}"]}
-        mine = {r["version"] for r in records.values() if (r["solver"], r["name"]) == (solver, name)}
+        versions = {int(each) for each in kept[f"parsimony:versions:{kind}:{name}"]}
+        mine = {r["version"] for r in records.values() if (r["kind"], r["name"]) == (kind, name)}
         assert versions == mine, "the set of versions and the records differ"
-        assert max(versions) <= int(text[f"parsimony:counter:{solver}:{name}"])
+        assert max(versions) <= int(text[f"parsimony:counter:{kind}:{name}"])
     names = set(kept.get("parsimony:active-names", []))
     assert names == pointers.keys(), "the index of names and the pointers differ"
     assert records.keys() == {
@@ -38,7 +38,7 @@ def _assert_references(kept: dict[str, Any], records: dict[str, dict[str, Any]])
     """Check that every record's bytes are there and referred to, and that no bytes are there for nobody."""
     wanted: dict[str, set[bytes]] = {}
     for record in records.values():
-        reference = f"artifact/{record['solver']}/{record['name']}/{record['version']}"
+        reference = f"artifact/{record['kind']}/{record['name']}/{record['version']}"
         wanted.setdefault(str(record["sha256"]), set()).add(reference.encode())
     blobs = {name.rpartition(":")[2]: data for name, data in kept.items() if name.startswith("parsimony:blob:")}
     references = {

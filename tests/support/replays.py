@@ -65,10 +65,10 @@ class World:
         features = {"label": CLASSES[labels], **shown}
         return cls(trace, features, embeddings.astype(np.float32), correct, confidences, costs)
 
-    def dataset(self, solver: str, *, measured: bool = False, table: bool = False) -> Dataset:
-        """Give it as a solver takes it; measured: whether each answer of a classifier has a cost of its own; table:
+    def dataset(self, kind: str, *, measured: bool = False, table: bool = False) -> Dataset:
+        """Give it as a kind takes it; measured: whether each answer of a classifier has a cost of its own; table:
         whether a table of features is to be given to who takes a trace, too."""
-        if table or solver in ("index", "pipeline"):
+        if table or kind in ("index", "pipeline"):
             names = [name for name in self.features if name != "label"]
             features = [
                 {"name": name, "cost": COSTS[k % len(COSTS)], "columns": [name]} for k, name in enumerate(names)
@@ -93,10 +93,10 @@ class World:
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
 
 
-def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedArtifact[Any]:
-    options = KINDS[solver].options.model_validate(params)
-    fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
-    ref = ArtifactRef(solver=solver, name="plan", version=1)
+def built(kind: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedArtifact[Any]:
+    options = KINDS[kind].options.model_validate(params)
+    fitted = KINDS[kind].fit(dataset, options, np.random.default_rng(seed), Run())
+    ref = ArtifactRef(kind=kind, name="plan", version=1)
     facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
     told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "worth": fitted.worth}
     record = ArtifactRecord(**dict(ref), **facts, **told)
@@ -119,7 +119,7 @@ QUERIES: dict[str, tuple[Value, ...]] = {
     "pipeline": (PipelineQuery(),),
     "policy": tuple(PolicyTarget(budget=budget) for budget in (1.5, 4.0)),
 }
-"""What is asked of each subject."""
+"""What is asked of each kind."""
 
 
 def replay_cascade(loaded: LoadedArtifact[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:

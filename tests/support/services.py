@@ -93,7 +93,7 @@ def _answered_before(server: Server, path: str, body: bytes, headers: dict[str, 
 
 def writes(server: Asked, timeout: float = 20.0) -> Iterator[tuple[httpx.Response, float]]:
     """Upload, build, import and roll back: each reply, and how long it took (a full store may still be emptied)."""
-    build = {"solver": "cascade", "name": "late", "dataset": "trace"}
+    build = {"kind": "cascade", "name": "late", "dataset": "trace"}
     requests = [
         ("PUT", "/v1/datasets/late", {"files": trace_upload()}),
         ("POST", "/v1/builds", {"json": build}),
@@ -113,7 +113,7 @@ def upload_and_build(server: Asked, name: str) -> None:
 
 
 def build(server: Asked, name: str, dataset: str | None = None, seconds: float = 60) -> None:
-    body = {"solver": "cascade", "name": name, "dataset": dataset or name, "params": {"target_precision": 0.9}}
+    body = {"kind": "cascade", "name": name, "dataset": dataset or name, "params": {"target_precision": 0.9}}
     reply = server.client.post("/v1/builds", json=body)
     assert reply.status_code == 202, reply.text
     path = reply.headers["location"]

@@ -41,7 +41,7 @@ def put_trace(repos: Repositories, name: str = "trace", seed: int = 0) -> Datase
 
 
 def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> BuildRequest:
-    return BuildRequest(**{"solver": "cascade", "name": name, "dataset": dataset, **changes})
+    return BuildRequest(**{"kind": "cascade", "name": name, "dataset": dataset, **changes})
 
 
 def built(repos: Repositories, asked: BuildRequest) -> bytes:
@@ -67,7 +67,7 @@ PLAN = CascadePlan(
 
 
 def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
-    about = {"solver": "cascade", "name": name, "dataset": "trace", "dataset_sha256": hashlib.sha256(b"").hexdigest()}
+    about = {"kind": "cascade", "name": name, "dataset": "trace", "dataset_sha256": hashlib.sha256(b"").hexdigest()}
     manifest = about | {"params": {}, "seed": seed, "unit": "ms", "summary": {"found": 1}}
     return codec.encode(replace(PLAN), {**manifest, **changes})
 

@@ -34,7 +34,7 @@ const adviceOn = (name) =>
 /** Give the comparison of a dataset's methods that is under way, if there is one. */
 async function jobOn(name) {
   const { items } = await listed("/v1/builds", {}, LATEST);
-  return items.find((one) => one.solver === ADVICE && one.dataset === name && !hasEnded(one));
+  return items.find((one) => one.kind === ADVICE && one.dataset === name && !hasEnded(one));
 }
 
 /** Fill the form with limits, unless somebody has begun to write while they were on their way. */
@@ -103,7 +103,7 @@ function buildButton({ dataset }, { method, params }, { label, quiet }) {
   async function build() {
     button.disabled = true;
     try {
-      const asked = { solver: method, name: dataset, dataset, params };
+      const asked = { kind: method, name: dataset, dataset, params };
       location.assign(`/builds/${(await call("POST", "/v1/builds", { json: asked })).id}`);
     } catch (error) {
       button.disabled = false;

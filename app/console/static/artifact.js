@@ -1,4 +1,4 @@
-// What the pages of all subjects have: where the artifact came from, its versions, its feedback, and its end.
+// What the pages of all kinds have: where the artifact came from, its versions, its feedback, and its end.
 
 import { call, get, listed, query } from "./api.js";
 import { askToDelete } from "./deletion.js";
@@ -6,8 +6,8 @@ import { ago, empty, facts, failure, fill, h, link, more, number, percent, table
 import { headline, worthFigure } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
-export async function showArtifact({ solver, name }) {
-  const record = await get(`/v1/artifacts/${solver}/${name}`);
+export async function showArtifact({ kind, name }) {
+  const record = await get(`/v1/artifacts/${kind}/${name}`);
   const dataset = h("span", {}, link(`/datasets/${record.dataset}`, record.dataset));
   fill("headline", headline(record));
   fill("warnings", warningsOf(record.summary.warnings));
@@ -41,26 +41,26 @@ export function datasetOf({ dataset }) {
 
 const MANY = 100;
 
-function deleteAll({ solver, name }) {
+function deleteAll({ kind, name }) {
   askToDelete({
-    what: `${solver} ${name}`,
+    what: `${kind} ${name}`,
     why: "All its versions and what was told of its decisions go for good, and it answers no more. A build of this name that is under way is not cancelled.",
     name,
     act: async () => {
-      await call("DELETE", `/v1/artifacts/${solver}/${name}`);
+      await call("DELETE", `/v1/artifacts/${kind}/${name}`);
       location.assign("/");
     },
   });
 }
 
-function deleteVersion({ solver, name, version, active }, count) {
+function deleteVersion({ kind, name, version, active }, count) {
   const rest = count > 1 ? "Then the highest version that remains answers." : "It is the only one: the artifact goes.";
   askToDelete({
     what: `version ${version} of ${name}`,
     why: `It goes for good, with what was told of its decisions. ${active ? `It is the one that answers now. ${rest}` : ""}`,
     name,
     act: async () => {
-      const path = `/v1/artifacts/${solver}/${name}/versions/${version}`;
+      const path = `/v1/artifacts/${kind}/${name}/versions/${version}`;
       await call("DELETE", query(path, { even_active: active || null }));
       if (count > 1) location.reload();
       else location.assign("/");
@@ -69,8 +69,8 @@ function deleteVersion({ solver, name, version, active }, count) {
 }
 
 async function showVersions(record, wanted = MANY) {
-  const { solver, name } = record;
-  const path = `/v1/artifacts/${solver}/${name}`;
+  const { kind, name } = record;
+  const path = `/v1/artifacts/${kind}/${name}`;
   const list = await listed(`${path}/versions`, {}, wanted);
   const fault = h("div");
   const activate = async (version) => {
@@ -170,8 +170,8 @@ const howJudged = ({ false_alarm_rate: rate }) =>
       `${number(1 / rate)} outcomes.`,
   );
 
-async function showFeedback({ solver, name }) {
-  const report = await get(`/v1/feedback/${solver}/${name}`);
+async function showFeedback({ kind, name }) {
+  const report = await get(`/v1/feedback/${kind}/${name}`);
   if (!report.outcomes) {
     fill(
       "feedback",

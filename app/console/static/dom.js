@@ -170,7 +170,7 @@ export const more = ({ items, next, total }, show) =>
       );
 export const failure = (error) => h("p", { class: "error", role: "alert" }, String(error.message ?? error));
 export const link = (href, text) => h("a", { href }, text);
-export const artifactPath = ({ solver, name }) => `/artifacts/${solver}/${name}`;
+export const artifactPath = ({ kind, name }) => `/artifacts/${kind}/${name}`;
 
 /** How far a build has come. */
 export const progressText = ({ done, total, message }) => (total ? `${done} of ${total}: ${message}` : message);

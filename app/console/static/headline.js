@@ -28,14 +28,14 @@ function inwards(points) {
 }
 
 /** Make the chart of the simple alternatives, with the artifact among them; null where nothing was measured. */
-export function worthFigure({ solver, name, worth, unit }) {
+export function worthFigure({ kind, name, worth, unit }) {
   if (!worth) return null;
   const made = figure({
     title: "Beside what you could do without it",
     hint:
       `${worth.rows} rows that had no part in choosing anything. Between two crosses, a coin that sends each item to ` +
       `the one or the other reaches any point of the line.${GOOD.includes(worth.verdict) ? "" : ` What would help: ${worth.advice}.`}`,
-    call: { path: `/v1/artifacts/${solver}/${name}` },
+    call: { path: `/v1/artifacts/${kind}/${name}` },
     wide: true,
   });
   const points = worth.alternatives.map((one) => ({ ...one, what: one.name }));
@@ -54,7 +54,7 @@ export function worthFigure({ solver, name, worth, unit }) {
     made.draw(() => ({
       data: [
         trace(points, "instead", { ...named, marker: { symbol: "x", size: 9 } }),
-        trace([own], `this ${solver}`, { mode: "markers", marker: { size: 12 } }),
+        trace([own], `this ${kind}`, { mode: "markers", marker: { size: 12 } }),
       ],
       layout: {
         showlegend: true,

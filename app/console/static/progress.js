@@ -3,14 +3,14 @@
 import { call, follow } from "./api.js";
 import { failure, fill, h, progressText } from "./dom.js";
 
-/** What stands for the solver in builds that make advice: these publish no artifact. */
+/** What stands for the kind in builds that make advice: these publish no artifact. */
 export const ADVICE = "advice";
 
 export const hasEnded = ({ status }) => ["succeeded", "failed", "cancelled"].includes(status);
 
 /** Say what became of a build that has ended. */
-export function outcomeOf({ solver, status, error }) {
-  const nothing = solver === ADVICE ? "It gave no advice." : "Nothing of it was published.";
+export function outcomeOf({ kind, status, error }) {
+  const nothing = kind === ADVICE ? "It gave no advice." : "Nothing of it was published.";
   return [
     h("p", {}, `It ${{ succeeded: "succeeded", failed: "failed", cancelled: "was cancelled" }[status]}.`),
     error ? failure(error) : null,

@@ -65,7 +65,7 @@ def minimise(
     import highspy
     from highspy._core import _Highs
 
-    solver = _Highs()  # the public class writes to standard output before it can be told not to
+    highs = _Highs()  # the public class writes to standard output before it can be told not to
     for option, value in {
         "output_flag": False,
         "threads": 1,
@@ -78,19 +78,19 @@ def minimise(
         "time_limit": time_limit_s,
         "presolve": "choose" if presolve else "off",
     }.items():
-        solver.setOptionValue(option, value)
-    solver.passModel(_model(problem, whole))
+        highs.setOptionValue(option, value)
+    highs.passModel(_model(problem, whole))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
-        solver.setSolution(solution)
-    solver.run()
-    status, info = solver.getModelStatus(), solver.getInfo()
+        highs.setSolution(solution)
+    highs.run()
+    status, info = highs.getModelStatus(), highs.getInfo()
     if status == highspy.HighsModelStatus.kInfeasible:
         return None, True
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None, False
-    solution = solver.getSolution()
+    solution = highs.getSolution()
     value = float(info.objective_function_value)
     if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > OFF * (1 + abs(value)):
         # HiGHS 1.16 may take a start for another solution once presolve has turned columns round.

@@ -43,7 +43,7 @@ def changed(world: World, share: float = 0.3) -> World:
 def record(repos: Repositories) -> ArtifactRecord:
     world = World.of(1, 600)
     repos.datasets.put("trace", world.dataset("cascade"), created_at=time_of_day(STORED_AT))
-    return build(repos, BuildRequest(solver="cascade", name="plan", dataset="trace"))
+    return build(repos, BuildRequest(kind="cascade", name="plan", dataset="trace"))
 
 
 def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:

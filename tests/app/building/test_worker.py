@@ -40,7 +40,7 @@ def test_the_same_request_gives_the_same_bytes_and_another_others(repos: Reposit
     assert stored.built(repos, asked) == built[0]
     manifest = checked_manifest(built[-1])
     assert (manifest.dataset, manifest.dataset_sha256, manifest.seed) == ("trace", info.sha256, 5)
-    assert (manifest.solver, manifest.name, manifest.unit) == ("cascade", "plan", "ms")
+    assert (manifest.kind, manifest.name, manifest.unit) == ("cascade", "plan", "ms")
     assert manifest.params == KINDS["cascade"].options().model_dump(mode="json")
     assert manifest.summary
 

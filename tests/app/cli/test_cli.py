@@ -99,7 +99,7 @@ def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path
     [
         ("dataset show nosuch", "'nosuch'"),
         ("dataset delete nosuch", "'nosuch'"),
-        ("build oracle x --dataset trace --local", "solver: "),
+        ("build oracle x --dataset trace --local", "kind: "),
         ("build cascade x --dataset nosuch --local", "'nosuch'"),
         ("build cascade x --dataset nosuch", "'nosuch'"),
         ("build cascade X_Y --dataset trace", "name: "),
@@ -114,7 +114,7 @@ def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path
         ("artifacts cascade plan --delete --activate 1", "delete: "),
         ("artifacts cascade plan --even-active", "even-active: "),
         ("decide cascade nosuch", "'nosuch'"),
-        ("decide oracle plan", "solver: "),
+        ("decide oracle plan", "kind: "),
         ("decide cascade plan deadline=2", "at most 6"),
         ("decide cascade plan deadline=2 deadline=3", "deadline: "),
         ("decide cascade plan deadline=nan", "deadline: "),
@@ -125,7 +125,7 @@ def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path
         (f"import {__file__}", "bytes"),
         ("plot cascade plan -o x.pdf", "output: "),
         ("plot cascade plan -o x", "output: "),
-        ("plot oracle plan -o x.png", "solver: "),
+        ("plot oracle plan -o x.png", "kind: "),
         ("plot cascade nosuch -o x.png", "'nosuch'"),
         ("plot cascade plan --version 3 -o x.png", "version 3"),
         ("plot cascade plan -o /no/such/folder/x.png", "/no/such/folder/x.png: "),
@@ -170,9 +170,9 @@ def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
 
     learning = {"sklearn", "scipy", "joblib", "numba", "moocore", "fastapi", "matplotlib"}
     assert loaded_by("app.cli.main") & (learning | {"numpy", "pydantic", "redis", "rich"}) == set()
-    subjects = {f"solvers.{name}" for name in KINDS}
+    kinds = {f"solvers.{name}" for name in KINDS}
     store = {"redis", "aiohttp", "app.store.client", "app.store.codec", "pyarrow"}
-    unasked = learning | subjects | {"prometheus_client", "rq"}
+    unasked = learning | kinds | {"prometheus_client", "rq"}
     assert loaded_by("app.cli.decisions") & (unasked | store) == set()
     assert loaded_by("app.main") & {"sklearn", "scipy", "joblib", "numba", "matplotlib"} == set()
 
@@ -186,7 +186,7 @@ def test_the_version_is_said_and_a_misspelt_command_is_put_right(run: Run) -> No
 def test_builds_are_listed_shown_and_cancelled(run: Run, repos: Repositories) -> None:
     stored.put_trace(repos)
     assert parsed(run("builds", "list", "--json")) == {"items": []}
-    queued = repos.builds.enqueue(BuildRequest(solver="cascade", name="mine", dataset="trace"))
+    queued = repos.builds.enqueue(BuildRequest(kind="cascade", name="mine", dataset="trace"))
     assert queued.id in done(run("builds", "list"))
     assert [one["id"] for one in parsed(run("builds", "list", "--json"))["items"]] == [queued.id]
     assert "queued" in done(run("builds", "show", queued.id))
@@ -275,7 +275,7 @@ def test_an_artifact_is_deleted_once_its_name_is_typed(run: Run, repos: Reposito
     refused(run(*command, "--delete-version", 3, "--yes"))
     done(run(*command, "--delete-version", 1, "--yes"))
     printed = parsed(run(*command, "--delete-version", 3, "--even-active", "--yes", "--json"))
-    assert printed == {"deleted": {"solver": "cascade", "name": "plan", "version": 3}}
+    assert printed == {"deleted": {"kind": "cascade", "name": "plan", "version": 3}}
     assert [record.version for record in repos.artifacts.versions("cascade", "plan")] == [2]
     refused_last(run(*command, "--delete", typed="other\n"))
     assert repos.artifacts.has("cascade", "plan")
@@ -291,7 +291,7 @@ def test_a_decision_is_a_table_or_json(run: Run, repos: Repositories) -> None:
     assert "cascade plan, version 2, in ms" in shown
     assert "K2" in shown
     decision = parsed(run("decide", "cascade", "plan", "deadline=7", "--version", 1, "--json"))
-    assert decision["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert decision["artifact"] == {"kind": "cascade", "name": "plan", "version": 1}
     assert (decision["cascade"], decision["deadline"]) == (["K2"], 7.0)
     unbounded = parsed(run("decide", "cascade", "plan", "--json"))
     assert (unbounded["cascade"], unbounded["deadline"]) == (["K1", "K2"], None)
@@ -319,7 +319,7 @@ def test_an_artifact_is_drawn_into_a_file(run: Run, repos: Repositories, tmp_pat
     assert said == f"wrote{file}:cascadeplanversion2"
     assert file.read_bytes().startswith(b"<?xml")
     printed = parsed(run("plot", "cascade", "plan", "--version", 1, "-o", file, "--json"))
-    assert printed["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert printed["artifact"] == {"kind": "cascade", "name": "plan", "version": 1}
     assert (printed["file"], printed["bytes"]) == (str(file), len(file.read_bytes()))
 
 

@@ -11,7 +11,7 @@ from models import ArtifactRef
 SCOPE = {
     "method": "GET",
     "raw_path": b"/v1/cascades/x/decision",
-    "state": {"request_id": "r1", "key": "0a1b2c3d", "artifact": ArtifactRef(solver="cascade", name="x", version=3)},
+    "state": {"request_id": "r1", "key": "0a1b2c3d", "artifact": ArtifactRef(kind="cascade", name="x", version=3)},
 }
 
 

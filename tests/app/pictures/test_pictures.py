@@ -1,4 +1,4 @@
-"""Pictures of artifacts: each subject's is written, tells what its plan says, and comes out the same every time."""
+"""Pictures of artifacts: each kind's is written, tells what its plan says, and comes out the same every time."""
 
 from functools import cache
 from pathlib import Path
@@ -19,26 +19,26 @@ from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from solvers import KINDS
 from tests.solvers.policy.problems import QUICK
 from tests.support import stored
+from tests.support.kinds import SAMPLES, dataset
 from tests.support.replays import built
 from tests.support.samples import trace_columns
-from tests.support.subjects import SAMPLES, dataset
 
 PARAMS: dict[str, dict[str, Any]] = {
-    **{solver: sample.params for solver, sample in SAMPLES.items()},
+    **{kind: sample.params for kind, sample in SAMPLES.items()},
     "portfolio": {"curve_points": 3, "samples": {"count": 10, "size": 50}},
     "policy": QUICK.model_dump(),
 }
 """Those of the sample artifacts, but nothing is compiled."""
 
 
-def dataset_for(solver: str) -> Dataset:
-    name = SAMPLES[solver].dataset
+def dataset_for(kind: str) -> Dataset:
+    name = SAMPLES[kind].dataset
     return stored.features(60) if name == "features" else dataset(name)
 
 
 @cache
-def sample(solver: str) -> LoadedArtifact[Any]:
-    return built(solver, dataset_for(solver), **PARAMS[solver])
+def sample(kind: str) -> LoadedArtifact[Any]:
+    return built(kind, dataset_for(kind), **PARAMS[kind])
 
 
 def drawn(artifact: LoadedArtifact[Any], folder: Path) -> tuple[list[Axes], list[str]]:
@@ -59,10 +59,10 @@ def drawn(artifact: LoadedArtifact[Any], folder: Path) -> tuple[list[Axes], list
     return [axes for axes in figure.axes if axes.get_ylabel() != "right"], texts
 
 
-@pytest.mark.parametrize("solver", KINDS)
-def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(kind: str, tmp_path: Path) -> None:
     for path in (tmp_path / "a.png", tmp_path / "b.PNG", tmp_path / "a.svg", tmp_path / "b.svg"):
-        save(lambda: draw(sample(solver)), path)
+        save(lambda: draw(sample(kind)), path)
     data = (tmp_path / "a.png").read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     assert int.from_bytes(data[16:20]) == 1600
@@ -71,10 +71,10 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("solver", KINDS)
-def test_the_points_are_those_of_the_curve(solver: str, tmp_path: Path) -> None:
-    (panel,), _ = drawn(sample(solver), tmp_path)
-    points = curve_of(sample(solver), KINDS[solver].curve_query()).points
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_points_are_those_of_the_curve(kind: str, tmp_path: Path) -> None:
+    (panel,), _ = drawn(sample(kind), tmp_path)
+    points = curve_of(sample(kind), KINDS[kind].curve_query()).points
     (line,) = [line for line in panel.lines if line.get_label() == "this artifact" or line.get_linestyle() == "-"][:1]
     assert np.asarray(line.get_xdata()).tolist() == [one.expected.cost or one.expected.time or 0 for one in points]
     assert np.asarray(line.get_ydata()).tolist() == [one.expected.accuracy for one in points]
@@ -130,7 +130,7 @@ def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
         classifier["name"] = name
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
     more = PARAMS["policy"] | {"points": 10, "trees": 40}  # so that a way passes all sensors
-    for solver, params in (("cascade", {"target_precision": 0.9}), ("policy", more)):
-        _, texts = drawn(built(solver, dataset, **params), tmp_path)
+    for kind, params in (("cascade", {"target_precision": 0.9}), ("policy", more)):
+        _, texts = drawn(built(kind, dataset, **params), tmp_path)
         said = " ".join(texts)
         assert all(name in said for name in ("_hidden", "$x^{$", "www"))

@@ -11,7 +11,7 @@ from models import ArtifactRef
 from solvers.confidence_profile import WINDOW
 from solvers.running import CallResult
 
-REF = ArtifactRef(solver="cascade", name="digits", version=1)
+REF = ArtifactRef(kind="cascade", name="digits", version=1)
 QUANTILES = np.linspace(0, 1, 65)
 PROFILES: dict[str, Any] = {name: {"rows": 2000, "quantiles": QUANTILES.tolist()} for name in "ab"}
 

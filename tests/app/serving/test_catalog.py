@@ -58,9 +58,9 @@ def test_what_is_published_answers_after_the_next_look(repos: Repositories, cata
     catalog.refresh()
     assert version(catalog) == 1
     assert catalog.get("cascade", "second").plan is second
-    for solver, name, others in (("cascade", "other", "plan, second"), ("index", "plan", "")):
+    for kind, name, others in (("cascade", "other", "plan, second"), ("index", "plan", "")):
         with pytest.raises(UnknownArtifact, match=f"'{name}'.*{others}$"):
-            catalog.get(solver, name)
+            catalog.get(kind, name)
 
 
 def test_a_version_that_is_not_active_answers_when_it_is_asked_for(repos: Repositories, catalog: Catalog) -> None:
@@ -115,7 +115,7 @@ def test_what_another_version_of_the_service_wrote_is_reported_and_the_rest_goes
         if command == "copy":
             record = repos.store.client.get(key("version", "cascade", "plan", 1))
             assert isinstance(record, bytes)
-            repos.store.client.set(arguments[0], record.replace(b'"solver":"cascade"', b'"solver":"oracle"'))
+            repos.store.client.set(arguments[0], record.replace(b'"kind":"cascade"', b'"kind":"oracle"'))
         else:
             getattr(repos.store.client, command)(*arguments)
     stored.publish(repos, "second")

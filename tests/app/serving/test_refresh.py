@@ -21,7 +21,7 @@ class Round:
         self.chores.run()
 
     def drift(self, name: str) -> float | None:
-        labels = {"solver": "cascade", "name": name, "quantity": "accuracy"}
+        labels = {"kind": "cascade", "name": name, "quantity": "accuracy"}
         return self.metrics.registry.get_sample_value("parsimony_drift", labels)
 
 
@@ -63,13 +63,13 @@ def test_series_go_with_their_artifact(repos: Repositories, again: Round, monkey
     again()
     text = again.metrics.render().decode()
     assert 'name="a"' not in text
-    assert 'parsimony_feedback_total{name="b",solver="cascade"} 1.0' in text
+    assert 'parsimony_feedback_total{kind="cascade",name="b"} 1.0' in text
     stored.publish(repos, "a")
     again()
     assert again.drift("a") is None
     hot._series_of(ref)[0].inc()
     text = again.metrics.render().decode()
-    assert 'parsimony_decisions_total{name="a",outcome="answered",solver="cascade"} 1.0' in text
+    assert 'parsimony_decisions_total{kind="cascade",name="a",outcome="answered"} 1.0' in text
     repos.store.client.sadd("parsimony:drifted", "cascade/b/1/accuracy")
     again()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")  # whose series cannot go: they say that all is well

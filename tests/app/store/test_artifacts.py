@@ -42,7 +42,7 @@ def test_versions_of_each_name_count_from_1_and_the_newest_is_active(repos: Repo
 def test_a_record_tells_what_the_bytes_hold(repos: Repositories) -> None:
     data = stored.artifact(seed=4)
     record = repos.artifacts.publish(data, created_at="2026-01-01T00:00:00.000Z")
-    told = {"solver": "cascade", "name": "plan", "dataset": "trace", "dataset_sha256": sha256(b"").hexdigest()}
+    told = {"kind": "cascade", "name": "plan", "dataset": "trace", "dataset_sha256": sha256(b"").hexdigest()}
     about = {"version": 1, "active": True, "created_at": record.created_at, "params": {}, "seed": 4, "unit": "ms"}
     own = {"sha256": sha256(data).hexdigest(), "bytes": len(data), "summary": {"found": 1}}
     assert record == ArtifactRecord.model_validate({**told, **about, **own})
@@ -89,20 +89,20 @@ def test_bytes_that_two_versions_share_stay_until_the_last_is_deleted(repos: Rep
     assert blobs(repos) == {last.sha256}
 
 
-@pytest.mark.parametrize(("solver", "name"), [("cascade", "other"), ("index", "other"), ("cascade", "plan")])
+@pytest.mark.parametrize(("kind", "name"), [("cascade", "other"), ("index", "other"), ("cascade", "plan")])
 @pytest.mark.parametrize("version", [0, 2, -1])
 def test_an_artifact_or_version_that_does_not_exist_is_unknown(
-    solver: str, name: str, version: int, repos: Repositories
+    kind: str, name: str, version: int, repos: Repositories
 ) -> None:
     stored.publish(repos)
     calls: list[Callable[..., Any]] = [repos.artifacts.record, repos.artifacts.activate, repos.artifacts.delete]
-    kind = UnknownArtifact if name == "other" else UnknownVersion
+    error = UnknownArtifact if name == "other" else UnknownVersion
     if name == "other":
         with pytest.raises(UnknownArtifact, match="'other'"):
-            repos.artifacts.versions(solver, name)
+            repos.artifacts.versions(kind, name)
     for call in calls:
-        with pytest.raises(kind, match=f"{solver} .*'{name}'"):
-            call(solver, name, version)
+        with pytest.raises(error, match=f"{kind} .*'{name}'"):
+            call(kind, name, version)
     assert repos.artifacts.record("cascade", "plan").version == 1
 
 
@@ -122,12 +122,12 @@ def test_an_exported_artifact_is_the_same_in_another_store(repos: Repositories, 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"solver": "oracle"}, "'oracle', known are cascade, index"),
+        ({"kind": "oracle"}, "'oracle', known are cascade, index"),
         ({"name": "Not A Name"}, "String should match pattern"),
         ({"surprise": 1}, "Extra inputs are not permitted"),
         ({"seed": "1"}, "Input should be a valid integer"),
         ({"format": FORMAT + 1}, f"format {FORMAT + 1}, .* format {FORMAT}"),
-        ({"kind": "OtherPlan"}, "a OtherPlan, not a CascadePlan"),
+        ({"type": "OtherPlan"}, "a OtherPlan, not a CascadePlan"),
     ],
 )
 def test_bytes_that_are_not_for_us_are_refused_and_nothing_is_kept(

@@ -22,7 +22,7 @@ def batches(repos: Repositories) -> Batches:
 
 
 def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
-    artifact, limits = ArtifactRef(solver="cascade", name="digits", version=1), RunLimits(deadline=25.0)
+    artifact, limits = ArtifactRef(kind="cascade", name="digits", version=1), RunLimits(deadline=25.0)
     facts: dict[str, Any] = {"id": new_id(), "artifact": artifact, "limits": limits, "max_concurrency": 2}
     facts |= {"total": items, "unit": "ms", "created_at": now()}
     return batches.add(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])

@@ -162,7 +162,7 @@ def test_the_queue_takes_no_more_than_its_limit(repos: Repositories, store: Stor
 @pytest.mark.parametrize(
     ("changes", "loc"),
     [
-        ({"solver": "oracle"}, ("solver",)),
+        ({"kind": "oracle"}, ("kind",)),
         ({"params": {"target_precision": float("nan")}}, ("params", "target_precision")),
         ({"params": {"target_precision": "0.9"}}, ("params", "target_precision")),
         ({"params": {"target_precision": True}}, ("params", "target_precision")),

@@ -111,7 +111,7 @@ def sealed(entries: Entries, compression: int = zipfile.ZIP_STORED) -> bytes:
 
 def forged(**changes: bytes | None) -> bytes:
     """Give a sample's bytes with entries changed, added or (None) left out; ``_`` in names stands for the dot."""
-    entries = opened(codec.encode(sample(), {"solver": "cascade"}))
+    entries = opened(codec.encode(sample(), {"kind": "cascade"}))
     for name, data in changes.items():
         name = name.replace("_", ".")
         entries = {n: d for n, d in entries.items() if n != name} if data is None else entries | {name: data}
@@ -160,8 +160,8 @@ def test_equal_plans_give_equal_bytes_and_different_ones_others() -> None:
         {"names": ("K1",)},
     ]
     assert whole not in [codec.encode(sample(**changes), {}) for changes in others]
-    data = codec.encode(sample(), {"solver": "cascade", "seed": 3})
-    assert codec.read_manifest(data) == {"format": codec.FORMAT, "kind": "Sample", "solver": "cascade", "seed": 3}
+    data = codec.encode(sample(), {"kind": "cascade", "seed": 3})
+    assert codec.read_manifest(data) == {"format": codec.FORMAT, "type": "Sample", "kind": "cascade", "seed": 3}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
         codec.read_manifest(data)
 
 
-GOOD = codec.encode(sample(), {"solver": "cascade"})
+GOOD = codec.encode(sample(), {"kind": "cascade"})
 
 
 def test_one_flipped_bit_anywhere_is_noticed() -> None:
@@ -246,7 +246,7 @@ def test_bytes_with_a_stretch_replaced_are_refused(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("number", [0, 2, "1", None, 1.5])
 def test_an_unknown_format_or_kind_is_refused_with_both(number: object) -> None:
-    message = refused(forged(manifest_json=canonical({"format": number, "kind": "Sample"})))
+    message = refused(forged(manifest_json=canonical({"format": number, "type": "Sample"})))
     assert f"format {number}," in message
     assert "format 1" in message
     message = refused(codec.encode(Other(limit=None), {}))
@@ -255,15 +255,15 @@ def test_an_unknown_format_or_kind_is_refused_with_both(number: object) -> None:
 
 @pytest.mark.parametrize(
     "manifest",
-    [b"", b"{", b"[]", b"1", b"null", b"\xff", b'{"format":1}', b"[" * 100_000, b'{"format":1,"kind":["Sample"]}'],
+    [b"", b"{", b"[]", b"1", b"null", b"\xff", b'{"format":1}', b"[" * 100_000, b'{"format":1,"type":["Sample"]}'],
 )
 def test_a_manifest_that_is_no_object_with_format_and_kind_is_refused(manifest: bytes) -> None:
     refused(forged(manifest_json=manifest))
 
 
 def test_json_that_encode_would_not_have_written_and_arrays_that_cannot_be_compared_are_refused() -> None:
-    start = b'{"format":1,"kind":"Sample"'
-    ends = (b',"x":NaN}', b',"x":Infinity}', b',"x":"\\ud800"}', b',"kind":"Sample"}')
+    start = b'{"format":1,"type":"Sample"'
+    ends = (b',"x":NaN}', b',"x":Infinity}', b',"x":"\\ud800"}', b',"type":"Sample"}')
     for manifest in (*(start + end for end in ends), start.replace(b",", b", ") + b"}"):
         with pytest.raises(CorruptArtifact, match="JSON"):
             codec.read_manifest(forged(manifest_json=manifest))

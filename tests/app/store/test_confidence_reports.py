@@ -9,7 +9,7 @@ from app.store.confidence_reports import MAX_REPORTS, REPORT_TTL_S, ConfidenceRe
 from app.store.repositories import Repositories
 from models import ArtifactRef
 
-REF = ArtifactRef(solver="cascade", name="digits", version=1)
+REF = ArtifactRef(kind="cascade", name="digits", version=1)
 NEWER = REF.model_copy(update={"version": 2})
 
 

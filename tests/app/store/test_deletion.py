@@ -19,7 +19,7 @@ ID = ("cascade", "plan")
 
 
 def tell(repos: Repositories, version: int, name: str = "plan") -> None:
-    ref, count = ArtifactRef(solver="cascade", name=name, version=version), Count(100)
+    ref, count = ArtifactRef(kind="cascade", name=name, version=version), Count(100)
     count.add(Outcome(artifact=ref, correct=True, row={"truth": "cat"}), Estimates(accuracy=0.9))
     repos.feedback.add({ref: count}, 0.0)
 

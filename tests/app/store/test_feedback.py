@@ -35,7 +35,7 @@ def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
 
 
 def ref_of(record: ArtifactRecord) -> ArtifactRef:
-    return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
+    return ArtifactRef(kind=record.kind, name=record.name, version=record.version)
 
 
 def test_outcomes_are_added_up_and_reported(repos: Repositories, record: ArtifactRecord) -> None:
@@ -240,11 +240,11 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
     """Nothing of it stays in the store, nor comes back."""
     more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
     with pytest.raises(UnknownVersion):  # of several versions all are counted or none
-        repos.feedback.add({**more, **counted(ArtifactRef(solver="cascade", name="plan", version=9))}, 0.0)
+        repos.feedback.add({**more, **counted(ArtifactRef(kind="cascade", name="plan", version=9))}, 0.0)
     assert repos.feedback.report(record).outcomes == 0
     repos.feedback.add(more, 0.0)
     publish(repos, "plan", seed=1)
-    repos.artifacts.delete(record.solver, record.name, record.version)
+    repos.artifacts.delete(record.kind, record.name, record.version)
     assert not list(repos.store.client.scan_iter(key("feedback*")))
     assert not repos.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):

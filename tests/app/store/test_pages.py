@@ -18,7 +18,7 @@ from tests.support import stored
 
 LISTS: dict[str, Callable[..., Page[Any]]] = {
     "artifacts": lambda repos, **options: repos.artifacts.page(**options),
-    "artifacts of a solver": lambda repos, **options: repos.artifacts.page("cascade", **options),
+    "artifacts of a kind": lambda repos, **options: repos.artifacts.page("cascade", **options),
     "artifacts of a prefix": lambda repos, **options: repos.artifacts.page(prefix="a", **options),
     "artifacts that are named": lambda repos, **options: repos.artifacts.page_of(repos.artifacts.pointers(), **options),
     "versions": lambda repos, **options: repos.artifacts.versions_page("cascade", "a-1", **options),

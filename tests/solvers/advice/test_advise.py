@@ -82,10 +82,10 @@ def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
 
 def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one() -> None:
     data, own = trace(), _method(advice_on_a_trace(), "cascade")
-    parts, solver = _parts(data.labels), KINDS["cascade"]
-    options = solver.options.model_validate(own.params)
-    plan = solver.fit(data.take(parts.build), options, np.random.default_rng(SEED), Run()).plan
-    decision = plan.decide(solver.query.model_validate(own.query))
+    parts, kind = _parts(data.labels), KINDS["cascade"]
+    options = kind.options.model_validate(own.params)
+    plan = kind.fit(data.take(parts.build), options, np.random.default_rng(SEED), Run()).plan
+    decision = plan.decide(kind.query.model_validate(own.query))
     assert isinstance(decision, CascadeRunDecision)
     steps = decision.steps
     right, spent = 0, 0.0
@@ -114,11 +114,11 @@ def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() ->
 
 def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -> None:
     own = _method(advice_on_a_trace(), "policy")
-    data, solver = trace(), KINDS["policy"]
-    plan = solver.fit(data.take(_parts(data.labels).build), solver.options(), np.random.default_rng(SEED), Run()).plan
+    data, kind = trace(), KINDS["policy"]
+    plan = kind.fit(data.take(_parts(data.labels).build), kind.options(), np.random.default_rng(SEED), Run()).plan
     fresh = World.of(77, 20_000).dataset("policy")
-    assert solver.trade_offs is not None
-    point = next(one for one in solver.trade_offs(plan, fresh) if one.query == own.query)
+    assert kind.trade_offs is not None
+    point = next(one for one in kind.trade_offs(plan, fresh) if one.query == own.query)
     assert own.accuracy_interval is not None
     assert own.cost_interval is not None
     assert own.accuracy_interval[0] - 0.01 <= point.replay.right.mean() <= own.accuracy_interval[1] + 0.01

@@ -1,1 +1,1 @@
-"""Tests of the index solver."""
+"""Tests of the index kind."""

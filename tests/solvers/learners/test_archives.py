@@ -170,7 +170,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sklearn.linear_model.RidgeClassifierCV", {"class_weight": WEIGHTS}),
     ("sklearn.linear_model.LogisticRegression", {"solver": "liblinear"}),
     ("sklearn.gaussian_process.GaussianProcessClassifier", {"multi_class": "one_vs_one"}),
-    ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"solver": "eigen", "shrinkage": "auto"}),
+    ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"kind": "eigen", "shrinkage": "auto"}),
     ("sklearn.semi_supervised.LabelSpreading", {"kernel": "knn"}),
     ("sklearn.neighbors.NearestCentroid", {"metric": "manhattan"}),
     *(
@@ -441,8 +441,8 @@ def test_more_modules_can_be_allowed_and_parameters_are_those_of_the_learner() -
     with pytest.raises(InvalidRequest, match=r"learner_params: .*max_depth"):
         train_on(make(tree, {"max_depth": -3}), *data(2))
     assert [make(tree, params, seed=7).random_state for params in ({}, {"random_state": 3})] == [7, 3]
-    for multi_class, solver in (("ovr", "lbfgs"), (None, "liblinear")):  # one class against the rest is no softmax
-        model = make("sklearn.linear_model.LogisticRegression", {"solver": solver})
+    for multi_class, kind in (("ovr", "lbfgs"), (None, "liblinear")):  # one class against the rest is no softmax
+        model = make("sklearn.linear_model.LogisticRegression", {"solver": kind})
         model.multi_class = multi_class
         assert kind_of(model) == "skops"
 

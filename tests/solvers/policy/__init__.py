@@ -1,1 +1,1 @@
-"""Tests of the policy solver."""
+"""Tests of the policy kind."""

@@ -1,4 +1,4 @@
-"""Small problems that the tests of the policy solver share."""
+"""Small problems that the tests of the policy kind share."""
 
 from collections.abc import Sequence
 from typing import Any

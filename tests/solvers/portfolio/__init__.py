@@ -1,1 +1,1 @@
-"""Tests of the portfolio solver."""
+"""Tests of the portfolio kind."""

@@ -52,7 +52,7 @@ const columns = [
     key: "status",
     show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status),
   },
-  { title: "artifact", key: "artifact", show: (ref) => link(artifactPath(ref), `${ref.solver} ${ref.name} ${ref.version}`) },
+  { title: "artifact", key: "artifact", show: (ref) => link(artifactPath(ref), `${ref.kind} ${ref.name} ${ref.version}`) },
   { title: "items", value: ({ done, failed }) => `${done + failed}`, show: (_, row) => progressOf(row) },
   { title: "spent", value: ({ spent }) => `${number(spent.cost)} ${spent.unit}` },
   { title: "queued", key: "created_at", show: ago },

@@ -3,13 +3,13 @@ import { ago, artifactPath, facts, fill, link, page, table, worded } from "../do
 import { ADVICE, followBuild, hasEnded, outcomeOf } from "../progress.js";
 
 function show(build) {
-  const { status, solver, name, dataset } = build;
+  const { status, kind, name, dataset } = build;
   fill(
     "facts",
     facts([
       ["status", status],
-      ["solver", solver],
-      ...(solver === ADVICE ? [] : [["name", name]]),
+      ["kind", kind],
+      ...(kind === ADVICE ? [] : [["name", name]]),
       ["dataset", link(`/datasets/${dataset}`, dataset)],
       ["queued", ago(build.created_at)],
       ["took", took(build)],
@@ -18,12 +18,12 @@ function show(build) {
   fill("params", paramsOf(build));
   if (!hasEnded(build)) return;
   fill("outcome", outcomeOf(build), madeBy(build));
-  fill("actions", solver === ADVICE ? null : link("/builds", "Start another build"));
+  fill("actions", kind === ADVICE ? null : link("/builds", "Start another build"));
 }
 
 /** Lead to what a build has made; where there is none of it, advice can be asked for again. */
-function madeBy({ solver, status, dataset, artifact }) {
-  if (solver === ADVICE) {
+function madeBy({ kind, status, dataset, artifact }) {
+  if (kind === ADVICE) {
     const text = status === "succeeded" ? `See the advice on ${dataset}` : `Ask again on the page of ${dataset}`;
     return link(`/datasets/${dataset}`, text);
   }

@@ -6,12 +6,12 @@ import { ADVICE } from "../progress.js";
 const EVERY_MS = 1500;
 const MANY = 100;
 let wanted = MANY;
-/** The schema of a subject's parameters in the OpenAPI document. */
-const schemaName = (solver) => `${solver[0].toUpperCase()}${solver.slice(1)}Options`;
+/** The schema of a kind's parameters in the OpenAPI document. */
+const schemaName = (kind) => `${kind[0].toUpperCase()}${kind.slice(1)}Options`;
 let options = null;
 
 async function showOptions() {
-  options = schemaFields(await schemaOf(schemaName(byId("solver").value)), "params");
+  options = schemaFields(await schemaOf(schemaName(byId("kind").value)), "params");
   fill("options", options.elements);
 }
 
@@ -19,7 +19,7 @@ async function showOptions() {
 function fieldOf(loc) {
   const [first, second] = loc[0] === "body" ? loc.slice(1) : loc;
   if (first === "params") return `params-${second}`;
-  return ["solver", "name", "dataset", "seed"].includes(first) ? first : null;
+  return ["kind", "name", "dataset", "seed"].includes(first) ? first : null;
 }
 
 async function start(event) {
@@ -27,7 +27,7 @@ async function start(event) {
   const form = byId("start");
   clearFaults(form);
   const request = {
-    solver: byId("solver").value,
+    kind: byId("kind").value,
     name: byId("name").value.trim(),
     dataset: byId("dataset").value,
     params: options.values(),
@@ -50,8 +50,8 @@ async function start(event) {
 }
 
 /** Name what a build makes, as a link where it is made; advice has no name of its own. */
-function madeBy({ solver, name, status, dataset, artifact }) {
-  if (solver === ADVICE) return status === "succeeded" ? link(`/datasets/${dataset}`, "see the advice") : "–";
+function madeBy({ kind, name, status, dataset, artifact }) {
+  if (kind === ADVICE) return status === "succeeded" ? link(`/datasets/${dataset}`, "see the advice") : "–";
   return artifact ? link(artifactPath(artifact), name) : name;
 }
 
@@ -62,7 +62,7 @@ const columns = [
     key: "status",
     show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status),
   },
-  { title: "solver", key: "solver" },
+  { title: "kind", key: "kind" },
   { title: "name", key: "name", show: (_, row) => madeBy(row) },
   { title: "dataset", key: "dataset" },
   { title: "queued", key: "created_at", show: ago },
@@ -102,7 +102,7 @@ page(async () => {
     );
   const asked = new URLSearchParams(location.hash.slice(1)).get("dataset");
   if (asked) byId("dataset").value = asked;
-  byId("solver").addEventListener("change", showOptions);
+  byId("kind").addEventListener("change", showOptions);
   byId("start").addEventListener("submit", start);
   await Promise.all([showOptions(), showBuilds()]);
   repeatedly(EVERY_MS, "list", showBuilds);

@@ -211,9 +211,9 @@ function frontierFigure(call, alternatives) {
   ];
 }
 
-page(async ({ solver, name }) => {
+page(async ({ kind, name }) => {
   const path = under("cascades", name);
-  const record = await showArtifact({ solver, name });
+  const record = await showArtifact({ kind, name });
   const { unit } = record;
   const frontier = record.summary.frontier ? await frontierOf(path("curve")) : null;
   const [dots, drawDots] = frontierFigure({ path: path("curve") }, record.worth?.alternatives ?? []);

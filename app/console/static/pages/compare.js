@@ -2,7 +2,7 @@ import { get, listed, query } from "../api.js";
 import { decisionPanel } from "../decision.js";
 import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table, worded } from "../dom.js";
 import { figure } from "../figures.js";
-import { curvePath, readCurve } from "../subjects.js";
+import { curvePath, readCurve } from "../kinds.js";
 import { hover, logAxis, narrow } from "../theme.js";
 
 const FAR_APART = 50;
@@ -14,7 +14,7 @@ const LOOKED_THROUGH = 1000;
 
 /** Ask what an artifact reaches: {name, path, points}, or {name, path, error}. */
 async function methodOf(artifact) {
-  const name = `${artifact.solver} ${artifact.name}`;
+  const name = `${artifact.kind} ${artifact.name}`;
   const asked = curvePath(artifact);
   try {
     const points = readCurve(await get(asked)).map((point) => ({ artifact: name, ...point }));
@@ -111,7 +111,7 @@ async function showDataset(dataset, host, wanted = DRAWN) {
   const [made, draw] = methodsFigure([...(alone.length ? [path] : []), ...drawn.map((one) => one.path)]);
   const missing = [
     ...methods.filter((one) => one.error).map((one) => `${one.name}: ${one.error.message}`),
-    ...mine.filter((one) => one.unit !== unit).map((one) => `${one.solver} ${one.name} is in ${one.unit}`),
+    ...mine.filter((one) => one.unit !== unit).map((one) => `${one.kind} ${one.name} is in ${one.unit}`),
   ];
   fill(
     host,
@@ -130,7 +130,7 @@ async function showDataset(dataset, host, wanted = DRAWN) {
 
 const shownDataset = () => byId("of").value;
 
-/** A decision of a subject that these pages do not know: what it says, without what every reply has. */
+/** A decision of a kind that these pages do not know: what it says, without what every reply has. */
 const withoutId = ({ decision, expected, ...rest }) => rest;
 
 const answerOf = (decision) => {
@@ -164,7 +164,7 @@ function sideBySide(names) {
     {
       title: "artifact",
       value: (row) => row.artifact,
-      show: (one) => link(artifactPath(one), `${one.solver} ${one.name}`),
+      show: (one) => link(artifactPath(one), `${one.kind} ${one.name}`),
     },
     {
       title: "decision",

@@ -251,7 +251,7 @@ function costsFigure(profile, call) {
 async function showBuilt(name, wanted = MANY) {
   const list = await listed("/v1/artifacts", { dataset: name, summary: false }, wanted);
   const columns = [
-    { title: "subject", key: "solver" },
+    { title: "kind", key: "kind" },
     { title: "name", key: "name", show: (one, row) => link(artifactPath(row), one) },
     { title: "version", key: "version" },
   ];
@@ -272,7 +272,7 @@ const NAMED = 5;
 /** Say what becomes of the artifacts that were built from a dataset once it is gone. */
 function afterwards({ items, total }) {
   if (!total) return "It goes for good, with the advice on it. Nothing that answers was built from it.";
-  const names = items.slice(0, NAMED).map((one) => `${one.solver} ${one.name}`);
+  const names = items.slice(0, NAMED).map((one) => `${one.kind} ${one.name}`);
   const rest = total > names.length ? ` and ${number(total - names.length)} more` : "";
   return (
     `It goes for good, with the advice on it. What was built from it answers on, but cannot be built again: ` +

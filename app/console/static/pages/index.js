@@ -199,9 +199,9 @@ function skylineFigure() {
   ];
 }
 
-page(async ({ solver, name }) => {
+page(async ({ kind, name }) => {
   const path = under("indexes", name);
-  const record = await showArtifact({ solver, name });
+  const record = await showArtifact({ kind, name });
   const { unit } = record;
   const call = { path: path("winners") };
   const curves = await get(call.path).catch((error) => error);

@@ -1,12 +1,12 @@
 import { get, listed } from "../api.js";
 import { artifactPath, ago, byId, empty, facts, fill, h, link, more, number, page, repeatedly, table } from "../dom.js";
 import { headline } from "../headline.js";
-import { SUBJECTS } from "../subjects.js";
+import { KINDS } from "../kinds.js";
 
 const EVERY_MS = 5000;
 const FEW = 20;
 const MORE = 100;
-/** How many artifacts of each solver are shown, where it is more than a few. */
+/** How many artifacts of each kind are shown, where it is more than a few. */
 const wanted = {};
 const columns = [
   { title: "name", key: "name", show: (name, row) => link(artifactPath(row), name) },
@@ -62,9 +62,9 @@ let asked = 0;
 async function showArtifacts() {
   const mine = ++asked;
   const prefix = byId("prefix").value.trim();
-  const solvers = byId("artifacts").dataset.solvers.split(" ").sort();
+  const kinds = byId("artifacts").dataset.kinds.split(" ").sort();
   const lists = await unlessAway(
-    Promise.all(solvers.map((solver) => listed("/v1/artifacts", { solver, prefix }, wanted[solver] ?? FEW))),
+    Promise.all(kinds.map((kind) => listed("/v1/artifacts", { kind, prefix }, wanted[kind] ?? FEW))),
   );
   if (mine !== asked) return; // something else was asked for meanwhile
   if (lists === null) {
@@ -72,20 +72,20 @@ async function showArtifacts() {
     return;
   }
   byId("find").hidden = !prefix && lists.every((list) => list.total <= FEW);
-  const filled = solvers.map((solver, at) => [solver, lists[at]]).filter(([, list]) => list.items.length);
-  fill("artifacts", filled.length ? filled.map(([solver, list]) => section(solver, list)) : nothing(prefix));
+  const filled = kinds.map((kind, at) => [kind, lists[at]]).filter(([, list]) => list.items.length);
+  fill("artifacts", filled.length ? filled.map(([kind, list]) => section(kind, list)) : nothing(prefix));
 }
 
-function section(solver, list) {
+function section(kind, list) {
   const showMore = () => {
-    wanted[solver] = list.items.length + MORE;
+    wanted[kind] = list.items.length + MORE;
     return showArtifacts();
   };
   return h(
     "section",
     { class: "card" },
-    h("h2", {}, solver),
-    table(SUBJECTS[solver]?.question ?? "", columns, list.items, { most: Infinity, records: true }),
+    h("h2", {}, kind),
+    table(KINDS[kind]?.question ?? "", columns, list.items, { most: Infinity, records: true }),
     more(list, showMore),
   );
 }

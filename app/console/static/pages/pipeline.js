@@ -117,9 +117,9 @@ function stagesOf(one, unit, answersAll) {
   ];
 }
 
-page(async ({ solver, name }) => {
+page(async ({ kind, name }) => {
   const path = under("pipelines", name);
-  const record = await showArtifact({ solver, name });
+  const record = await showArtifact({ kind, name });
   const call = { path: path("curve") };
   const { points, unit } = await get(call.path);
   const frontier = { unit, items: points.map(({ decision, expected }) => ({ ...decision, expected })) };

@@ -221,9 +221,9 @@ function dagFigure(call) {
   ];
 }
 
-page(async ({ solver, name }) => {
+page(async ({ kind, name }) => {
   const path = under("policies", name);
-  const record = await showArtifact({ solver, name });
+  const record = await showArtifact({ kind, name });
   const { points, unit } = await get(path("curve"));
   const curve = { unit, points: points.map(({ decision }) => decision) };
   const [costs, drawCosts] = curveFigure({ path: path("curve") });

@@ -120,9 +120,9 @@ function priceFigure({ points, unit }, call) {
   ];
 }
 
-page(async ({ solver, name }) => {
+page(async ({ kind, name }) => {
   const path = under("portfolios", name);
-  const { unit, params } = await showArtifact({ solver, name });
+  const { unit, params } = await showArtifact({ kind, name });
   const call = { path: path("curve") };
   const curve = await get(call.path);
   const figures = [accuracyFigure, usageFigure, priceFigure].map((make) => make(curve, call));

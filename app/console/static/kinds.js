@@ -3,7 +3,7 @@
 import { worded } from "./dom.js";
 
 /** For each kind its question, and the collection in paths (else its name and an s). */
-export const SUBJECTS = {
+export const KINDS = {
   cascade: { question: "which classifier first, and when to stop" },
   index: { question: "which features for this size and budget", plural: "indexes" },
   portfolio: { question: "which classifier for each query of a batch" },
@@ -12,7 +12,7 @@ export const SUBJECTS = {
 };
 
 /** The path of an artifact's trade-off curve. */
-export const curvePath = ({ solver, name }) => `/v1/${SUBJECTS[solver]?.plural ?? `${solver}s`}/${name}/curve`;
+export const curvePath = ({ kind, name }) => `/v1/${KINDS[kind]?.plural ?? `${kind}s`}/${name}/curve`;
 
 /** Read {cost, accuracy, what} of each point of a trade-off curve; items without an answer are not right. */
 export const readCurve = ({ points }) =>

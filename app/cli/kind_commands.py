@@ -1,4 +1,4 @@
-"""What single subjects have beside builds and decisions: ``index measure``, ``portfolio assign``, …"""
+"""What single kinds have beside builds and decisions: ``index measure``, ``portfolio assign``, …"""
 
 import json
 from pathlib import Path

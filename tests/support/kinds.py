@@ -1,4 +1,4 @@
-"""A small artifact of each subject, built through a server in seconds."""
+"""A small artifact of each kind, built through a server in seconds."""
 
 import fcntl
 import json
@@ -32,7 +32,7 @@ from tests.support.servers import Server, running_server, wait_for
 
 @dataclass(frozen=True)
 class Sample:
-    """A small problem for a solver, and all that the tests of every solver ask about it.
+    """A small problem for a kind, and all that the tests of every kind ask about it.
 
     dataset: ``trace``, ``features`` or ``mixed``. feasible, infeasible: queries that can be answered, and some that
     cannot. judged_rows: on how many rows the build judges what it expects. inputs: a plain question for its first
@@ -104,7 +104,7 @@ SAMPLES: dict[str, Sample] = {
         inputs={"budget": 4.5},
     ),
 }
-"""One for each solver: a new one adds its own here, and all that is tested of every solver is tested of it."""
+"""One for each kind: a new one adds its own here, and all that is tested of every kind is tested of it."""
 
 
 def dataset(name: str) -> Dataset:
@@ -119,7 +119,7 @@ def dataset(name: str) -> Dataset:
 
 
 @contextmanager
-def server_with_all_subjects(folder: Path, **settings: Any) -> Iterator[Server]:
+def server_with_all_kinds(folder: Path, **settings: Any) -> Iterator[Server]:
     """Run a server with an artifact of each, all called ``plan``; its client sends the key ``k``, which may build."""
     with running_server(folder, api_keys="k:build", **settings) as server:
         server.client.headers["authorization"] = "Bearer k"
@@ -129,7 +129,7 @@ def server_with_all_subjects(folder: Path, **settings: Any) -> Iterator[Server]:
 
 
 def upload_all(server: Server) -> None:
-    """Store the datasets that the subjects learn from: ``trace``, ``features`` and ``mixed``."""
+    """Store the datasets that the kinds learn from: ``trace``, ``features`` and ``mixed``."""
     mixed = {
         name: ["" if cell is None or cell != cell else cell for cell in column.tolist()]
         for name, column in mixed_columns().items()
@@ -151,58 +151,58 @@ SHARED: list[Path] = []
 
 
 def build_all(server: Server, name: str = "plan") -> None:
-    """Build an artifact of each subject, all of one name, and wait until they answer."""
-    for solver in SAMPLES:
+    """Build an artifact of each kind, all of one name, and wait until they answer."""
+    for kind in SAMPLES:
         if name != "plan":
-            _build(server, solver, name)
+            _build(server, kind, name)
             continue
-        with _alone(solver):
-            if solver not in _BUILT:
-                _BUILT[solver] = _found(solver)
-            if _BUILT[solver]:
+        with _alone(kind):
+            if kind not in _BUILT:
+                _BUILT[kind] = _found(kind)
+            if _BUILT[kind]:
                 headers = {"content-type": "application/octet-stream"}
-                reply = server.client.post("/v1/artifacts/import", content=_BUILT[solver], headers=headers)
+                reply = server.client.post("/v1/artifacts/import", content=_BUILT[kind], headers=headers)
                 assert reply.status_code == 201, reply.text
             else:
-                _build(server, solver, name)
-                _BUILT[solver] = server.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
-                _leave(solver, _BUILT[solver])
+                _build(server, kind, name)
+                _BUILT[kind] = server.client.get(f"/v1/artifacts/{kind}/plan/versions/1/export").content
+                _leave(kind, _BUILT[kind])
     wait_for(lambda: _answering(server, name) == SAMPLES.keys(), 5)
 
 
-def _build(server: Server, solver: str, name: str) -> None:
-    sample = SAMPLES[solver]
-    body = {"solver": solver, "name": name, "dataset": sample.dataset, "params": sample.params}
+def _build(server: Server, kind: str, name: str) -> None:
+    sample = SAMPLES[kind]
+    body = {"kind": kind, "name": name, "dataset": sample.dataset, "params": sample.params}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     assert server.client.get(path).json()["status"] == "succeeded"
 
 
 @contextmanager
-def _alone(solver: str) -> Iterator[None]:
-    """Let one process of the run build a subject's artifact; the others wait for it."""
+def _alone(kind: str) -> Iterator[None]:
+    """Let one process of the run build a kind's artifact; the others wait for it."""
     if not SHARED:
         yield
         return
-    with (SHARED[0] / f"{solver}.lock").open("w") as lock:
+    with (SHARED[0] / f"{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _found(solver: str) -> bytes:
+def _found(kind: str) -> bytes:
     """Give what another process has built; nothing if there is nothing yet."""
-    file = SHARED[0] / f"{solver}.parsimony" if SHARED else None
+    file = SHARED[0] / f"{kind}.parsimony" if SHARED else None
     return file.read_bytes() if file and file.exists() else b""
 
 
-def _leave(solver: str, data: bytes) -> None:
+def _leave(kind: str, data: bytes) -> None:
     if SHARED:
-        (SHARED[0] / f"{solver}.parsimony").write_bytes(data)
+        (SHARED[0] / f"{kind}.parsimony").write_bytes(data)
 
 
 def _answering(server: Server, name: str) -> set[str]:
     reply = server.client.get("/v1/decisions", params={"name": name})
-    return {one["artifact"]["solver"] for one in reply.json()["items"]} if reply.status_code == 200 else set()
+    return {one["artifact"]["kind"] for one in reply.json()["items"]} if reply.status_code == 200 else set()
 
 
 def _upload(spec: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// The page of a subject that has none of its own.
+// The page of a kind that has none of its own.
 
 import { showArtifact } from "../artifact.js";
 import { page } from "../dom.js";
