@@ -203,7 +203,7 @@ def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(kind
     assert kinds.client.get("/v1/artifacts/policy/plan").json()["drift"] == ["accuracy"]
     listed = kinds.client.get("/v1/artifacts", params={"kind": "policy"}).json()["items"]
     assert listed[0]["drift"] == ["accuracy"]
-    line = 'parsimony_drift{name="plan",quantity="accuracy",kind="policy"} 1.0'
+    line = 'parsimony_drift{kind="policy",name="plan",quantity="accuracy"} 1.0'
     wait_for(lambda: line in kinds.client.get("/metrics").text, 10)
     assert 'parsimony_feedback_total{kind="policy",name="plan"}' in kinds.client.get("/metrics").text
     assert kinds.client.delete("/v1/feedback/policy/plan").status_code == 204

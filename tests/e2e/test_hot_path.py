@@ -70,7 +70,7 @@ def test_the_step_function_agrees_with_single_decisions(server: Server) -> None:
 
 def test_decisions_are_counted_by_outcome(server: Server) -> None:
     def counted(outcome: str) -> float:
-        label = f'parsimony_decisions_total{{name="trace",outcome="{outcome}",kind="cascade"}} '
+        label = f'parsimony_decisions_total{{kind="cascade",name="trace",outcome="{outcome}"}} '
         lines = [line for line in server.client.get("/metrics").text.splitlines() if line.startswith(label)]
         return float(lines[0].split()[-1]) if lines else 0.0
 
