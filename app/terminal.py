@@ -20,7 +20,7 @@ _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
 _MOST_ITEMS = 12
 _MOST_RECORDS = 24
-_FOR_PROGRAMS = ("traffic", "worth")
+_FOR_PROGRAMS = ("traffic", "savings")
 """What of a summary is shown otherwise: ``--json`` has it."""
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """What tells records apart stands first."""
@@ -146,8 +146,8 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
         print_json(facts)
         return
     summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
-    del facts["worth"]
-    print_worth(record)
+    del facts["savings"]
+    print_savings(record)
     print_warnings(summary.pop("warnings", []))
     print_facts(f"{record.kind} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
@@ -159,18 +159,18 @@ def print_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
         console(stderr=True).print(f"warning: {one['message']}", soft_wrap=True)
 
 
-def print_worth(record: ArtifactRecord) -> None:
+def print_savings(record: ArtifactRecord) -> None:
     """Print what an artifact is worth, with the simple alternatives it was held against."""
-    worth = record.worth
-    if worth is None:
+    savings = record.savings
+    if savings is None:
         return
-    console().print(f"{record.kind} {record.name} {worth.headline}")
-    if worth.advice is not None:
-        console().print(f"What would help: {worth.advice}.")
+    console().print(f"{record.kind} {record.name} {savings.headline}")
+    if savings.advice is not None:
+        console().print(f"What would help: {savings.advice}.")
     console().print()
-    rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in worth.alternatives]
-    own = (f"{record.kind} {record.name}, {worth.decision}", f"{worth.accuracy:.1%}", worth.cost)
-    print_table(f"on {worth.rows} rows that chose nothing", ["", "right", f"cost, {record.unit}"], [*rows, own])
+    rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in savings.baselines]
+    own = (f"{record.kind} {record.name}, {savings.decision}", f"{savings.accuracy:.1%}", savings.cost)
+    print_table(f"on {savings.rows} rows that chose nothing", ["", "right", f"cost, {record.unit}"], [*rows, own])
 
 
 def build(made: Build, as_json: bool) -> None:

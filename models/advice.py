@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from models.base import LARGEST, Items, Name, Sent, Value
 from models.data_warning import DataWarning
-from models.worth import Alternative, Interval, Worth
+from models.savings import Interval, Savings, SimpleBaseline
 
 Limit = Annotated[float, Field(ge=0, le=LARGEST)]
 Standing = Literal["best", "level", "behind", "none"]
@@ -60,7 +60,7 @@ class MethodAdvice(Value):
     accuracy_interval: Interval | None = Field(description="where it lies, with 95 % confidence")
     cost: float | None = Field(description="what an item costs on average, in the dataset's unit")
     cost_interval: Interval | None = Field(description="where it lies, with 95 % confidence")
-    worth: Worth | None = Field(description="what it saves or gains beside the simple alternatives; null: none")
+    savings: Savings | None = Field(description="what it saves or gains beside the simple alternatives; null: none")
     points: Items[TradeOffPoint] = Field(description="all its settings that were looked at, by rising cost")
 
 
@@ -90,7 +90,7 @@ class Advice(AdviceLimits):
     take: str = Field(description="what to take: a kind, or a simple alternative", examples=["policy"])
     sentence: str = Field(description="the advice in one sentence")
     methods: Items[MethodAdvice] = Field(description="the methods, the best first")
-    alternatives: Items[Alternative] = Field(description="what could be done without any, by rising cost")
+    alternatives: Items[SimpleBaseline] = Field(description="what could be done without any, by rising cost")
     left_out: Items[LeftOut] = Field(description="methods that could not be built, and why")
     warnings: Items[DataWarning] = Field(
         default=(), description="what makes these figures less certain than they look, and what to do"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from models.base import Items, Name, Sent, Value
-from models.worth import Expected, Worth
+from models.savings import ExpectedOutcome, Savings
 
 
 class ArtifactRef(Value):
@@ -34,7 +34,7 @@ class DecisionFacts(Value):
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
     decision: DecisionId
-    expected: Expected = Field(description="what is expected of items that are decided so")
+    expected: ExpectedOutcome = Field(description="what is expected of items that are decided so")
     open_circuits: Items[str] = Field(
         default=(),
         description="classifiers, sensors or features of the artifact whose endpoint failed again and again: left out "
@@ -61,10 +61,10 @@ class ArtifactManifest(Provenance):
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
 
     @property
-    def worth(self) -> Worth | None:
+    def savings(self) -> Savings | None:
         """Read from the summary what the plan is worth; raises ValidationError if that is none."""
-        said = self.summary.get("worth")
-        return None if said is None else Worth.model_validate(said)
+        said = self.summary.get("savings")
+        return None if said is None else Savings.model_validate(said)
 
 
 class ArtifactRecord(Provenance):
@@ -76,7 +76,7 @@ class ArtifactRecord(Provenance):
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
     dataset_sha256: str = Field(default="", description="the SHA-256 of its dataset; empty if unknown")
-    worth: Worth | None = Field(
+    savings: Savings | None = Field(
         default=None, description="what it saves beside simple alternatives; null: built before that was measured"
     )
     drift: Items[str] = Field(

@@ -6,14 +6,14 @@ from pydantic import Field, JsonValue
 
 from models.artifact import ArtifactRef
 from models.base import Items, Value
-from models.worth import Expected, Interval
+from models.savings import ExpectedOutcome, Interval
 
 
 class CurvePoint(Value):
     """One operating point."""
 
     limits: dict[str, JsonValue] = Field(description="the limits by which a decision is made at this point")
-    expected: Expected = Field(description="what is expected of items that are decided so, with 95 % intervals")
+    expected: ExpectedOutcome = Field(description="what is expected of items that are decided so, with 95 % intervals")
     decision: dict[str, Any] = Field(description="what is decided there, as of the decision route; empty: by item")
 
 

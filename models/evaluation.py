@@ -6,7 +6,7 @@ from pydantic import Field
 
 from models.artifact import ArtifactRef
 from models.base import ItemId, Items, Value, Vector
-from models.worth import Interval
+from models.savings import Interval
 
 Cell = Annotated[float, Field(ge=-1e30, le=1e30)] | Annotated[str, Field(max_length=200)] | bool | None
 """A cell of a row: a number, a category or label, or null where it is missing."""

@@ -109,7 +109,7 @@ label, label and confidence, or both by name; of one whose answers have no class
 
 class PolicyTarget(HasBudget):
     """What is to be achieved: a trade-off, a budget, or, with neither, the fewest errors; the service
-    answers a query without any limit by those of the artifact's headline (``worth.query``)."""
+    answers a query without any limit by those of the artifact's headline (``savings.query``)."""
 
     tradeoff: Weight | None = Field(
         default=None,

@@ -294,7 +294,7 @@ class RouteLimits(HasBudget):
         default=None,
         description='what a query may cost on average, in the artifact\'s unit, or "50%" of what the most expensive '
         "classifier costs; null: what min_accuracy needs, without it that of the "
-        "artifact's headline (``worth.query``)",
+        "artifact's headline (``savings.query``)",
         examples=["50%"],
     )
     min_accuracy: MinAccuracy = None

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from models.artifact import ArtifactRef
 from models.base import Items, Value
-from models.worth import Worth
+from models.savings import Savings
 
 
 class SideBySide(Value):
@@ -15,7 +15,9 @@ class SideBySide(Value):
     artifact: ArtifactRef = Field(description="the artifact that was asked")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
     decision: dict[str, Any] | None = Field(description="its decision, as its own route gives it; null if it has none")
-    worth: Worth | None = Field(description="what the artifact is worth beside simple alternatives; null: not measured")
+    savings: Savings | None = Field(
+        description="what the artifact is worth beside simple alternatives; null: not measured"
+    )
     ignored: Items[str] = Field(description="limits that were given and mean nothing to this kind")
     refusal: str | None = Field(description="why it has none; null if it has one")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Value
 from models.arrays import Int64s, Range
-from models.worth import Worth
+from models.savings import Savings
 from solvers.item_splits import effective_rows
 
 
@@ -161,7 +161,7 @@ class Fitted(Generic[P]):
 
     plan: P
     summary: dict[str, Any]
-    worth: Worth | None = None
+    savings: Savings | None = None
 
 
 OWN_STREAM = 1_850_104_729

@@ -28,10 +28,10 @@ from models.evaluation import HasCompleteItems
 from models.feedback import Expectations
 from models.limits import resolve_budget
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Plan, Run
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.running import Runner
+from solvers.savings import SettingReplay
 
 P = TypeVar("P", bound=Plan)
 P_contra = TypeVar("P_contra", bound=Plan, contravariant=True)
@@ -158,7 +158,7 @@ class ArtifactKind(Protocol[P, Q]):
         """Fit a plan. Same dataset, options, and seed: same plan, to the last bit."""
         ...
 
-    def trade_offs(self, plan: P, dataset: Any) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: P, dataset: Any) -> Sequence[SettingReplay]:
         """Return what a plan does with unseen rows, at settings that span what it can do."""
         ...
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from models import Trace
 from models.arrays import Bools, Floats, Int64s
-from solvers.alternatives import Replay, each_alone
 from solvers.item_splits import fold_rows
 from solvers.principal_directions import principal_directions
+from solvers.savings import Replay, replay_each_classifier
 from solvers.two_stage_rules import escalated, front_of, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
@@ -29,7 +29,7 @@ def trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None
     router pays for every row; None: embeddings are free.
     """
     rows = np.arange(dataset.rows)
-    return each_alone(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
+    return replay_each_classifier(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
 
 
 def baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:

@@ -134,7 +134,7 @@ def _manifest(
     request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Plan]
 ) -> dict[str, Any]:
     info, dataset = learned
-    worth = None if fitted.worth is None else fitted.worth.model_dump(mode="json")
+    savings = None if fitted.savings is None else fitted.savings.model_dump(mode="json")
     return {
         "kind": request.kind,
         "name": request.name,
@@ -143,7 +143,7 @@ def _manifest(
         "params": options.model_dump(mode="json"),
         "seed": request.seed,
         "unit": info.spec.unit,
-        "summary": {**fitted.summary, **_warnings(info), **_confidences(dataset), "worth": worth},
+        "summary": {**fitted.summary, **_warnings(info), **_confidences(dataset), "savings": savings},
     }
 
 

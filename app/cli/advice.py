@@ -58,12 +58,12 @@ def _print(advice: Advice, as_json: bool) -> None:
     terminal.print_warnings([one.model_dump() for one in advice.warnings])
     out.print()
     rows = [
-        (one.method, f"{one.accuracy:.1%}", one.cost, one.worth.brief if one.worth else "-", one.standing)
+        (one.method, f"{one.accuracy:.1%}", one.cost, one.savings.brief if one.savings else "-", one.standing)
         for one in advice.methods
         if one.accuracy is not None
     ]
     if rows:
-        columns = ["method", "right", f"cost, {advice.unit}", "worth", "standing"]
+        columns = ["method", "right", f"cost, {advice.unit}", "savings", "standing"]
         terminal.print_table(f"on {advice.rows.reporting} rows that chose nothing", columns, rows, whole=("method",))
     for one in advice.methods:
         if one.accuracy is None:

@@ -56,8 +56,8 @@ def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
     terminal.say_if_empty(records)
-    columns = ["kind", "name", "version", "worth", "created"]
-    rows = [[r.kind, r.name, r.version, r.worth.brief if r.worth else "-", r.created_at[:10]] for r in records]
+    columns = ["kind", "name", "version", "savings", "created"]
+    rows = [[r.kind, r.name, r.version, r.savings.brief if r.savings else "-", r.created_at[:10]] for r in records]
     if any(record.drift for record in records):
         columns.append("drift")
         rows = [[*row, ", ".join(record.drift)] for row, record in zip(rows, records, strict=True)]

@@ -133,7 +133,7 @@ def _replayed_mean(record: ArtifactRecord) -> float:
 
 def _decide(repos: Repositories, record: ArtifactRecord) -> CascadeRunDecision:
     """Decide at the point that the headline is about, as for a query without limits."""
-    limits = record.worth.query if record.worth else {}
+    limits = record.savings.query if record.savings else {}
     decision: CascadeRunDecision = repos.artifacts.plan(record).decide(CascadeQuery.model_validate(limits))
     return decision
 

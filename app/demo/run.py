@@ -40,14 +40,14 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
             records = [_built(repos, request, progress) for request in part.REQUESTS]
             outcomes.append(part.run(repos, records, stage, progress))
             every += records
-    worth = {f"{each.kind} {each.name}": each.worth for each in every if each.worth is not None}
+    savings = {f"{each.kind} {each.name}": each.savings for each in every if each.savings is not None}
     if as_json:
         facts = {name: fact for outcome in outcomes for name, fact in outcome.facts().items()}
-        terminal.print_json(facts | {"worth": {name: each.model_dump(mode="json") for name, each in worth.items()}})
+        terminal.print_json(facts | {"savings": {name: each.model_dump(mode="json") for name, each in savings.items()}})
         return
     for outcome in outcomes:
         outcome.print()
-    rows = [(name, each.headline) for name, each in worth.items()]
+    rows = [(name, each.headline) for name, each in savings.items()]
     terminal.print_table("what each is worth", ["artifact", "beside what you could do without it"], rows)
 
 

@@ -17,7 +17,7 @@ from app.pictures.canvas import (
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models.curve import Baseline, CurvePoint
-from models.worth import Interval
+from models.savings import Interval
 from solvers.base import Plan
 
 __all__ = ["SUFFIXES", "draw", "save"]

@@ -19,7 +19,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter, StrMethodFormatte
 
 from models import ArtifactRecord
 from models.arrays import Floats
-from models.worth import Alternative, Worth
+from models.savings import Savings, SimpleBaseline
 
 SUFFIXES = (".png", ".svg")
 WIDTH, WORTH_HEIGHT, LINE = 8.0, 2.0, 0.16
@@ -98,38 +98,38 @@ def families() -> list[str]:
 def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
     """Start a picture of panels of these heights in inches, one below the other; at the foot stands what the artifact
     is worth, if that was measured."""
-    every = heights if record.worth is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.worth)))
+    every = heights if record.savings is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.savings)))
     picture = Figure(figsize=(WIDTH, sum(every)), dpi=DOTS, layout="constrained")
     made = picture.subplots(len(every), 1, height_ratios=every, squeeze=False)[:, 0].tolist()
-    if record.worth is not None:
-        draw_worth(made[-1], record.worth, record.unit)
+    if record.savings is not None:
+        draw_savings(made[-1], record.savings, record.unit)
     return picture, made[: len(heights)]
 
 
-def draw_worth(axes: Axes, worth: Worth, unit: str) -> None:
+def draw_savings(axes: Axes, savings: Savings, unit: str) -> None:
     """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
-    every = drawn_alternatives(worth)
+    every = drawn_alternatives(savings)
     names = distinct_names([one.name for one in every], [shown(one.name) for one in every])
     for place, (one, name) in enumerate(zip(every, names, strict=True)):
         axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=name)
-    axes.plot(worth.cost, worth.accuracy, "o", color="black", markersize=8, label=shown(worth.decision))
+    axes.plot(savings.cost, savings.accuracy, "o", color="black", markersize=8, label=shown(savings.decision))
     axes.margins(0.1, 0.2)
-    logarithmic(axes, "x", np.array([worth.cost, *(one.cost for one in every)]))
+    logarithmic(axes, "x", np.array([savings.cost, *(one.cost for one in every)]))
     percents(axes)
-    axes.set_title("\n".join(_headline(worth)), fontsize=9)
+    axes.set_title("\n".join(_headline(savings)), fontsize=9)
     axes.set(xlabel=f"cost of an item on average, {unit}", ylabel="right")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="crosses: instead of this plan", alignment="left")
 
 
-def _headline(worth: Worth) -> list[str]:
-    return wrap(" ".join(map(shown, worth.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
+def _headline(savings: Savings) -> list[str]:
+    return wrap(" ".join(map(shown, savings.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
 
 
-def drawn_alternatives(worth: Worth) -> list[Alternative]:
+def drawn_alternatives(savings: Savings) -> list[SimpleBaseline]:
     """Pick the alternatives that have room: those that no cheaper one is as accurate as, and single classifiers."""
     picked, best = [], -1.0
-    for one in worth.alternatives:
-        if one.accuracy > best or len(worth.alternatives) <= MOST_ALTERNATIVES:
+    for one in savings.baselines:
+        if one.accuracy > best or len(savings.baselines) <= MOST_ALTERNATIVES:
             picked.append(one)
             best = max(best, one.accuracy)
     return picked

@@ -36,7 +36,7 @@ from models import Fault, InvalidRequest, Value
 from models.curve import CurveReply
 from models.errors import ParsimonyError
 from models.evaluation import EvaluatedItem, EvaluationReply, HasCompleteItems
-from models.worth import Expected
+from models.savings import ExpectedOutcome
 from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems
 from solvers.kind import AnyKind
@@ -268,7 +268,9 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
 def _without_none(value: Value) -> dict[str, Any]:
     """Return the fields of a value; of what is expected, those that are known."""
     fields = vars(value)
-    return {name: one for name, one in fields.items() if one is not None} if isinstance(value, Expected) else fields
+    return (
+        {name: one for name, one in fields.items() if one is not None} if isinstance(value, ExpectedOutcome) else fields
+    )
 
 
 def _fixed(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:

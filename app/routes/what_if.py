@@ -72,7 +72,7 @@ def _asked(loaded: LoadedArtifact[Plan], limits: dict[str, float | str], open_ci
         artifact=loaded.ref,
         unit=loaded.record.unit,
         decision=decision,
-        worth=loaded.record.worth,
+        savings=loaded.record.savings,
         ignored=ignored,
         refusal=refusal,
     )

@@ -83,11 +83,11 @@ def with_default_limits(loaded: LoadedArtifact[Plan], query: Q, failing: Collect
     The headline is about all classifiers. Where a query leaves some out, or they are ``failing``, its limit is raised
     to the cost of the cheapest way that is left, so that it refuses nothing. Raises Infeasible if there is none.
     """
-    worth = loaded.record.worth
-    if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in FIXING):
+    savings = loaded.record.savings
+    if savings is None or not savings.query or any(getattr(query, name, None) is not None for name in FIXING):
         return loaded.kind.with_number(loaded.plan, query)
     left_out = {*getattr(query, "excluded", ()), *failing}
-    limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
+    limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in savings.query.items()}
     if left_out:
         limits = loaded.kind.keepable_limits(loaded.plan, limits, left_out)
     return query.model_copy(update=limits)

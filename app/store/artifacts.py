@@ -64,7 +64,7 @@ class Artifacts:
                 created_at=created_at,
                 sha256=digest,
                 bytes=len(data),
-                worth=manifest.worth,
+                savings=manifest.savings,
                 **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
@@ -277,7 +277,7 @@ def checked_manifest(data: bytes) -> ArtifactManifest:
     content = {name: value for name, value in codec.read_manifest(data).items() if name != "type"}
     try:
         manifest = ArtifactManifest.model_validate(content)
-        _ = manifest.worth
+        _ = manifest.savings
     except ValidationError as error:
         raise CorruptArtifact(f"the artifact's manifest is not valid: {error.errors()[0]['msg']}") from error
     if manifest.kind not in KINDS:

@@ -354,10 +354,10 @@ def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float |
     """Return the accuracy that outcomes are compared with, and the number of outcomes that it counts as."""
     if len(accuracy.size):
         return reference_mean(accuracy), count_reference(accuracy)
-    if record.worth is None:
+    if record.savings is None:
         return 0.0, None
     rows = KINDS[record.kind].judged_on(record.summary)
-    share = record.worth.accuracy
+    share = record.savings.accuracy
     return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
 
 

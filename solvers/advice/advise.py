@@ -8,17 +8,17 @@ import numpy as np
 from models import Dataset, DatasetFacts, FeatureTable, Trace
 from models.advice import AdviceLimits, AdviceRows, MethodAdvice, Standing, TradeOffPoint
 from models.arrays import Int32s, Int64s
-from models.worth import Alternative
+from models.savings import SimpleBaseline
 from solvers import KINDS
 from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, standing, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
-from solvers.alternatives import Alternatives, Replay, mean_interval, worth_of
 from solvers.base import Run, generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.kind import AnyKind
 from solvers.policy.sensors import costs_of
+from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
 from solvers.statistics import wilson
 from solvers.trace_baselines import baselines_on, most_accurate
 
@@ -124,7 +124,7 @@ def _advised(
     aim = Aim.of(limits, by_choosing, effective_rows(items[choosing]))
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
-    alternatives = Alternatives.of(allowed, items, today, unit).take(reporting) if allowed else None
+    alternatives = BaselineReplays.from_replays(allowed, items, today, unit).take(reporting) if allowed else None
     methods = _reported(candidates, aim, choosing, reporting, items[reporting], alternatives, rng)
     affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
@@ -143,7 +143,7 @@ def _reported(
     choosing: Int64s,
     reporting: Int64s,
     items: Int64s,
-    alternatives: Alternatives | None,
+    alternatives: BaselineReplays | None,
     rng: np.random.Generator,
 ) -> tuple[MethodAdvice, ...]:
     """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
@@ -169,7 +169,7 @@ def _method(
     standing_here: Standing,
     reporting: Int64s,
     items: Int64s,
-    alternatives: Alternatives | None,
+    alternatives: BaselineReplays | None,
     points: tuple[TradeOffPoint, ...],
     rng: np.random.Generator,
 ) -> MethodAdvice:
@@ -184,14 +184,14 @@ def _method(
         accuracy_interval=wilson(accuracy, float(effective_rows(items))),
         cost=float(replay.costs.mean()),
         cost_interval=mean_interval(replay.costs, items, rng),
-        worth=None if alternatives is None else worth_of(query_text(one.query), replay, alternatives, rng),
+        savings=None if alternatives is None else measure_savings(query_text(one.query), replay, alternatives, rng),
         points=points,
     )
 
 
 def _beyond(method: str, points: tuple[TradeOffPoint, ...]) -> MethodAdvice:
     """Tell of a method of which nothing is within the limits."""
-    nothing: dict[str, None] = dict.fromkeys(("accuracy", "accuracy_interval", "cost", "cost_interval", "worth"))
+    nothing: dict[str, None] = dict.fromkeys(("accuracy", "accuracy_interval", "cost", "cost_interval", "savings"))
     return MethodAdvice(method=method, standing="none", params={}, query={}, points=points, **nothing)
 
 
@@ -201,5 +201,5 @@ def _points(candidates: list[Candidate], reporting: Int64s) -> tuple[TradeOffPoi
     return tuple(TradeOffPoint(accuracy=accuracy, cost=cost) for cost, accuracy in sorted(pairs))
 
 
-def _alternative(name: str, replay: Replay) -> Alternative:
-    return Alternative(name=name, accuracy=float(replay.right.mean()), cost=float(replay.costs.mean()))
+def _alternative(name: str, replay: Replay) -> SimpleBaseline:
+    return SimpleBaseline(name=name, accuracy=float(replay.right.mean()), cost=float(replay.costs.mean()))

@@ -9,9 +9,9 @@ import numpy as np
 from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
 from models.advice import LeftOut
 from models.errors import Cancelled, SolverTimeout
-from solvers.alternatives import Replay
 from solvers.base import Run, part_of
 from solvers.kind import AnyKind
+from solvers.savings import Replay
 
 SUBJECT_STEPS = 1000
 
@@ -70,7 +70,7 @@ def _tried(kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: Run,
             raise
         every += [
             Candidate(kind.name, params, trade_off.query, trade_off.replay)
-            for trade_off in kind.trade_offs(plan, fresh)
+            for trade_off in kind.replay_settings(plan, fresh)
         ]
     return every
 

@@ -9,7 +9,7 @@ import numpy as np
 from models.advice import AdviceLimits, Standing
 from models.arrays import Int64s
 from solvers.advice.candidates import Candidate
-from solvers.alternatives import NEARLY, Replay, mean_interval
+from solvers.savings import MAX_ACCURACY_LOSS, Replay, mean_interval
 from solvers.statistics import standard_error
 
 _ROUNDING = 1e-9
@@ -36,7 +36,7 @@ class Aim:
         if limits.budget is not None:
             return cls(limits, None)
         levels = [replay.right.mean() for replay in choosing if within(limits, replay)]
-        return cls(limits, float(max(levels, default=0.0)) - NEARLY)
+        return cls(limits, float(max(levels, default=0.0)) - MAX_ACCURACY_LOSS)
 
     def rank(self, replay: Replay) -> Rank:
         """Order by what is best, the least first; what is not accurate enough comes last, the most accurate first."""
@@ -68,5 +68,5 @@ def standing(best: Replay, other: Replay, items: Int64s, rng: np.random.Generato
     """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
     less accurate by more than what counts as nearly the same or, if to be frugal is what is wanted, dearer."""
     dearer = frugal and mean_interval(other.costs - best.costs, items, rng)[0] > 0
-    less_accurate = mean_interval(best.right - other.right, items, rng)[0] > NEARLY
+    less_accurate = mean_interval(best.right - other.right, items, rng)[0] > MAX_ACCURACY_LOSS
     return "behind" if dearer or less_accurate else "level"

@@ -8,9 +8,9 @@ from threadpoolctl import threadpool_limits
 
 from models import Dataset, FeatureTable
 from models.arrays import Floats, Int32s, Int64s
-from solvers.alternatives import Replay, set_name
 from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
+from solvers.savings import Replay, set_name
 
 MOST_SINGLE = 8
 """Features that are tried alone."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.advice import AdviceLimits, MethodAdvice
-from models.worth import Alternative, share
+from models.savings import SimpleBaseline, format_share
 
 
 def query_text(query: Mapping[str, Any]) -> str:
@@ -36,7 +36,7 @@ def sentence_of(
     limits: AdviceLimits,
     unit: str,
     methods: Sequence[MethodAdvice],
-    simple: Alternative | None,
+    simple: SimpleBaseline | None,
     late: Sequence[str] = (),
     *,
     reached: bool = True,
@@ -49,7 +49,7 @@ def sentence_of(
 
 
 def _nearest(
-    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: Alternative | None
+    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
     """Say that nothing is accurate enough, and what is the most accurate."""
     best = next((one for one in methods if one.standing == "best" and one.accuracy is not None), None)
@@ -62,7 +62,7 @@ def _nearest(
 
 
 def _taken(
-    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: Alternative | None
+    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
     asked = limits_text(limits, unit)
     best = next((one for one in methods if one.standing == "best"), None)
@@ -89,20 +89,20 @@ def _shortfall(accuracy: float | None, limits: AdviceLimits) -> str:
     return f" (the rows that chose it said {100 * limits.min_accuracy:g} %, these are others; ask for a little more)"
 
 
-def _instead(best: MethodAdvice, limits: AdviceLimits, simple: Alternative | None) -> Alternative | None:
+def _instead(best: MethodAdvice, limits: AdviceLimits, simple: SimpleBaseline | None) -> SimpleBaseline | None:
     """Give the simple alternative that is as good by what can be shown, and keeps the budget: the one that the method
     is held against, else the best within the limits if it may be as accurate."""
-    worth = best.worth
-    if worth is None or worth.verdict in ("saves", "gains"):
+    savings = best.savings
+    if savings is None or savings.verdict == "significant":
         return None
     wanted = min(limits.min_accuracy or 0.0, best.accuracy or 0.0)
-    if (limits.budget is None or worth.beside.cost <= limits.budget) and worth.beside.accuracy >= wanted:
-        return worth.beside
+    if (limits.budget is None or savings.baseline.cost <= limits.budget) and savings.baseline.accuracy >= wanted:
+        return savings.baseline
     low = best.accuracy_interval[0] if best.accuracy_interval else 0.0
     return simple if simple is not None and simple.accuracy >= max(low, wanted) else None
 
 
-def _simple(simple: Alternative, unit: str) -> str:
+def _simple(simple: SimpleBaseline, unit: str) -> str:
     return f"{simple.name}: {simple.accuracy:.1%} right for {simple.cost:.4g} {unit} an item"
 
 
@@ -113,15 +113,16 @@ def _nothing_better(methods: Sequence[str]) -> str:
 
 def _figures(best: MethodAdvice, unit: str) -> str:
     right = f"{best.accuracy:.1%} right for {best.cost:.4g} {unit} an item"
-    if best.worth is None:
+    if best.savings is None:
         return f"{right}; no simple alternative keeps the deadline"
-    if best.worth.verdict == "saves":
-        return f"{right}, saves {share(best.worth.saved, best.worth.saved_interval)} beside {best.worth.beside.name}"
-    if best.worth.verdict == "gains":
-        low, high = (100 * bound for bound in best.worth.gained_interval)
-        gained = f"{100 * best.worth.gained:.1f} points ({low:.1f} to {high:.1f})"
+    if best.savings.has_savings:
+        share = format_share(best.savings.saved, best.savings.saved_interval)
+        return f"{right}, saves {share} compared with {best.savings.baseline.name}"
+    if best.savings.verdict == "significant":
+        low, high = (100 * bound for bound in best.savings.gained_interval)
+        gained = f"{100 * best.savings.gained:.1f} points ({low:.1f} to {high:.1f})"
         return f"{right}, {gained} more than the same cost buys otherwise"
-    return f"{right}; nothing can be shown beside {best.worth.beside.name}, which is beyond the budget"
+    return f"{right}; nothing can be shown beside {best.savings.baseline.name}, which is beyond the budget"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -25,12 +25,12 @@ from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
 from solvers.cascade.summary import (
     baselines,
+    cascade_savings,
     describe_deadlines,
     notes_of,
     replayed,
     summarize,
     with_held_out,
-    worth,
 )
 from solvers.item_splits import ItemRows, split_rows
 
@@ -80,7 +80,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary["deadlines"] = describe_deadlines(dataset, options, build)
     summary["notes"] = notes_of(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
-    return Fitted(plan, summary, worth(plan, dataset, (build, held_out), rng))
+    return Fitted(plan, summary, cascade_savings(plan, dataset, (build, held_out), rng))
 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:

@@ -17,16 +17,16 @@ from models.cascade import (
 )
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.cascade.estimates import estimates
 from solvers.cascade.evaluate import curve, evaluate
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.run import run as run_cascade
-from solvers.cascade.trade_offs import trade_offs
+from solvers.cascade.settings import replay_settings
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
+from solvers.savings import SettingReplay
 
 
 class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
@@ -54,9 +54,9 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Build the best cascade for every deadline from a trace."""
         return fit(dataset, options, rng, run)
 
-    def trade_offs(self, plan: CascadePlan, dataset: Trace) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: CascadePlan, dataset: Trace) -> Sequence[SettingReplay]:
         """Return what points of the frontier do with unseen rows."""
-        return trade_offs(plan, dataset)
+        return replay_settings(plan, dataset)
 
     def called_names(self, plan: CascadePlan) -> tuple[str, ...]:
         """Return the classifiers of all cascades."""

@@ -10,13 +10,13 @@ from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
-from models.worth import Worth
-from solvers.alternatives import Alternatives, worth_of_most_useful
+from models.savings import Savings
 from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
-from solvers.cascade.trade_offs import of_frontier
+from solvers.cascade.settings import of_frontier
 from solvers.item_splits import ItemRows
+from solvers.savings import BaselineReplays, measure_best_savings
 from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate, trace_baselines
 
@@ -148,7 +148,9 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: 
     return notes
 
 
-def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator) -> Worth:
+def cascade_savings(
+    plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
+) -> Savings:
     """Hold the most useful point of the frontier, chosen by the build half, against each classifier alone, on the
     held-out half."""
     rows = np.concatenate(halves)
@@ -159,5 +161,7 @@ def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng:
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
     baselines = trace_baselines(dataset, halves[0])
-    alternatives = Alternatives.of(baselines, dataset.item_codes, most_accurate(dataset, halves[0]), dataset.spec.unit)
-    return worth_of_most_useful(points, alternatives.take(rows), parts, rng)
+    alternatives = BaselineReplays.from_replays(
+        baselines, dataset.item_codes, most_accurate(dataset, halves[0]), dataset.spec.unit
+    )
+    return measure_best_savings(points, alternatives.take(rows), parts, rng)

@@ -42,11 +42,11 @@ from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.preselection import narrowed
+from solvers.index.savings import index_savings
 from solvers.index.selection_bias import reached, unpacked
 from solvers.index.size_curves import MAX_JUDGED_SETS, SizeRegions, find_regions, fit_size_curves, region_levels
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
-from solvers.index.worth import worth
 from solvers.item_splits import effective_rows
 from solvers.learners.estimators import ALLOWED_MODULES
 from solvers.learners.linear import kind_of
@@ -114,7 +114,7 @@ def fit(
     names = _names(only(as_it_was, features), dataset, table.left_out, left_out_costs)
     reaching = _measure_what_is_reached(trainer, known_masks(searched), costs, median, regions, rng)
     plan = assemble(names, options, costs, searched, indexed, models, reaching)
-    held = worth(plan, trainer, rng)
+    held = index_savings(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
     return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), held)
 

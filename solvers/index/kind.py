@@ -17,7 +17,6 @@ from models.index import (
     IndexReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.index.evaluate import curve, evaluate
@@ -25,8 +24,9 @@ from solvers.index.fit import fit
 from solvers.index.plan import IndexPlan
 from solvers.index.predictions import Predictions
 from solvers.index.run import run as run_index
-from solvers.index.trade_offs import trade_offs
+from solvers.index.settings import replay_settings
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
+from solvers.savings import SettingReplay
 
 
 class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
@@ -52,9 +52,9 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Build the index of feature sets from a table."""
         return fit(dataset, options, rng, run)
 
-    def trade_offs(self, plan: IndexPlan, dataset: FeatureTable) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: IndexPlan, dataset: FeatureTable) -> Sequence[SettingReplay]:
         """Return what feature sets of the skyline do with unseen rows."""
-        return trade_offs(plan, dataset)
+        return replay_settings(plan, dataset)
 
     def called_names(self, plan: IndexPlan) -> tuple[str, ...]:
         """Return the features."""

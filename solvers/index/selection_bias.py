@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s, Singles
-from solvers.alternatives import RESAMPLINGS
 from solvers.item_splits import resampled_counts, split_rows
+from solvers.savings import RESAMPLINGS
 
 CHOOSING = 0.4
 """The share of the rows that choose who reaches an accuracy."""

@@ -31,8 +31,8 @@ from solvers.pipeline.front import (
 from solvers.pipeline.objectives import costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
+from solvers.pipeline.savings import pipeline_savings, replay
 from solvers.pipeline.summary import summarize
-from solvers.pipeline.worth import replay, worth
 from solvers.statistics import standard_error_of_mean
 
 
@@ -63,7 +63,9 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
     usual = plan.chromosomes[plan.usual]
     validation = data.evaluator(data.split.validation)
-    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng)
+    held = pipeline_savings(
+        usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
+    )
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary, held)
 

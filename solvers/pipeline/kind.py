@@ -19,7 +19,6 @@ from models.pipeline import (
     Step,
 )
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -27,7 +26,8 @@ from solvers.pipeline.evaluate import curve, evaluate, expected
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.run import run as run_pipeline
-from solvers.pipeline.trade_offs import TRIALS, trade_offs
+from solvers.pipeline.settings import TRIALS, replay_settings
+from solvers.savings import SettingReplay
 
 
 class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
@@ -57,9 +57,9 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Build a pipeline from a table of features."""
         return fit(dataset, options, rng, run)
 
-    def trade_offs(self, plan: PipelinePlan, dataset: FeatureTable) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: PipelinePlan, dataset: FeatureTable) -> Sequence[SettingReplay]:
         """Return what configurations of the front do with unseen rows."""
-        return trade_offs(plan, dataset)
+        return replay_settings(plan, dataset)
 
     def called_names(self, plan: PipelinePlan) -> tuple[str, ...]:
         """Return the features."""

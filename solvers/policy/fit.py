@@ -21,7 +21,6 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Floats
 from models.policy import PolicyOptions
-from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
 from solvers.policy.assemble import assemble
 from solvers.policy.classifier_training import TrainingRows, cut
@@ -40,12 +39,13 @@ from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
+from solvers.policy.savings import policy_savings
 from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
 from solvers.policy.states import States, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
-from solvers.policy.worth import worth
+from solvers.savings import Replay, SettingReplay
 
 MIN_ROWS = 20
 MOST_SINGLE = 10
@@ -94,7 +94,7 @@ def fit(
     summary = summarize(plan, learned.loss, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
     points = _points(task, learned)
-    held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
+    held = policy_savings(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
 
@@ -126,9 +126,9 @@ def _task(
     """Put together what is learned from: what stopping costs, the trade-offs of the curve, and where limits are learned
     for hard budgets and deadlines, which are the same where sensors take as long as they cost."""
     must_begin, graph = training.quality is not None, states.graph
-    losses, trade_offs = _losses(states, training, smoothing), tradeoffs_of(options, prices.means)
+    losses, replay_settings = _losses(states, training, smoothing), tradeoffs_of(options, prices.means)
     if must_begin and options.tradeoffs == "auto":
-        trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], prices.means)
+        replay_settings = answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
     set_times = times_of_sets(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
     caps, deadlines = _limits(training, states, set_costs, set_times) if knows_limits else (np.empty(0), np.empty(0))
@@ -141,11 +141,11 @@ def _task(
         FixedPoints.of(graph, losses.observed, prices.costs, must_begin=must_begin),
         prices.costs,
         prices.means,
-        np.append(trade_offs, np.full(len(caps) + len(deadlines), trade_offs[0])),
+        np.append(replay_settings, np.full(len(caps) + len(deadlines), replay_settings[0])),
         seeds,
         states.rows,
-        np.concatenate([np.full(len(trade_offs), np.inf), caps, np.full(len(deadlines), np.inf)]),
-        np.concatenate([np.full(len(trade_offs) + len(caps), np.inf), deadlines]),
+        np.concatenate([np.full(len(replay_settings), np.inf), caps, np.full(len(deadlines), np.inf)]),
+        np.concatenate([np.full(len(replay_settings) + len(caps), np.inf), deadlines]),
         set_times,
     )
 
@@ -204,17 +204,17 @@ def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     return observed[[places[each.tobytes()] for each in plan.members]]
 
 
-def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
+def _points(task: Task, learned: LearnedPolicies) -> dict[str, SettingReplay]:
     """Name what each trade-off did with the rows, and each sensor that is always the one to answer, which a budget of
     its cost asks for."""
     each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
     points = {
-        f"a trade-off of {tradeoff:.3g}": TradeOff({"tradeoff": tradeoff}, Replay(1 - errors, costs))
+        f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))
         for tradeoff, errors, costs in each
     }
     alone = task.fixed.replays(task.training.sensors.names, task.graph)
     bounds = {name: bounds_of(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
-    return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
+    return points | {name: SettingReplay({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
 def _tell(progress: Progress, total: int, done: int) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.alternatives import Replay
 from solvers.policy.graph import Graph
 from solvers.policy.rollout import Walks
 from solvers.policy.traffic import Passed
+from solvers.savings import Replay
 
 NEVER = 2.0
 """Beyond every loss: what sensors that are not the point's own are made to lose."""

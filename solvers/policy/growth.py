@@ -36,7 +36,7 @@ from solvers.policy.growth_layers import (
     Ways,
     kept_of,
 )
-from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, Worth, alone, gains_of_parts, with_next
+from solvers.policy.growth_scores import MOST_ROWS, Scales, SensorGains, Slopes, alone, gains_of_parts, with_next
 from solvers.policy.hard_budgets import ROUNDING
 from solvers.policy.node_classifiers import tree_inputs, tree_owners
 from solvers.policy.sensor_times import fetched
@@ -185,7 +185,7 @@ class _Grower:
             self._lead_part(ways, mine, open_sensors, slopes, part)
         return list(ways.targets.items())
 
-    def _lead_all(self, ways: Ways, own: Worth, rows: Int64s) -> None:
+    def _lead_all(self, ways: Ways, own: SensorGains, rows: Int64s) -> None:
         """Lead all rows that come to a set on along the sequence for all, and along that without its first sensor."""
         if ways.reached.kind == COMMON and own.gains[own.best] > 0:
             ways.lead(own.best, rows, COMMON, float(own.gains[own.best]))
@@ -196,7 +196,7 @@ class _Grower:
         if own.gains[spare] > LEAST_GAIN:
             ways.lead(spare, rows, SPARE, float(own.gains[spare]), without=spared)
 
-    def _lead_part(self, ways: Ways, mine: Worth, open_sensors: Bools, slopes: Slopes, part: Int64s) -> None:
+    def _lead_part(self, ways: Ways, mine: SensorGains, open_sensors: Bools, slopes: Slopes, part: Int64s) -> None:
         """Lead a part of the rows on: to the best sensor for its price by itself, and by what can follow, to one that
         steers, to one that takes less long, and at first to the one that tells most, whatever it costs."""
         kind = ways.reached.kind
@@ -224,7 +224,7 @@ class _Grower:
                 ways.lead(other, part, own_kind, float(mine.gains[other]))
 
     def _cheaper(
-        self, open_sensors: Bools, own: Worth, slopes: Slopes, rows: Int64s, *, looks_far: bool
+        self, open_sensors: Bools, own: SensorGains, slopes: Slopes, rows: Int64s, *, looks_far: bool
     ) -> Iterator[tuple[int, float, float]]:
         """List what hard budgets below the price of the best sensor are spent on: of the sensors that cost less the one
         that gains most, and, looking far, the best by what can follow it for less; then below the price of that one,

@@ -101,7 +101,7 @@ class Slopes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Worth:
+class SensorGains:
     """What sensors are worth to some rows. gains: (M,) the log-loss that each lowers; prices: (M,) what it costs, with
     what follows; a sensor that is no choice gains -inf."""
 
@@ -119,14 +119,14 @@ class Worth:
         return int(self.rates.argmax())
 
 
-def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s) -> Worth:
+def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s) -> SensorGains:
     """Tell what sensors gain by themselves for some rows: O(D r L)."""
     return gains_of_parts(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
 
 
 def gains_of_parts(
     scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, parts: UInt8s
-) -> list[tuple[Worth, Worth]]:
+) -> list[tuple[SensorGains, SensorGains]]:
     """Tell what sensors gain by themselves for the rows up to, and beyond, each of their parts, (r,) from 0; up to the
     last are all."""
     from solvers.policy.growth_kernel import part_gains  # here, so that only a fit loads numba
@@ -142,7 +142,7 @@ def gains_of_parts(
 
 def with_next(
     scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, rng: np.random.Generator
-) -> tuple[Worth, Worth]:
+) -> tuple[SensorGains, SensorGains]:
     """Tell what sensors gain with the best that can follow each, and what they gain by steering, on rows drawn of those
     given: O(D² r L)."""
     from solvers.policy.growth_kernel import pair_gains
@@ -162,10 +162,10 @@ def with_next(
     return ahead, _by_sensor(scales, columns, of_rows * (gains - fixed), prices)
 
 
-def _by_sensor(scales: Scales, columns: Int64s, gains: Floats, prices: Floats) -> Worth:
+def _by_sensor(scales: Scales, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
     """Take for each sensor the column that gains most for its price."""
-    worth = Worth(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
+    totals = SensorGains(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
     order = np.argsort(gains / prices, kind="stable")  # the best of a sensor's columns is written last
     owners = scales.owners[columns[order]]
-    worth.gains[owners], worth.prices[owners] = gains[order], prices[order]
-    return worth
+    totals.gains[owners], totals.prices[owners] = gains[order], prices[order]
+    return totals

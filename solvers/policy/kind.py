@@ -9,7 +9,6 @@ from models import DatasetFacts, FeatureTable, Trace, Value
 from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -18,7 +17,8 @@ from solvers.policy.evaluate import curve, evaluate, item_columns
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run import run as run_policy
-from solvers.policy.trade_offs import trade_offs
+from solvers.policy.settings import replay_settings
+from solvers.savings import SettingReplay
 
 
 class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
@@ -48,9 +48,9 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Build a policy from a table of features or from a trace."""
         return fit(dataset, options, rng, run)
 
-    def trade_offs(self, plan: PolicyPlan, dataset: FeatureTable | Trace) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: PolicyPlan, dataset: FeatureTable | Trace) -> Sequence[SettingReplay]:
         """Return what points of the curve do with unseen rows."""
-        return trade_offs(plan, dataset)
+        return replay_settings(plan, dataset)
 
     def called_names(self, plan: PolicyPlan) -> tuple[str, ...]:
         """Return the sensors."""

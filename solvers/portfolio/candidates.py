@@ -15,25 +15,25 @@ def list_candidates(
     """List the classifiers of a portfolio by falling estimate less the price of their cost."""
     estimates, own = plan.estimate_one(query.query), plan.own_costs(query)
     costs = plan.costs if own is None else own
-    worth = plan.values(estimates) - decision.price * costs
+    savings = plan.values(estimates) - decision.price * costs
     return [
         {
             "classifier": plan.classifiers[k],
             "estimated_accuracy": float(estimates[k]),
             "cost": float(costs[k]) + plan.embedding_cost,
-            "worth": float(worth[k]),
+            "savings": float(savings[k]),
             "taken": plan.classifiers[k] == decision.classifier,
             "because": "its circuit breaker is open"
             if plan.classifiers[k] in unavailable
-            else _reason(plan.classifiers[k] == decision.classifier, float(worth[k]), float(worth.max())),
+            else _reason(plan.classifiers[k] == decision.classifier, float(savings[k]), float(savings.max())),
         }
-        for k in np.argsort(-worth, kind="stable").tolist()
+        for k in np.argsort(-savings, kind="stable").tolist()
     ]
 
 
-def _reason(is_chosen: bool, worth: float, best: float) -> str:
+def _reason(is_chosen: bool, savings: float, best: float) -> str:
     if is_chosen:
-        return f"its estimate less the price of its cost, {worth:.4g}, is the highest"
-    if worth >= best:
+        return f"its estimate less the price of its cost, {savings:.4g}, is the highest"
+    if savings >= best:
         return "equal to the one taken; a random tie-break, or the budget, decided"
-    return f"its estimate less the price of its cost is {best - worth:.4g} lower"
+    return f"its estimate less the price of its cost is {best - savings:.4g} lower"

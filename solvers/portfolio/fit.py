@@ -26,12 +26,12 @@ from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.savings import portfolio_savings
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
 from solvers.portfolio.table import Table, cut, embedder_of, planned
 from solvers.portfolio.tuning import Examples, Tuned, tune
-from solvers.portfolio.worth import worth
 
 MIN_ROWS = 40
 """Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
@@ -81,7 +81,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     )
     run.progress(4, STEPS, "putting the plan together")
     plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn, regression)
-    worth_here = worth(
+    worth_here = portfolio_savings(
         dataset,
         prices,
         drawn.budgets,

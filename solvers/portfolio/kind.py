@@ -18,7 +18,6 @@ from models.portfolio import (
     RouteReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.alternatives import TradeOff
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -30,7 +29,8 @@ from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.run import next_best
 from solvers.portfolio.run import run as run_portfolio
-from solvers.portfolio.trade_offs import trade_offs
+from solvers.portfolio.settings import replay_settings
+from solvers.savings import SettingReplay
 
 NO_EMBEDDING = (0.0,)
 """The embedding in the query of an item that has none yet."""
@@ -64,9 +64,9 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Build a portfolio from a trace with embeddings."""
         return fit(dataset, options, rng, run)
 
-    def trade_offs(self, plan: PortfolioPlan, dataset: Trace) -> Sequence[TradeOff]:
+    def replay_settings(self, plan: PortfolioPlan, dataset: Trace) -> Sequence[SettingReplay]:
         """Return what routing at several budgets does with unseen rows."""
-        return trade_offs(plan, dataset)
+        return replay_settings(plan, dataset)
 
     def called_names(self, plan: PortfolioPlan) -> tuple[str, ...]:
         """Return the classifiers."""

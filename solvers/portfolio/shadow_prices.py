@@ -126,9 +126,9 @@ def each_best(values: Floats, costs: Floats, price: float, dearer: Bools | None 
     """Choose for each of (n, m) items the classifier whose value, less the price of its cost, is the highest: (n,).
     Among equals the cheapest, or the dearest for items of which that is told, (n,); then the first. costs: (m,), or
     (n, m) of each item."""
-    worth = values - price * costs
-    highest = worth.max(axis=1, keepdims=True)
-    equal = worth >= highest - TIE * (np.abs(highest) + price * float(costs.max()) + 1.0)
+    savings = values - price * costs
+    highest = savings.max(axis=1, keepdims=True)
+    equal = savings >= highest - TIE * (np.abs(highest) + price * float(costs.max()) + 1.0)
     cheapest = np.where(equal, costs, np.inf).argmin(axis=1)
     if dearer is None or not dearer.any():
         return np.asarray(cheapest)

@@ -161,12 +161,12 @@ def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, a
     by_commands = _parsed(run(all_kinds.url, "artifacts", "--json"))["items"]
     for kind in SAMPLES:
         record = client.get(f"/v1/artifacts/{kind}/plan").json()
-        worth = record["worth"]
-        assert worth["headline"]
+        savings = record["savings"]
+        assert savings["headline"]
         listed = client.get("/v1/artifacts", params={"kind": kind}).json()["items"]
-        assert next(one for one in listed if one["name"] == "plan")["worth"] == worth
-        assert next(one for one in decided if one["artifact"]["kind"] == kind)["worth"] == worth
-        assert next(one for one in by_commands if (one["kind"], one["name"]) == (kind, "plan"))["worth"] == worth
+        assert next(one for one in listed if one["name"] == "plan")["savings"] == savings
+        assert next(one for one in decided if one["artifact"]["kind"] == kind)["savings"] == savings
+        assert next(one for one in by_commands if (one["kind"], one["name"]) == (kind, "plan"))["savings"] == savings
         exported = client.get(f"/v1/artifacts/{kind}/plan/versions/{record['version']}/export").content
         with ZipFile(BytesIO(exported)) as archive:
-            assert json.loads(archive.read("manifest.json"))["summary"]["worth"] == worth
+            assert json.loads(archive.read("manifest.json"))["summary"]["savings"] == savings

@@ -103,8 +103,8 @@ def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
 
 def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_kinds: Server) -> None:
     points = [one["decision"] for one in all_kinds.client.get("/v1/policies/plan/curve").json()["points"]]
-    worth = all_kinds.client.get("/v1/artifacts/policy/plan").json()["worth"]
-    usual = min(points, key=lambda one: abs(one["cost"] - worth["cost"]))
+    savings = all_kinds.client.get("/v1/artifacts/policy/plan").json()["savings"]
+    usual = min(points, key=lambda one: abs(one["cost"] - savings["cost"]))
     visit.page.goto("/artifacts/policy/plan")
     still(visit.page)
     budget = float(visit.page.get_by_label("What an item may cost on average (ms)", exact=True).input_value())

@@ -200,7 +200,7 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_kinds: Server) -
     }
     assert by_kind.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
     assert "query" in by_kind["portfolio"].pop("refusal")
-    assert all(one["worth"]["headline"] for one in by_kind.values())
+    assert all(one["savings"]["headline"] for one in by_kind.values())
     strict = all_kinds.client.get("/v1/decisions", params=asked | {"min_accuracy": 1.0}).json()["items"]
     refusals = {one["artifact"]["kind"]: one["refusal"] for one in strict}
     assert refusals["index"]

@@ -188,7 +188,7 @@ def test_the_curve_has_intervals_baselines_and_the_default(kind: str, all_kinds:
     asked = {**curve["points"][0]["limits"], **{k: v for k, v in SAMPLES[kind].inputs.items() if k == "query"}}
     assert all_kinds.client.post(path_of(kind, "decision"), json=asked).status_code == 200
     record = all_kinds.client.get(f"/v1/artifacts/{kind}/plan").json()
-    assert curve["default"] == record["worth"]["query"]
+    assert curve["default"] == record["savings"]["query"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

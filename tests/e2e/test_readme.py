@@ -17,7 +17,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CHAPTERS = ["deadline", "run", "language-models", "limits", "features", "stages", "worth", "which-method"]
+CHAPTERS = ["deadline", "run", "language-models", "limits", "features", "stages", "savings", "which-method"]
 CHAPTERS += ["feedback", "console"]
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {

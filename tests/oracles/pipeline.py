@@ -77,11 +77,11 @@ def brute_force(
 def random_table(rng: np.random.Generator, n: int, rows: int) -> tuple[Bools, Bools]:
     """Draw what the classifiers of all feature sets accept and get right. Confidence grows with the worth of the
     features, and classifiers agree on what is hard, the more so the smaller ``noise``; sometimes they all agree."""
-    worth = rng.random(n) * (rng.random(n) < 0.7)
+    savings = rng.random(n) * (rng.random(n) < 0.7)
     members = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
     noise = float(rng.choice([0.0, 0.1, 0.5]))
     hardness, truth = rng.random(rows), rng.random(rows)
-    strength = (members @ worth)[:, None] / max(worth.sum(), 1e-9)
+    strength = (members @ savings)[:, None] / max(savings.sum(), 1e-9)
     confident = strength + noise * rng.normal(size=(1 << n, rows)) > hardness * rng.uniform(0.5, 1.5)
     correct = 0.4 + 0.5 * strength + noise * rng.normal(size=(1 << n, rows)) > truth
     return confident, correct

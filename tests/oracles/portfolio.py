@@ -27,7 +27,7 @@ class Best:
     bound: float
 
 
-def worth(values: Floats, choice: Int64s) -> float:
+def savings(values: Floats, choice: Int64s) -> float:
     return math.fsum(values[np.arange(len(choice)), choice].tolist())
 
 
@@ -71,7 +71,7 @@ def highs(values: Floats, costs: Floats, budget: float, gap: float = 0.0, time_l
     assert solution.x is not None, solution.message
     assert solution.mip_dual_bound is not None
     choice = solution.x.reshape(n, m).argmax(axis=1)
-    return Best(choice, worth(values, choice), -float(solution.mip_dual_bound))
+    return Best(choice, savings(values, choice), -float(solution.mip_dual_bound))
 
 
 def estimates(seed: int, n: int, *, samples: int | None = 40, weight: float = 5.0, m: int = 7) -> tuple[Floats, Floats]:

@@ -109,8 +109,8 @@ def test_property_3_4_covering_is_right_without_interactions() -> None:
 
 def test_property_3_4_mirrored() -> None:
     """Seen from 12345: leaving out 3, 4 or 5 costs nothing, so nothing between 12 and 12345 is expanded further."""
-    worth = (0.3, 0.1)
-    table = [0.5 + sum(w for f, w in enumerate(worth) if s >> f & 1) for s in range(32)]
+    savings = (0.3, 0.1)
+    table = [0.5 + sum(w for f, w in enumerate(savings) if s >> f & 1) for s in range(32)]
     plain = expand(lambda sets: [table[s] for s in sets], 5)
     mirrored = expand(lambda sets: [table[s] for s in sets], 5, covering=True)
     assert set(mirrored.masks.tolist()) < set(plain.masks.tolist())
@@ -261,8 +261,8 @@ def test_problem_3_one_answer_for_each_range_of_sizes() -> None:
 def test_greedy_acc_and_greedy_cost_are_the_ends_of_lambda() -> None:
     """λ = 0 is the largest rise in accuracy, λ → ∞ the least cost: the paper's text has both names both ways round."""
     costs = Costs(CONSTANT, np.array([[4.0], [1.0], [2.0]]))
-    worth = (0.3, 0.05, 0.1)
-    table = [0.5 + sum(w for f, w in enumerate(worth) if s >> f & 1) for s in range(8)]
+    savings = (0.3, 0.05, 0.1)
+    table = [0.5 + sum(w for f, w in enumerate(savings) if s >> f & 1) for s in range(8)]
     plan = plan_without_models(lambda sets: [table[s] for s in sets], costs, IndexOptions(lambdas=(0.06,))).plan
     assert plan.lambdas.tolist() == [0.0, 0.06, np.inf]
     assert plan.orders.tolist() == [[0, 2, 1], [0, 1, 2], [1, 2, 0]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models import Trace, TraceSpec
 from models.arrays import Floats
 from solvers import KINDS, Run, two_stage_rules
-from solvers.alternatives import Alternatives, Replay, worth_of
+from solvers.savings import BaselineReplays, Replay, measure_savings
 from solvers.trace_baselines import baselines_on, most_accurate, trace_baselines
 from solvers.two_stage_rules import tune_two_stages
 
@@ -72,24 +72,24 @@ def _walk(i: int, j: int, threshold: float, confidences: Floats, right: Floats, 
 
 
 def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is() -> None:
-    worth = KINDS["cascade"].fit(trace(3000, 0), KINDS["cascade"].options(), np.random.default_rng(0), Run()).worth
-    assert worth is not None
-    assert worth.verdict != "saves" or (worth.saved or 0.0) < 0.05
-    assert worth.today is not None
-    assert worth.today.name == "always strong"
-    assert worth.today.saved_interval is not None
-    assert worth.today.saved_interval[0] > 0.05  # compared with today's bill it does save
-    assert any(one.name.startswith("cheap, then strong below") for one in worth.alternatives)
+    savings = KINDS["cascade"].fit(trace(3000, 0), KINDS["cascade"].options(), np.random.default_rng(0), Run()).savings
+    assert savings is not None
+    assert not savings.has_savings or (savings.saved or 0.0) < 0.05
+    assert savings.today is not None
+    assert savings.today.name == "always strong"
+    assert savings.today.saved_interval is not None
+    assert savings.today.saved_interval[0] > 0.05  # compared with today's bill it does save
+    assert any(one.name.startswith("cheap, then strong below") for one in savings.baselines)
 
 
 def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
     artifact_kind = KINDS["portfolio"]
     options = artifact_kind.options.model_validate({"curve_points": 5})
-    worth = artifact_kind.fit(data, options, np.random.default_rng(0), Run()).worth
-    assert worth is not None
-    assert sum(one.name.startswith("a logistic router") for one in worth.alternatives) >= 5
-    assert worth.verdict in ("nothing", "worse") or max(worth.saved or 0.0, worth.gained) < 0.1
+    savings = artifact_kind.fit(data, options, np.random.default_rng(0), Run()).savings
+    assert savings is not None
+    assert sum(one.name.startswith("a logistic router") for one in savings.baselines) >= 5
+    assert savings.verdict in ("not significant", "worse") or max(savings.saved or 0.0, savings.gained) < 0.1
 
 
 def test_the_router_is_as_good_on_fresh_rows_as_on_those_that_report() -> None:
@@ -109,11 +109,11 @@ def test_todays_bill_is_always_the_most_accurate_classifier() -> None:
     right = (rng.random((500, 3)) < (0.6, 0.8, 0.9)).astype(float)
     replays = {f"always {name}": Replay(right[:, k], np.full(500, 1.0 + k)) for k, name in enumerate("abc")}
     plan = Replay(right[:, 1], np.full(500, 1.5))
-    worth = worth_of("it", plan, Alternatives.of(replays, np.arange(500), "always c", "USD"), rng)
-    assert worth.today is not None
-    assert (worth.today.name, worth.today.cost) == ("always c", 3.0)
-    assert worth.today.saved == pytest.approx(0.5)
-    assert worth.today.saved_interval == pytest.approx((0.5, 0.5))
+    savings = measure_savings("it", plan, BaselineReplays.from_replays(replays, np.arange(500), "always c", "USD"), rng)
+    assert savings.today is not None
+    assert (savings.today.name, savings.today.cost) == ("always c", 3.0)
+    assert savings.today.saved == pytest.approx(0.5)
+    assert savings.today.saved_interval == pytest.approx((0.5, 0.5))
     assert most_accurate(trace(500, 0), np.arange(500)) == "always strong"
 
 
@@ -123,11 +123,11 @@ def test_feature_tables_are_compared_with_all_features_and_with_two_stages(kind:
 
     artifact_kind = KINDS[kind]
     params: dict[str, Any] = {"folds": 3} if kind in ("policy", "index") else {}
-    worth = artifact_kind.fit(
+    savings = artifact_kind.fit(
         World.of(3, 300).dataset("index"), artifact_kind.options.model_validate(params), np.random.default_rng(0), Run()
-    ).worth
-    assert worth is not None
-    assert worth.today is not None
-    assert worth.today.cost == max(one.cost for one in worth.alternatives if ", then" not in one.name)
+    ).savings
+    assert savings is not None
+    assert savings.today is not None
+    assert savings.today.cost == max(one.cost for one in savings.baselines if ", then" not in one.name)
     if kind != "index":  # of one size, its sets cost the same for all items
-        assert any(", then" in one.name for one in worth.alternatives)
+        assert any(", then" in one.name for one in savings.baselines)

@@ -13,13 +13,13 @@ from models.dataset_rows import columns_of, row_faults, with_rows
 from models.feedback import Outcome
 from solvers import KINDS, Run
 from solvers.advice import advise
-from solvers.alternatives import halves, mean_interval
 from solvers.item_splits import effective_rows, fold_rows, split_rows
 from solvers.learners.estimators import fixed_folds
 from solvers.pipeline.prepared_data import cut_rows
 from solvers.policy.classifier_training import cut
 from solvers.portfolio.learned.cross_fit import fold_items
 from solvers.row_repeats import find_repeats, warnings_of
+from solvers.savings import mean_interval, split_in_halves
 from solvers.statistics import Z_95, standard_error_of_mean
 from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
 
@@ -50,7 +50,7 @@ def test_no_split_cuts_an_item(items: Any, seed: int, folds: int) -> None:
     assert _apart(items, place)
     assert _apart(items, fold_rows(items, folds, rng))
     assert _apart(items, cut(labels, items, folds, rng))
-    assert _apart(items, np.isin(np.arange(n), halves(items, rng)[0]))
+    assert _apart(items, np.isin(np.arange(n), split_in_halves(items, rng)[0]))
 
 
 @given(st.integers(1, 60), st.integers(0, 100))
@@ -84,8 +84,8 @@ def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[
     dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
     artifact = KINDS[kind]
     fitted = artifact.fit(dataset, artifact.options.model_validate(options), np.random.default_rng(seed), Run())
-    assert fitted.worth is not None
-    assert fitted.worth.verdict not in ("saves", "gains")
+    assert fitted.savings is not None
+    assert fitted.savings.verdict != "significant"
 
 
 def test_folds_of_every_kind_keep_items_together() -> None:
@@ -146,10 +146,10 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
         options = artifact.options.model_validate(
             QUICK[artifact.name] if isinstance(dataset, Trace) or artifact.name != "policy" else {"folds": 3}
         )
-        worth = artifact.fit(dataset, options, np.random.default_rng(seed), Run()).worth
-        assert worth is not None
+        savings = artifact.fit(dataset, options, np.random.default_rng(seed), Run()).savings
+        assert savings is not None
         error = (best * (1 - best) / (DatasetFacts.of(dataset).item_count / 4)) ** 0.5
-        if worth.verdict in ("saves", "gains") or worth.accuracy > best + 3 * error:
+        if savings.verdict == "significant" or savings.accuracy > best + 3 * error:
             return True
     return False
 
@@ -157,7 +157,7 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
 @pytest.mark.parametrize("name", ["equal", "visits"])
 def test_advice_promises_nothing_either(name: str) -> None:
     advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, Run())
-    assert all(one.worth is None or one.worth.verdict not in ("saves", "gains") for one in advice["methods"])
+    assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["methods"])
     best = CHANCE if name == "visits" else float(ACCURACIES.max())
     assert all(one.accuracy_interval is None or one.accuracy_interval[0] <= best for one in advice["methods"])
 

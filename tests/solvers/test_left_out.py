@@ -135,10 +135,10 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
                     plan.decide(asked)
                 continue
             decision = plan.decide(asked)
-            worth = plan.values(plan.estimate_one(query)) - decision.price * plan.costs
+            savings = plan.values(plan.estimate_one(query)) - decision.price * plan.costs
             taken = plan.classifiers.index(decision.classifier)
             assert able[taken]
-            assert worth[taken] == pytest.approx(worth[able].max(), abs=1e-9)
+            assert savings[taken] == pytest.approx(savings[able].max(), abs=1e-9)
 
 
 @pytest.mark.parametrize("limits", [{}, {"budget": 5.0}, {"min_accuracy": 0.4}, {"min_coverage": 0.2, "budget": 9.0}])

@@ -18,7 +18,7 @@ from models.index import IndexQuery
 from models.pipeline import PipelineQuery
 from models.policy import PolicyTarget
 from models.portfolio import AssignmentOptions
-from models.worth import Interval
+from models.savings import Interval
 from solvers import KINDS, Run
 from solvers.index.plan import IndexPlan
 from solvers.policy.plan import PolicyPlan
@@ -98,7 +98,7 @@ def built(kind: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedAr
     fitted = KINDS[kind].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(kind=kind, name="plan", version=1)
     facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
-    told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "worth": fitted.worth}
+    told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "savings": fitted.savings}
     record = ArtifactRecord(**dict(ref), **facts, **told)
     return LoadedArtifact.from_record(record, fitted.plan)
 

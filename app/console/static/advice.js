@@ -144,7 +144,7 @@ function methodsOf(advice) {
     { title: "method", key: "method" },
     { title: "right", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
     { title: `cost (${advice.unit})`, value: (row) => withInterval(number, row.cost, row.cost_interval) },
-    { title: "what it is worth", value: ({ worth }) => worth?.headline ?? "–" },
+    { title: "savings", value: ({ savings }) => savings?.headline ?? "–" },
     { title: "standing", key: "standing", show: standingOf },
     { title: "asked with", value: ({ query }) => worded(query).replaceAll("_", " ") },
     { title: "", value: (row) => row.standing !== "none", show: (able, row) => (able ? quietBuild(advice, row) : "") },

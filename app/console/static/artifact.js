@@ -3,7 +3,7 @@
 import { call, get, listed, query } from "./api.js";
 import { askToDelete } from "./deletion.js";
 import { ago, empty, facts, failure, fill, h, link, more, number, percent, table, warningsOf } from "./dom.js";
-import { headline, worthFigure } from "./headline.js";
+import { headline, savingsFigure } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
 export async function showArtifact({ kind, name }) {
@@ -21,10 +21,10 @@ export async function showArtifact({ kind, name }) {
       ["drift", record.drift.length ? h("span", { class: "flag bad" }, record.drift.join(", ")) : "none seen"],
     ]),
   );
-  const worth = worthFigure(record);
-  fill("worth", worth?.element);
+  const savings = savingsFigure(record);
+  fill("savings", savings?.element);
   const info = datasetOf(record).then((there) => there ?? fill(dataset, `${record.dataset} (deleted)`));
-  await Promise.all([info, worth?.draw(), showVersions(record), showFeedback(record)]);
+  await Promise.all([info, savings?.draw(), showVersions(record), showFeedback(record)]);
   fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteAll(record) }, "Delete it all…"));
   return record;
 }
@@ -86,7 +86,7 @@ async function showVersions(record, wanted = MANY) {
     { title: "built", key: "created_at", show: ago },
     { title: "dataset", key: "dataset" },
     { title: "seed", key: "seed" },
-    { title: "what it is worth", value: (row) => row.worth?.headline, show: (said) => said ?? "not measured" },
+    { title: "savings", value: (row) => row.savings?.headline, show: (said) => said ?? "not measured" },
     {
       title: "",
       key: "active",

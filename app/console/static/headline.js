@@ -1,22 +1,17 @@
-// What an artifact is worth beside the strongest simple thing to do instead: a line, and a chart of all of these.
+// Savings of an artifact compared with the best simple baseline: a line, and a chart of all baselines.
 
 import { h, number, percent } from "./dom.js";
 import { figure } from "./figures.js";
 import { band, hover, narrow } from "./theme.js";
 
-const UNKNOWN = "what it saves was not measured when it was built: build it again";
-const GOOD = ["saves", "gains"];
-/** Where a headline says already how accurate the artifact is. */
-const SAYS_RIGHT = /% right/;
+const UNKNOWN = "savings were not measured: build it again";
 
-/** Say in a line what an artifact is worth, with a flag where it is worth something. */
-export function headline({ worth, unit }) {
-  if (!worth) return h("span", {}, UNKNOWN);
-  const flag = { saves: "flag good", gains: "flag good", worse: "flag bad", nothing: "flag" }[worth.verdict];
-  const word = { saves: "worth it", gains: "worth it", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
-  const right = SAYS_RIGHT.test(worth.headline) ? "" : `${percent(worth.accuracy)} right `;
-  const rest = `${right}for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
-  return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${rest}`);
+/** Make the line of savings: a flag with the verdict, the headline, the operating point. */
+export function headline({ savings, unit }) {
+  if (!savings) return h("span", {}, UNKNOWN);
+  const flag = { significant: "flag good", worse: "flag bad" }[savings.verdict] ?? "flag";
+  const rest = `${percent(savings.accuracy)} correct for ${number(savings.cost)} ${unit} per item, ${savings.decision}`;
+  return h("span", {}, h("span", { class: flag }, savings.verdict), ` ${savings.headline}; ${rest}`);
 }
 
 /** Say for points where their names stand so that they stay within the chart: near its sides inwards. */
@@ -28,24 +23,24 @@ function inwards(points) {
 }
 
 /** Make the chart of the simple alternatives, with the artifact among them; null where nothing was measured. */
-export function worthFigure({ kind, name, worth, unit }) {
-  if (!worth) return null;
+export function savingsFigure({ kind, name, savings, unit }) {
+  if (!savings) return null;
   const made = figure({
-    title: "Beside what you could do without it",
+    title: "Savings compared with simple baselines",
     hint:
-      `${worth.rows} rows that had no part in choosing anything. Between two crosses, a coin that sends each item to ` +
-      `the one or the other reaches any point of the line.${GOOD.includes(worth.verdict) ? "" : ` What would help: ${worth.advice}.`}`,
+      `${savings.rows} holdout rows. A random mixture of two baselines reaches any point on the line between them.` +
+      (savings.advice ? ` What to change: ${savings.advice}.` : ""),
     call: { path: `/v1/artifacts/${kind}/${name}` },
     wide: true,
   });
-  const points = worth.alternatives.map((one) => ({ ...one, what: one.name }));
-  const own = { cost: worth.cost, accuracy: worth.accuracy, what: `${name}, ${worth.decision}` };
+  const points = savings.baselines.map((one) => ({ ...one, what: one.name }));
+  const own = { cost: savings.cost, accuracy: savings.accuracy, what: `${name}, ${savings.decision}` };
   const trace = (rows, name, more) => ({
     x: rows.map((one) => one.cost),
     y: rows.map((one) => one.accuracy),
     text: rows.map((one) => one.what),
     name,
-    hovertemplate: hover`%{text}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
+    hovertemplate: hover`%{text}<br>%{x:.4g} ${unit}, %{y:.1%} correct<extra></extra>`,
     ...more,
   });
   const named =
@@ -53,7 +48,7 @@ export function worthFigure({ kind, name, worth, unit }) {
   const draw = () =>
     made.draw(() => ({
       data: [
-        trace(points, "instead", { ...named, marker: { symbol: "x", size: 9 } }),
+        trace(points, "baselines", { ...named, marker: { symbol: "x", size: 9 } }),
         trace([own], `this ${kind}`, { mode: "markers", marker: { size: 12 } }),
       ],
       layout: {

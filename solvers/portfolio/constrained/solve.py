@@ -95,7 +95,7 @@ def _rounded(
         start = best.choice if len(best.choice) else base
         moves = Moves.of(programme, start, _lowest(losses, len(base) + many) | undecided)
         nodes = NODES if many < last else None
-        better, impossible = _whole(programme, moves, left_s(), worth=target, nodes=nodes)
+        better, impossible = _whole(programme, moves, left_s(), target_value=target, nodes=nodes)
         if many == last and impossible:
             raise Impossible
         best = _taken(programme, best, moves, better, proves=many == last)
@@ -129,7 +129,7 @@ def _whole(
     moves: Moves,
     limit_s: float,
     *,
-    worth: float = np.inf,
+    target_value: float = np.inf,
     gap: float = 0.0,
     nodes: int | None = None,
 ) -> tuple[Found | None, bool]:
@@ -140,7 +140,7 @@ def _whole(
         columns,
         len(columns.costs),
         start=begin if programme.holds(moves.base) else None,
-        target=programme.worth_of(moves.base) - worth,
+        target=programme.worth_of(moves.base) - target_value,
         gap=gap,
         nodes=nodes,
         time_limit_s=max(limit_s, LEAST_S),

@@ -145,15 +145,15 @@ class Search:
         self.proved = min(self.proved, float(bounds.min(where=beaten, initial=np.inf)))
         return np.flatnonzero(~beaten)
 
-    def _rising(self, worth: Floats) -> Int64s:
+    def _rising(self, values: Floats) -> Int64s:
         """Find the states that are worth more than all that leave more: those that stand before them.
 
         Worths are compared by the grain they fall into: what is dropped is worth at most a grain more than what it is
         dropped for. Two more allow for the rounding of losses and worths.
         """
-        grain = GRAIN * (self.scale + float(np.abs(worth).max(initial=0.0)))
+        grain = GRAIN * (self.scale + float(np.abs(values).max(initial=0.0)))
         self.slop += 3 * grain
-        ranks = np.floor(worth / grain)
+        ranks = np.floor(values / grain)
         rises = np.ones(len(ranks), dtype=bool)
         rises[1:] = ranks[1:] > np.maximum.accumulate(ranks)[:-1]
         return np.flatnonzero(rises)

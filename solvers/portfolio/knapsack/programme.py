@@ -52,8 +52,8 @@ class Programme:
     @classmethod
     def checked(cls, values: ArrayLike, costs: ArrayLike, budget: float) -> "Programme":
         """Check shapes, numbers and that something is affordable; raises InvalidRequest or Infeasible."""
-        worth = _checked_values(values)
-        programme = cls(worth, _checked_costs(costs, worth.shape), _checked_budget(budget))
+        values = _checked_values(values)
+        programme = cls(values, _checked_costs(costs, values.shape), _checked_budget(budget))
         least = programme.cost_of(programme.cheapest())
         if least > programme.budget:
             raise Infeasible(f"the cheapest assignment costs {least!r}, the budget is {programme.budget!r}")

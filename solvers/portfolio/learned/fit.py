@@ -9,8 +9,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
-from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, TradeOff, halves, worth_of_most_useful
+from models.savings import Savings
 from solvers.base import Fitted, Run, part_of
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
@@ -26,6 +25,7 @@ from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.table import Table, embedder_of, planned
 from solvers.portfolio.tuning import sigmas_of
+from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
 from solvers.trace_baselines import most_accurate, trace_baselines
 
 STEPS = FOLDS + 4
@@ -69,9 +69,9 @@ def fit_learned(
         sigmas,
         {**fields_of(learned), **costs_of(costs.regression)},
     )
-    worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
+    savings = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")
-    return Fitted(plan, summarize_learned(plan, table.losers, (table.accuracies, table.means)), worth)
+    return Fitted(plan, summarize_learned(plan, table.losers, (table.accuracies, table.means)), savings)
 
 
 class _Folds:
@@ -138,20 +138,22 @@ def _drawn(
 
 def _worth(
     dataset: Trace, embedder: int | None, by_fold: _Folds, known: Known, budgets: Floats, rng: np.random.Generator
-) -> Worth:
+) -> Savings:
     """Choose a budget by one half of the rows, and hold single routing at it against each classifier on the other."""
     n, points = len(known), {}
     for budget in budgets.tolist():
         choice = by_fold.route((budget - known.embedding_mean) * n)
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
-        points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = TradeOff(
+        points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = SettingReplay(
             {"budget": budget}, Replay(known.right[rows, choice], paid)
         )
-    parts = halves(dataset.item_codes, rng)
+    parts = split_in_halves(dataset.item_codes, rng)
     baselines = trace_baselines(dataset, parts[0], embedder)
-    alternatives = Alternatives.of(baselines, dataset.item_codes, most_accurate(dataset, parts[0]), dataset.spec.unit)
-    return worth_of_most_useful(points, alternatives, parts, rng)
+    alternatives = BaselineReplays.from_replays(
+        baselines, dataset.item_codes, most_accurate(dataset, parts[0]), dataset.spec.unit
+    )
+    return measure_best_savings(points, alternatives, parts, rng)
 
 
 def _plan(

@@ -33,49 +33,49 @@ def _live(world: World, kind: str) -> Any:
 def test_a_cascade_and_a_portfolio_answer_at_the_headlines_point(world: World) -> None:
     """Items that are assigned together may cost what a single one may; without a headline there is no limit."""
     cascade, portfolio = _live(world, "cascade"), _live(world, "portfolio")
-    assert cascade.record.worth.query.keys() == {"budget"}
+    assert cascade.record.savings.query.keys() == {"budget"}
     limited = with_default_limits(cascade, CascadeQuery(item="a"))
-    assert (limited.budget, limited.item) == (cascade.record.worth.query["budget"], "a")
+    assert (limited.budget, limited.item) == (cascade.record.savings.query["budget"], "a")
     query = RouteQuery(query=tuple(world.embeddings[0].tolist()))
-    budget = portfolio.record.worth.query["budget"]
+    budget = portfolio.record.savings.query["budget"]
     assert with_default_limits(portfolio, query).budget == budget
     assert decide_to_json(portfolio, query) == decide_to_json(portfolio, query.model_copy(update={"budget": budget}))
     for limits, wanted in ((RunLimits(), budget), (RunLimits(budget=2.0), 2.0)):
         asked = ItemRun(RunItem(item="a"), limits, 1.0, inf, frozenset())
         assert batch_options(portfolio, asked).budget == wanted
-    bare = replace(cascade, record=cascade.record.model_copy(update={"worth": None}))
+    bare = replace(cascade, record=cascade.record.model_copy(update={"savings": None}))
     assert with_default_limits(bare, plain := CascadeQuery()) is plain
 
 
 def test_a_policy_answers_as_its_headline_promises(world: World) -> None:
     """What its items cost on average is near what the headline says, not what the fewest errors cost."""
     policy = _live(world, "policy")
-    worth = policy.record.worth
+    savings = policy.record.savings
     target = with_default_limits(policy, PolicyQuery())
     assert target != PolicyQuery()
     cells = policy.plan.cells_of(world.dataset("policy"))
     costs = policy.plan.run(cells, [str(row) for row in range(300)], target).costs
-    assert float(costs.mean()) == pytest.approx(worth.cost, rel=0.25)
+    assert float(costs.mean()) == pytest.approx(savings.cost, rel=0.25)
 
 
 def test_an_index_answers_with_the_headlines_features_within_its_budget() -> None:
     index = built("index", small_table())
-    assert index.record.worth is not None
+    assert index.record.savings is not None
     size = index.plan.median_size[0]
     asked = with_default_limits(index, IndexQuery(size=size))
-    assert asked == IndexQuery.model_validate({"size": size, **index.record.worth.query})
+    assert asked == IndexQuery.model_validate({"size": size, **index.record.savings.query})
     decision = index.plan.decide(asked)
-    assert index.record.worth.decision == f"{' + '.join(decision.features)}, at the median size"
-    assert decision.cost == pytest.approx(index.record.worth.cost)
+    assert index.record.savings.decision == f"{' + '.join(decision.features)}, at the median size"
+    assert decision.cost == pytest.approx(index.record.savings.cost)
 
 
 @pytest.mark.parametrize("params", [{"max_size": 2.0}, {"max_size": 2.0, "fixed_budget": 3.0}])
 def test_an_indexs_headline_is_about_a_size_that_it_answers_for(params: dict[str, Any]) -> None:
     index = built("index", small_table(), **params)
     assert index.plan.median_size[0] > 2
-    assert index.record.worth is not None
+    assert index.record.savings is not None
     decision = index.plan.decide(with_default_limits(index, IndexQuery(size=2.0)))
-    assert index.record.worth.cost == pytest.approx(decision.cost)
+    assert index.record.savings.cost == pytest.approx(decision.cost)
     fixed = params.get("fixed_budget")
     assert with_default_limits(index, IndexQuery(size=10)).budget == fixed or fixed is None
 
@@ -99,8 +99,8 @@ def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: st
     """Nor sends a query to a classifier whose circuit is open. A headline of the least cost is the hardest."""
     loaded = _live(world, kind)
     query = {"budget": 1.0}
-    worth = loaded.record.worth.model_copy(update={"query": query})
-    loaded = replace(loaded, record=loaded.record.model_copy(update={"worth": worth}))
+    savings = loaded.record.savings.model_copy(update={"query": query})
+    loaded = replace(loaded, record=loaded.record.model_copy(update={"savings": savings}))
     asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))
     excluded = decision_of(loaded, asked.model_copy(update={"excluded": (name,)}))
     assert name not in excluded

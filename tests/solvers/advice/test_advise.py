@@ -10,7 +10,7 @@ from models import FeatureTable, InvalidRequest, Trace
 from models.advice import AdviceLimits, MethodAdvice
 from models.cascade import CascadeRunDecision
 from models.errors import Cancelled
-from models.worth import Alternative, Beside, Worth
+from models.savings import ComparedBaseline, Savings, SimpleBaseline
 from solvers import KINDS, Run
 from solvers.advice import advise
 from solvers.advice.advise import Parts
@@ -99,8 +99,8 @@ def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one
     n = len(parts.reporting)
     assert own.accuracy == pytest.approx(right / n)
     assert own.cost == pytest.approx(spent / n)
-    assert own.worth is not None
-    assert own.worth.rows == n
+    assert own.savings is not None
+    assert own.savings.rows == n
 
 
 def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() -> None:
@@ -117,8 +117,8 @@ def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -
     data, kind = trace(), KINDS["policy"]
     plan = kind.fit(data.take(_parts(data.labels).build), kind.options(), np.random.default_rng(SEED), Run()).plan
     fresh = World.of(77, 20_000).dataset("policy")
-    assert kind.trade_offs is not None
-    point = next(one for one in kind.trade_offs(plan, fresh) if one.query == own.query)
+    assert kind.replay_settings is not None
+    point = next(one for one in kind.replay_settings(plan, fresh) if one.query == own.query)
     assert own.accuracy_interval is not None
     assert own.cost_interval is not None
     assert own.accuracy_interval[0] - 0.01 <= point.replay.right.mean() <= own.accuracy_interval[1] + 0.01
@@ -182,7 +182,7 @@ def test_limits_that_nothing_keeps_are_said_so() -> None:
 
 
 def test_what_there_was_no_time_for_is_said() -> None:
-    simple = Alternative(name="always fast", accuracy=0.7, cost=1.0)
+    simple = SimpleBaseline(name="always fast", accuracy=0.7, cost=1.0)
     take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [], simple, ["portfolio", "policy"])
     assert take == "always fast"
     assert sentence.endswith(" There was not enough time for the portfolio and the policy: give more.")
@@ -197,15 +197,19 @@ def test_calling_nothing_is_an_alternative_where_there_are_classes() -> None:
 
 def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> None:
     """Also where the coin that it is held against would be beyond the budget."""
-    near, far = Alternative(name="always near", accuracy=0.87, cost=0.8), Alternative(name="far", accuracy=0.95, cost=9)
-    worth = Worth(
-        decision="x", accuracy=0.88, cost=1.4, beside=Beside(kind="coin", name="a coin", accuracy=0.88, cost=2.5),
+    near, far = (
+        SimpleBaseline(name="always near", accuracy=0.87, cost=0.8),
+        SimpleBaseline(name="far", accuracy=0.95, cost=9),
+    )
+    savings = Savings(
+        decision="x", accuracy=0.88, cost=1.4,
+        baseline=ComparedBaseline(kind="random_mixture", name="a random mixture", accuracy=0.88, cost=2.5),
         saved=0.4, saved_interval=(-0.2, 0.6), gained=0.005, gained_interval=(-0.02, 0.03), rows=100,
-        verdict="nothing", headline="", advice=None, alternatives=(near, far),
+        verdict="not significant", headline="", advice=None, baselines=(near, far),
     )  # fmt: skip
     best = MethodAdvice(
         method="portfolio", standing="best", params={}, query={}, accuracy=0.88, accuracy_interval=(0.8, 0.93),
-        cost=1.4, cost_interval=(1.3, 1.5), worth=worth, points=(),
+        cost=1.4, cost_interval=(1.3, 1.5), savings=savings, points=(),
     )  # fmt: skip
     take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [best], near)
     assert take == "always near"

@@ -9,7 +9,7 @@ from models.advice import AdviceLimits
 from solvers.advice.advise import Parts
 from solvers.advice.candidates import Candidate
 from solvers.advice.choice import Aim, best_of, standing, within
-from solvers.alternatives import NEARLY, Replay
+from solvers.savings import MAX_ACCURACY_LOSS, Replay
 
 ROWS = np.arange(12)
 SETTINGS = st.lists(
@@ -51,7 +51,7 @@ def test_the_setting_chosen_is_the_one_that_trying_all_finds(
     if least is not None:
         wanted = least + (least * (1 - least) / 12) ** 0.5
     elif budget is None:
-        wanted = max(level for level, _ in fine) - NEARLY
+        wanted = max(level for level, _ in fine) - MAX_ACCURACY_LOSS
     else:
         wanted = 2.0  # the most accurate
     reaching = [price for level, price in fine if level >= wanted - 1e-9]

@@ -330,8 +330,8 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
         fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, Run())
         chosen = fitted.plan.chosen(CascadeQuery(budget=100.0))
         assert chosen is not None
-        assert fitted.worth is not None
-        said.append((chosen.mean(fitted.plan.point_accuracies), fitted.worth.accuracy))
+        assert fitted.savings is not None
+        said.append((chosen.mean(fitted.plan.point_accuracies), fitted.savings.accuracy))
     assert np.mean(said, axis=0) == pytest.approx(0.7, abs=3 * 0.46 / (40 * 200) ** 0.5)
 
 

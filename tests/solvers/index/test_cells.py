@@ -14,7 +14,7 @@ from models.index import IndexEvaluateRequest, IndexOptions, IndexQuery
 from solvers import Run
 from solvers.index import IndexPlan, fit
 from solvers.index.run import run
-from solvers.index.trade_offs import trade_offs
+from solvers.index.settings import replay_settings
 from solvers.running import CallResult, CallResults
 
 COLOURS = ("blue", "green", "red")
@@ -98,7 +98,7 @@ def test_what_cells_tell_is_used_and_whole_rows_are_classified_alike() -> None:
     assert float((codes == fresh.labels).mean()) > 0.72
     predicted = plan.predict(chosen, items_of(columns_of(600, seed=9), 600))
     assert predicted.labels == tuple(plan.classes[code] for code in codes.tolist())
-    dearest = trade_offs(plan, fresh)[-1].replay
+    dearest = replay_settings(plan, fresh)[-1].replay
     assert float(dearest.right.mean()) > 0.72
 
 

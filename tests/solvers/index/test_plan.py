@@ -109,8 +109,8 @@ def test_an_accuracy_to_reach_is_for_items_of_which_nothing_is_computed() -> Non
 
 def small(**options: Any) -> IndexPlan:
     """Make a plan of three features that cost 4, n and 1 + n, with greedy sequences weighed at size 3."""
-    worth = (0.2, 0.15, 0.1)
-    table = [0.5 + sum(w for f, w in enumerate(worth) if s >> f & 1) for s in range(8)]
+    savings = (0.2, 0.15, 0.1)
+    table = [0.5 + sum(w for f, w in enumerate(savings) if s >> f & 1) for s in range(8)]
     costs = Costs(np.array([[0], [1]]), np.array([[4.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
     return plan_without_models(lambda masks: [table[m] for m in masks], costs, IndexOptions(**options), (3.0,)).plan
 

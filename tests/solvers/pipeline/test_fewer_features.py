@@ -57,7 +57,7 @@ def simple_ones(evaluate: Evaluator, stages: int) -> Int8s:
         for known in map(frozenset, ([f for f in range(n) if mask >> f & 1] for mask in range(1 << n)))
     }
 
-    def worth(order: list[int], f: int, by_cost: bool) -> tuple[bool, float, float, int]:
+    def savings(order: list[int], f: int, by_cost: bool) -> tuple[bool, float, float, int]:
         gain, paid = right[frozenset([*order, f])] - right[frozenset(order)], by_cost and costs[f] > 0
         return paid, -gain / (costs[f] if paid else 1.0), costs[f], f
 
@@ -65,7 +65,7 @@ def simple_ones(evaluate: Evaluator, stages: int) -> Int8s:
         order: list[int] = []
         for _ in range(n):
             left = [f for f in range(n) if f not in order]
-            order.append(min(left, key=lambda f: worth(order, f, by_cost)))
+            order.append(min(left, key=lambda f: savings(order, f, by_cost)))
             for cut in in_stages(np.arange(len(order)), stages):
                 genes = np.full(n, REMOVED, dtype=np.int8)
                 genes[order] = cut

@@ -32,10 +32,10 @@ def answers(features: int, labels: NDArray[np.int64], classes: int = 2, seed: in
         predicted = np.zeros((len(masks), len(labels)), dtype=np.int64)
         for i, mask in enumerate(masks.tolist()):
             rng = np.random.default_rng([seed, mask])
-            worth = mask.bit_count() / features
+            savings = mask.bit_count() / features
             confidence[i] = rng.choice([0.5, 0.6, 0.75, 0.9, 1.0], len(labels))
             guess = rng.integers(classes, size=len(labels))
-            predicted[i] = np.where(rng.random(len(labels)) < 0.3 + 0.6 * worth, labels, guess)
+            predicted[i] = np.where(rng.random(len(labels)) < 0.3 + 0.6 * savings, labels, guess)
         return confidence, predicted
 
     return train

@@ -31,7 +31,7 @@ from solvers.policy.classless import (
     quality_of,
     worth_asking,
 )
-from solvers.policy.trade_offs import trade_offs
+from solvers.policy.settings import replay_settings
 from solvers.running import Answer, Call, CallResult, CallResults, Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 
@@ -446,9 +446,9 @@ def test_somebodys_bytes_that_do_not_fit_are_refused(broken: dict[str, Any]) -> 
 def test_its_summary_curve_and_worth_tell_of_single_classifiers() -> None:
     fitted = built()
     assert (fitted.summary["answering"], fitted.summary["classes"]) == ("taken", 0)
-    assert fitted.worth is not None
-    assert fitted.worth.beside.name == f"{CHEAP}, then {STRONG} below 0.9"
-    points = trade_offs(fitted.plan, asked_trace(2000, 5))
+    assert fitted.savings is not None
+    assert fitted.savings.baseline.name == f"{CHEAP}, then {STRONG} below 0.9"
+    points = replay_settings(fitted.plan, asked_trace(2000, 5))
     assert [point.replay.costs.mean() for point in points] == sorted(point.replay.costs.mean() for point in points)
     assert all(float(point.replay.right.max()) <= 1 for point in points)
 

@@ -15,7 +15,7 @@ from models import InvalidRequest
 from models.arrays import Floats
 from models.errors import Infeasible
 from solvers.portfolio.knapsack import Assignment, assign, assign_min, shadow_price, shadow_prices
-from tests.oracles.portfolio import brute_force, brute_force_min, estimates, highs, price, worth
+from tests.oracles.portfolio import brute_force, brute_force_min, estimates, highs, price, savings
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 ROUNDING = 2e-12
@@ -56,7 +56,7 @@ def check(assignment: Assignment, values: Floats, costs: Floats, budget: float) 
     assert assignment.choice.shape == values.shape[:1]
     assert assignment.choice.dtype == np.int64
     assert not assignment.choice.flags.writeable
-    assert assignment.value == worth(values, assignment.choice)
+    assert assignment.value == savings(values, assignment.choice)
     assert assignment.cost == price(costs, assignment.choice) <= budget
     assert assignment.bound >= assignment.value
     assert assignment.gap == (assignment.bound - assignment.value) / max(abs(assignment.value), 1e-9)

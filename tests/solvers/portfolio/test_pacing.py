@@ -25,7 +25,7 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
     resource = Account(
         ("resources", "tokens"), Stream.of_resource(tokens * QUERIES, QUERIES, 1.0), TOKENS, is_cost=False
     )
-    terms, worth = Terms((own, resource)), 0.0
+    terms, savings = Terms((own, resource)), 0.0
     states: tuple[Spending, ...] = (Spending(), Spending())
     for row in worths:
         able = terms.able(states, ())
@@ -33,10 +33,10 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
         choice = prices.choose(net, COSTS, max(terms.budget_now(states), float(COSTS[able].min())))
         taken = zip(terms.accounts, states, strict=True)
         states = tuple(account.stream.after(state, float(account.uses[choice])) for account, state in taken)
-        worth += float(row[choice])
+        savings += float(row[choice])
     assert states[0].spent <= BUDGET * QUERIES * (1 + 1e-9)
     assert states[1].spent <= tokens * QUERIES * (1 + 1e-9)
-    return worth / len(worths)
+    return savings / len(worths)
 
 
 @pytest.mark.parametrize("tokens", [1.3, 2.0, 3.0])

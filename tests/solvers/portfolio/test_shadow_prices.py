@@ -34,12 +34,12 @@ def test_a_choice_has_the_highest_priced_value_of_those_allowed(seed: int, budge
     prices = ShadowPrices.of(values, COSTS)
     choice = prices.choose(values[0], COSTS, budget, most)
     allowed = np.flatnonzero(np.less_equal(COSTS, most if budget > 0.15 else 0.15))
-    worth = values[0] - prices.at(budget) * COSTS
+    savings = values[0] - prices.at(budget) * COSTS
     assert choice in allowed
-    assert worth[choice] == pytest.approx(
-        worth[allowed].max(), rel=1e-12, abs=1e-12
+    assert savings[choice] == pytest.approx(
+        savings[allowed].max(), rel=1e-12, abs=1e-12
     )  # what differs by rounding is equal
-    assert all(COSTS[choice] <= COSTS[i] for i in allowed if worth[i] == worth[choice])
+    assert all(COSTS[choice] <= COSTS[i] for i in allowed if savings[i] == savings[choice])
 
 
 def test_routing_by_price_spends_about_the_budget_and_is_nearly_optimal() -> None:

@@ -216,7 +216,7 @@ page(async ({ kind, name }) => {
   const record = await showArtifact({ kind, name });
   const { unit } = record;
   const frontier = record.summary.frontier ? await frontierOf(path("curve")) : null;
-  const [dots, drawDots] = frontierFigure({ path: path("curve") }, record.worth?.alternatives ?? []);
+  const [dots, drawDots] = frontierFigure({ path: path("curve") }, record.savings?.baselines ?? []);
   const costs = frontier?.items.map((one) => one.cost_interval[1]);
   const { items } = await get(path("deadlines"));
   const [steps, drawSteps] = deadlinesFigure({ path: path("deadlines") });

@@ -13,7 +13,7 @@ const columns = [
   { title: "version", key: "version" },
   { title: "age", key: "created_at", show: (time) => h("time", { datetime: time, title: time }, ago(time)) },
   { title: "dataset", key: "dataset", show: (name) => link(`/datasets/${name}`, name) },
-  { title: "what it is worth", value: (row) => row.worth, show: (_, row) => headline(row) },
+  { title: "savings", value: (row) => row.savings, show: (_, row) => headline(row) },
   {
     title: "drift",
     key: "drift",

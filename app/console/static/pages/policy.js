@@ -20,10 +20,10 @@ const numbersOf = (written) => written.split(/[\s,[\]]+/).filter(Boolean).map(Nu
 /** Say what a point of the curve does that no trade-off decides. */
 const fixedAt = (point) => (point.sensors > 0 ? "one classifier always answers" : "nothing is acquired");
 
-/** The point of the curve that an artifact's worth is about, or nearest to it; none where that was not measured. */
-function usualOf({ points }, { worth }) {
-  if (!worth) return null;
-  const away = (one) => Math.abs(one.cost - worth.cost);
+/** The point of the curve that an artifact's savings is about, or nearest to it; none where that was not measured. */
+function usualOf({ points }, { savings }) {
+  if (!savings) return null;
+  const away = (one) => Math.abs(one.cost - savings.cost);
   return points.reduce((best, one) => (away(one) < away(best) ? one : best));
 }
 
@@ -302,7 +302,7 @@ page(async ({ kind, name }) => {
         max: most,
         value: usual ? enoughFor(usual.cost_bound) : "",
         hint: usual
-          ? "it opens at what its worth is measured at; without a limit: the fewest errors"
+          ? "it opens at the default operating point; without a limit: the fewest errors"
           : "without a limit: the fewest errors",
       },
       {

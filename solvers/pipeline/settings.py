@@ -6,8 +6,8 @@ import numpy as np
 
 from models import FeatureTable
 from models.pipeline import PipelineQuery
-from solvers.alternatives import Replay, TradeOff
 from solvers.pipeline.plan import PipelinePlan
+from solvers.savings import Replay, SettingReplay
 
 TRIALS: tuple[dict[str, Any], ...] = (
     {},
@@ -18,7 +18,7 @@ POINTS = 24
 """Configurations that are tried, spread evenly over the front."""
 
 
-def trade_offs(plan: PipelinePlan, dataset: FeatureTable) -> list[TradeOff]:
+def replay_settings(plan: PipelinePlan, dataset: FeatureTable) -> list[SettingReplay]:
     """Send rows through the configurations that are chosen at costs over the front."""
     limits = np.sort(plan.safe_costs)
     points, done = [], set()
@@ -29,5 +29,5 @@ def trade_offs(plan: PipelinePlan, dataset: FeatureTable) -> list[TradeOff]:
         done.add(chosen.solution)
         codes, costs = plan.classify(chosen.solution, dataset.values)
         right = np.equal(codes, dataset.labels).astype(np.float64)
-        points.append(TradeOff({"budget": float(limits[place])}, Replay(right, costs)))
+        points.append(SettingReplay({"budget": float(limits[place])}, Replay(right, costs)))
     return points

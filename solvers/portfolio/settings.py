@@ -3,13 +3,13 @@
 import numpy as np
 
 from models import Trace
-from solvers.alternatives import Replay, TradeOff
 from solvers.portfolio.plan import PortfolioPlan
+from solvers.savings import Replay, SettingReplay
 
 POINTS = 24
 
 
-def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
+def replay_settings(plan: PortfolioPlan, dataset: Trace) -> list[SettingReplay]:
     """Route rows at budgets from the cheapest classifier's cost to where every query gets its best."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
@@ -20,5 +20,5 @@ def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
     for budget in np.unique(budgets).tolist():
         choice = route((budget - plan.embedding_cost) * dataset.rows)
         replayed = Replay(right[rows, choice], costs[rows, choice] + plan.embedding_cost)
-        points.append(TradeOff({"budget": budget}, replayed))
+        points.append(SettingReplay({"budget": budget}, replayed))
     return points

@@ -9,15 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.arrays import Floats
-from models.worth import Interval, share
-from solvers.alternatives import Alternatives, Replay, least_costs, most_accuracies, most_useful, worth_of
+from models.savings import Interval, format_share
+from solvers.savings import (
+    BaselineReplays,
+    Replay,
+    best_mixture_accuracies,
+    best_setting,
+    cheapest_mixture_costs,
+    measure_savings,
+)
 
 shares = st.integers(0, 20).map(lambda k: k / 20)
 amounts = st.integers(0, 12).map(float)
 
 
-def _alternatives(names: tuple[str, ...], right: Floats, costs: Floats) -> Alternatives:
-    return Alternatives(names, right, costs, np.arange(len(right)))
+def _alternatives(names: tuple[str, ...], right: Floats, costs: Floats) -> BaselineReplays:
+    return BaselineReplays(names, right, costs, np.arange(len(right)))
 
 
 @st.composite
@@ -40,8 +47,8 @@ def _coins(accuracies: Floats, costs: Floats) -> list[tuple[float, float]]:
 def test_costs_and_accuracies_of_coins_are_those_of_all_coins(case: tuple[Floats, Floats, float, float]) -> None:
     accuracies, costs, wanted, within = case
     coins = _coins(accuracies, costs)
-    least = float(least_costs(accuracies[None], costs[None], np.array([wanted]))[0])
-    most = float(most_accuracies(accuracies[None], costs[None], np.array([within]))[0])
+    least = float(cheapest_mixture_costs(accuracies[None], costs[None], np.array([wanted]))[0])
+    most = float(best_mixture_accuracies(accuracies[None], costs[None], np.array([within]))[0])
     reaching = [cost for accuracy, cost in coins if accuracy >= wanted - 1e-12]
     affordable = [accuracy for accuracy, cost in coins if cost <= within + 1e-12]
     best = [cost for accuracy, cost in zip(accuracies, costs, strict=True) if accuracy == accuracies.max()]
@@ -52,7 +59,7 @@ def test_costs_and_accuracies_of_coins_are_those_of_all_coins(case: tuple[Floats
     assert most >= max(affordable, default=max(cheapest)) - 1e-9
 
 
-def _rows(rng: np.random.Generator, n: int) -> tuple[Replay, Alternatives]:
+def _rows(rng: np.random.Generator, n: int) -> tuple[Replay, BaselineReplays]:
     """Items that are easy or hard: ``small`` is right about the easy ones, ``large`` about nearly all; a plan sends the
     hard ones to ``large``, told by a signal that is right seven times of eight."""
     hard = rng.random(n) < 0.3
@@ -75,55 +82,57 @@ def test_intervals_of_what_is_saved_and_gained_cover_the_truth() -> None:
     everything, alternatives = _rows(np.random.default_rng(0), 1_000_000)
     means = alternatives.right.mean(axis=0)[None], alternatives.costs.mean(axis=0)[None]
     accuracy, cost = everything.right.mean(keepdims=True), everything.costs.mean(keepdims=True)
-    saved = 1 - float(cost[0] / least_costs(*means, accuracy)[0])
-    gained = float(accuracy[0] - most_accuracies(*means, cost)[0])
+    saved = 1 - float(cost[0] / cheapest_mixture_costs(*means, accuracy)[0])
+    gained = float(accuracy[0] - best_mixture_accuracies(*means, cost)[0])
     held = np.zeros(2)
     for seed in range(300):
         rng = np.random.default_rng(seed + 1)
-        worth = worth_of("", *_rows(rng, 400), rng)
-        held += _holds(worth.saved_interval, saved), _holds(worth.gained_interval, gained)
+        savings = measure_savings("", *_rows(rng, 400), rng)
+        held += _holds(savings.saved_interval, saved), _holds(savings.gained_interval, gained)
     assert np.all(np.abs(held / 300 - 0.95) <= 0.03), held
 
 
 def test_a_plan_that_saves_says_beside_what_and_by_how_much() -> None:
     rng = np.random.default_rng(3)
-    worth = worth_of("a deadline of 9 ms", *_rows(rng, 4000), rng)
-    assert worth.verdict == "saves"
-    assert worth.beside.kind == "coin"
-    assert re.fullmatch(r"a coin \(\d+ % always large, else always small\)", worth.beside.name)
-    assert worth.beside.accuracy == pytest.approx(worth.accuracy)
-    assert worth.saved == pytest.approx(1 - worth.cost / worth.beside.cost)
-    assert worth.headline.startswith(f"saves {share(worth.saved, worth.saved_interval)} beside ")
-    assert worth.headline.endswith("(4,000 rows that chose nothing)")
-    assert worth.advice is None
-    assert [one.name for one in worth.alternatives] == ["always small", "always large"]
+    savings = measure_savings("a deadline of 9 ms", *_rows(rng, 4000), rng)
+    assert (savings.verdict, savings.has_savings) == ("significant", True)
+    assert savings.baseline.kind == "random_mixture"
+    assert re.fullmatch(r"a random mixture \(\d+ % always large, else always small\)", savings.baseline.name)
+    assert savings.baseline.accuracy == pytest.approx(savings.accuracy)
+    assert savings.saved == pytest.approx(1 - savings.cost / savings.baseline.cost)
+    for figure in (format_share(savings.saved, savings.saved_interval), "4,000"):
+        assert figure in savings.headline
+    assert savings.advice is None
+    assert [one.name for one in savings.baselines] == ["always small", "always large"]
 
 
 def test_a_plan_that_is_one_of_the_alternatives_saves_nothing() -> None:
     rng = np.random.default_rng(4)
     _, alternatives = _rows(rng, 500)
-    worth = worth_of("", Replay(alternatives.right[:, 1], alternatives.costs[:, 1]), alternatives, rng)
-    assert (worth.verdict, worth.beside.kind, worth.beside.name) == ("nothing", "alone", "always large")
-    assert (worth.saved, worth.gained) == (0.0, 0.0)
-    assert worth.headline == "saves nothing that can be shown beside always large (500 rows that chose nothing)"
-    assert "it does what always large does" in str(worth.advice)
+    savings = measure_savings("", Replay(alternatives.right[:, 1], alternatives.costs[:, 1]), alternatives, rng)
+    assert (savings.verdict, savings.baseline.kind, savings.baseline.name) == (
+        "not significant",
+        "single",
+        "always large",
+    )
+    assert (savings.saved, savings.gained) == (0.0, 0.0)
+    assert "always large" in str(savings.advice)
 
 
 def test_a_plan_that_an_alternative_beats_says_which_and_by_how_much() -> None:
     rng = np.random.default_rng(5)
     _, alternatives = _rows(rng, 500)
-    worth = worth_of("", Replay(alternatives.right[:, 0], np.full(500, 5.0)), alternatives, rng)
-    assert (worth.verdict, worth.beside.name) == ("worse", "always small")
-    assert worth.headline.startswith("costs 5 times as much as always small")
-    assert "take always small" in str(worth.advice)
+    savings = measure_savings("", Replay(alternatives.right[:, 0], np.full(500, 5.0)), alternatives, rng)
+    assert (savings.verdict, savings.baseline.name) == ("worse", "always small")
+    assert "5 times" in savings.headline
+    assert "always small" in str(savings.advice)
 
 
 def test_of_alternatives_that_cost_the_same_the_most_accurate_stands_beside() -> None:
     rng = np.random.default_rng(9)
     free = _alternatives(("a", "b"), (rng.random((400, 2)) < (0.5, 0.7)).astype(float), np.zeros((400, 2)))
-    worth = worth_of("", Replay((rng.random(400) < 0.4).astype(float), np.zeros(400)), free, rng)
-    assert (worth.verdict, worth.beside.name) == ("worse", "b")
-    assert worth.headline.startswith("is less accurate than b for the same cost")
+    savings = measure_savings("", Replay((rng.random(400) < 0.4).astype(float), np.zeros(400)), free, rng)
+    assert (savings.verdict, savings.baseline.name) == ("worse", "b")
 
 
 def test_a_saving_that_costs_accuracy_says_so() -> None:
@@ -131,27 +140,29 @@ def test_a_saving_that_costs_accuracy_says_so() -> None:
     hard = rng.random(2000) < 0.5
     right = np.column_stack((~hard, np.ones(2000))).astype(float)
     every = _alternatives(("always small", "always large"), right, np.tile((1.0, 100.0), (2000, 1)))
-    worth = worth_of("", Replay((~hard | (rng.random(2000) < 0.5)).astype(float), np.full(2000, 5.0)), every, rng)
-    assert worth.verdict == "saves"
-    assert f"{worth.accuracy:.1%} right; always large is 100.0%" in worth.headline
+    savings = measure_savings(
+        "", Replay((~hard | (rng.random(2000) < 0.5)).astype(float), np.full(2000, 5.0)), every, rng
+    )
+    assert (savings.verdict, savings.has_savings) == ("significant", True)
+    assert f"{savings.accuracy:.1%} correct; always large is 100.0%" in savings.headline
 
 
 def test_a_plan_may_gain_where_all_costs_nothing() -> None:
     rng = np.random.default_rng(6)
     free = _alternatives(("always a", "always b"), (rng.random((600, 2)) < 0.6).astype(float), np.zeros((600, 2)))
-    worth = worth_of("", Replay(np.ones(600), np.zeros(600)), free, rng)
-    assert (worth.verdict, worth.saved) == ("gains", None)
-    assert worth.gained_interval[0] > 0.3
+    savings = measure_savings("", Replay(np.ones(600), np.zeros(600)), free, rng)
+    assert (savings.verdict, savings.saved) == ("significant", None)
+    assert savings.gained_interval[0] > 0.3
 
 
 def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
     plan, alternatives = _rows(np.random.default_rng(7), 300)
     order = np.random.default_rng(8).permutation(300)
     turned = _alternatives(alternatives.names[::-1], alternatives.right[order, ::-1], alternatives.costs[order, ::-1])
-    one = worth_of("", plan, alternatives, np.random.default_rng(0))
-    other = worth_of("", plan.take(order), turned, np.random.default_rng(0))
-    assert one.alternatives == other.alternatives
-    assert (one.beside, one.verdict) == (other.beside, other.verdict)
+    one = measure_savings("", plan, alternatives, np.random.default_rng(0))
+    other = measure_savings("", plan.take(order), turned, np.random.default_rng(0))
+    assert one.baselines == other.baselines
+    assert (one.baseline, one.verdict) == (other.baseline, other.verdict)
     assert one.saved == pytest.approx(other.saved)
     assert one.gained == pytest.approx(other.gained)
     assert one.gained_interval == pytest.approx(other.gained_interval, abs=0.01)
@@ -163,8 +174,8 @@ def test_a_headline_speaks_of_the_cheapest_point_that_is_nearly_as_accurate_as_a
         Replay(np.repeat((1.0, 0.0), (right, 100 - right)), np.full(100, cost))
         for right, cost in ((80, 1.0), (89, 3.0), (95, 6.0))
     ]
-    assert most_useful(points, alternatives) == 1
-    assert most_useful(points[:1], alternatives) == 0
+    assert best_setting(points, alternatives) == 1
+    assert best_setting(points[:1], alternatives) == 0
 
 
 def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_worse() -> None:
@@ -174,14 +185,11 @@ def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_wors
     own = right.copy()
     own[np.flatnonzero(own == 0)[:1]] = 1.0
     plan = Replay(own, np.full(400, 3.0))
-    worth = worth_of("a plan", plan, _alternatives(("always small",), right[:, None], np.ones((400, 1))), rng)
-    assert worth.verdict == "worse"
-    assert "costs 3 times as much as always small, which is as accurate by what these rows can show" in worth.headline
-    free = worth_of("a plan", plan, _alternatives(("nothing",), right[:, None], np.zeros((400, 1))), rng)
+    savings = measure_savings("a plan", plan, _alternatives(("always small",), right[:, None], np.ones((400, 1))), rng)
+    assert savings.verdict == "worse"
+    assert "3 times" in savings.headline
+    free = measure_savings("a plan", plan, _alternatives(("nothing",), right[:, None], np.zeros((400, 1))), rng)
     assert free.verdict == "worse"
-    assert free.headline.startswith(
-        "costs 3 an item where nothing is free, and as accurate by what these rows can show"
-    )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -190,10 +198,9 @@ def test_a_plan_that_is_an_alternative_is_never_worse_by_rounding(seed: int) -> 
     rng = np.random.default_rng(seed)
     right, costs = (rng.random(360) < 0.98).astype(float), 1.5 + 0.3 * rng.random(360)
     same = Replay(right, costs)
-    rivals = Alternatives.of(
+    rivals = BaselineReplays.from_replays(
         {"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)}, np.arange(360)
     )
-    worth = worth_of("it", same, rivals, rng)
-    assert worth.verdict == "nothing"
-    assert worth.advice is not None
-    assert "it does what always a does" in worth.advice
+    savings = measure_savings("it", same, rivals, rng)
+    assert savings.verdict == "not significant"
+    assert "always a" in str(savings.advice)

@@ -4,21 +4,21 @@ import numpy as np
 
 from models import Trace
 from models.arrays import Int64s
-from solvers.alternatives import Replay, TradeOff
 from solvers.base import round_up
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows as DeadlineRows
 from solvers.cascade.replay import walk
+from solvers.savings import Replay, SettingReplay
 
 
-def trade_offs(plan: CascadePlan, dataset: Trace) -> list[TradeOff]:
+def replay_settings(plan: CascadePlan, dataset: Trace) -> list[SettingReplay]:
     """Walk rows through every point of the frontier, and through the cascade of each deadline. O(N) time a call."""
     rows = np.arange(dataset.rows)
     return [*of_frontier(plan, dataset, rows), *_of_deadlines(plan, dataset, rows)]
 
 
-def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOff]:
+def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
     """Walk rows through the points on the hull of all, asked for by their cost, and then through those on the hull of
     what keeps their own maximum, asked for by that, too."""
     places = _columns(dataset, plan.point_names)
@@ -37,16 +37,16 @@ def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOf
         cost, wrong, _ = known.walk(
             Cascade(tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1]))
         )
-        walked.append(TradeOff({name: round_up(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
+        walked.append(SettingReplay({name: round_up(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
     return walked
 
 
-def _of_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOff]:
+def _of_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
     known = DeadlineRows.of(dataset, rows, _columns(dataset, plan.names).tolist(), plan.thresholds)
     points = []
     for step, deadline in enumerate(plan.maximum_durations.tolist()):
         costs, right, _ = walk(known, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
-        points.append(TradeOff({"deadline": deadline}, Replay(right.astype(np.float64), costs)))
+        points.append(SettingReplay({"deadline": deadline}, Replay(right.astype(np.float64), costs)))
     return points
 
 

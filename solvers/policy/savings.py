@@ -6,23 +6,23 @@ import numpy as np
 
 from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int64s
-from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, TradeOff, halves, worth_of_most_useful
+from models.savings import Savings
 from solvers.policy.graph import Graph
+from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
 from solvers.trace_baselines import most_accurate, trace_baselines
 from solvers.two_stage_rules import escalated, tune_two_stages
 
 
-def worth(
+def policy_savings(
     dataset: FeatureTable | Trace,
     sensors: Sequence[str],
     graph: Graph,
     observed: Floats,
     posteriors: Sequence[Floats],
     costs: Floats,
-    points: dict[str, TradeOff],
+    points: dict[str, SettingReplay],
     rng: np.random.Generator,
-) -> Worth:
+) -> Savings:
     """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.
 
     observed: (S, n) whether each node's classifier errs on each row, which it had not seen; posteriors: (n, C) of each,
@@ -30,12 +30,12 @@ def worth(
     each trade-off of the curve, by what it is called, did with the rows.
     """
     items = dataset.item_codes
-    parts = halves(items, rng)
+    parts = split_in_halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
-        alternatives = Alternatives.of(
+        alternatives = BaselineReplays.from_replays(
             trace_baselines(dataset, parts[0]), items, most_accurate(dataset, parts[0]), dataset.spec.unit
         )
-        return worth_of_most_useful(points, alternatives, parts, rng)
+        return measure_best_savings(points, alternatives, parts, rng)
     alone = {
         _name(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
@@ -47,7 +47,9 @@ def worth(
     if isinstance(dataset, Trace):
         alone |= trace_baselines(dataset, parts[0])
         today = most_accurate(dataset, parts[0])
-    return worth_of_most_useful(points, Alternatives.of(alone, items, today, dataset.spec.unit), parts, rng)
+    return measure_best_savings(
+        points, BaselineReplays.from_replays(alone, items, today, dataset.spec.unit), parts, rng
+    )
 
 
 def _two_stages(

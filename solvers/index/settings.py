@@ -5,14 +5,14 @@ import numpy as np
 from models import FeatureTable
 from models.arrays import Floats
 from models.index import IndexQuery
-from solvers.alternatives import Replay, TradeOff
 from solvers.index.plan import IndexPlan
+from solvers.savings import Replay, SettingReplay
 
 POINTS = 24
 """Budgets that are tried."""
 
 
-def trade_offs(plan: IndexPlan, dataset: FeatureTable) -> list[TradeOff]:
+def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingReplay]:
     """Decide for each row within budgets that the skylines of the smallest and the largest item span; classify it."""
     sizes = _sizes(plan, dataset)
     outer = {min(sizes, key=_extent), max(sizes, key=_extent)}
@@ -23,7 +23,7 @@ def trade_offs(plan: IndexPlan, dataset: FeatureTable) -> list[TradeOff]:
         decisions = [plan.decide(IndexQuery(size=size, budget=budget)) for size in sizes]
         right = _right(plan, dataset, [decision.features for decision in decisions])
         costs = np.array([decision.cost for decision in decisions])
-        points.append(TradeOff({"budget": budget}, Replay(right, costs)))
+        points.append(SettingReplay({"budget": budget}, Replay(right, costs)))
     return points
 
 

@@ -4,13 +4,13 @@ import numpy as np
 
 from models import FeatureTable, Trace
 from models.policy import PolicyTarget
-from solvers.alternatives import Replay, TradeOff
 from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.sensors import costs_of
+from solvers.savings import Replay, SettingReplay
 
 
-def trade_offs(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[TradeOff]:
+def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[SettingReplay]:
     """Roll rows out at every point of the curve."""
     cells, costs = plan.cells_of(dataset), costs_of(dataset)
     items, graph = [str(row) for row in range(dataset.rows)], Graph(plan.members, plan.offsets, plan.targets)
@@ -21,5 +21,5 @@ def trade_offs(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[TradeOff
             right = dataset.quality[np.arange(dataset.rows), ran.labels]
         else:
             right = np.equal(ran.labels, dataset.labels).astype(np.float64)
-        points.append(TradeOff({"budget": budget}, Replay(right, ran.walks.costs(graph, costs))))
+        points.append(SettingReplay({"budget": budget}, Replay(right, ran.walks.costs(graph, costs))))
     return points

@@ -4,14 +4,14 @@ import numpy as np
 
 from models import Trace
 from models.arrays import Floats, Int64s
-from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, most_useful, worth_of
+from models.savings import Savings
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
+from solvers.savings import BaselineReplays, Replay, best_setting, measure_savings
 from solvers.trace_baselines import most_accurate, trace_baselines
 
 
-def worth(
+def portfolio_savings(
     dataset: Trace,
     prices: ShadowPrices,
     budgets: Floats,
@@ -20,20 +20,22 @@ def worth(
     learned: Int64s,
     embedder: int | None,
     rng: np.random.Generator,
-) -> Worth:
+) -> Savings:
     """Choose a budget on the validation part, and hold single routing at it against each classifier alone on the
     held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m);
     learned: the rows that baselines are tuned on; embedder: the classifier whose answers are the embeddings, if any."""
     points = [_routed(prices, budget, *validation[1:]) for budget in budgets.tolist()]
     items = dataset.item_codes
-    baselines = Alternatives.of(
+    baselines = BaselineReplays.from_replays(
         trace_baselines(dataset, learned, embedder), items, most_accurate(dataset, learned), dataset.spec.unit
     )
-    place = most_useful(points, baselines.take(validation[0]))
+    place = best_setting(points, baselines.take(validation[0]))
     budget = float(budgets[place])
     query = {"budget": budget}
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
-    return worth_of(decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query)
+    return measure_savings(
+        decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query
+    )
 
 
 def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
-from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, set_name, worth_of
+from models.savings import Savings
 from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
 from solvers.pipeline.bit_rows import unpack
 from solvers.pipeline.configurations import single_stage
 from solvers.pipeline.objectives import Evaluator, stage_costs
+from solvers.savings import BaselineReplays, Replay, measure_savings, set_name
 
 MOST_PREFIXES = 12
 """Sets of the cheapest features that are held against a pipeline, evenly spread."""
@@ -20,7 +20,7 @@ MOST_FORWARD = 12
 """Features among which forward selection is tried: it trains half their square."""
 
 
-def worth(
+def pipeline_savings(
     configuration: Int8s,
     report: Evaluator,
     choose: Evaluator,
@@ -29,7 +29,7 @@ def worth(
     items: Int64s,
     unit: str,
     rng: np.random.Generator,
-) -> Worth:
+) -> Savings:
     """Hold a configuration, (n,), against single stages with the same way out, and one feature at a time, on the rows
     that report.
 
@@ -42,8 +42,8 @@ def worth(
     one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
     alone["one by one, the cheapest first"] = replay(report, one_by_one)
     alone |= {name: replay(report, genes) for name, genes in _two_stages(names, costs).items()}
-    alternatives = Alternatives.of(alone, items, "all features", unit)
-    return worth_of("the usual configuration, of all items", replay(report, configuration), alternatives, rng)
+    alternatives = BaselineReplays.from_replays(alone, items, "all features", unit)
+    return measure_savings("the usual configuration, of all items", replay(report, configuration), alternatives, rng)
 
 
 def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:

@@ -5,17 +5,25 @@ from math import inf
 import numpy as np
 
 from models.index import IndexQuery
-from models.worth import Worth
-from solvers.alternatives import NEARLY, Alternatives, Replay, TradeOff, halves, set_name, worth_of_most_useful
+from models.savings import Savings
 from solvers.index.costs import Costs, members_of
 from solvers.index.plan import IndexPlan
 from solvers.index.training import Trainer
+from solvers.savings import (
+    MAX_ACCURACY_LOSS,
+    BaselineReplays,
+    Replay,
+    SettingReplay,
+    measure_best_savings,
+    set_name,
+    split_in_halves,
+)
 
 MOST_POINTS = 24
 """Candidates near the best accuracy that a point is chosen from, the cheapest of them."""
 
 
-def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
+def index_savings(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Savings:
     """Choose a budget by one half of the rows, and report on the other, all cross-validated.
 
     A fixed set costs the same for every item of the median size; so does what the index chooses there.
@@ -30,14 +38,14 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     items = trainer.dataset.item_codes
     today = next(name for name, mask in fixed.items() if mask + 1 == 1 << len(plan.features))
     baselines = {name: replays[mask] for name, mask in fixed.items()}
-    alternatives = Alternatives.of(baselines, items, today, plan.unit)
+    alternatives = BaselineReplays.from_replays(baselines, items, today, plan.unit)
     named = {
-        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": TradeOff(
+        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": SettingReplay(
             {"budget": budget}, replays[mask]
         )
         for mask, budget in points.items()
     }
-    return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
+    return measure_best_savings(named, alternatives, split_in_halves(items, rng), rng)
 
 
 def _usual_size(plan: IndexPlan) -> tuple[float, ...]:
@@ -52,7 +60,7 @@ def _points(plan: IndexPlan, curves: Costs, sizes: tuple[float, ...]) -> dict[in
         budgets = [plan.fixed_budget]
     else:
         levels = plan.accuracies[plan.candidates]
-        masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * NEARLY]]
+        masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * MAX_ACCURACY_LOSS]]
         budgets = np.sort(curves.at(curves.of_sets(masks), sizes))[:MOST_POINTS].tolist()
     points = {}
     for budget in reversed(budgets):  # the least one stays

@@ -9,34 +9,34 @@ from models import FeatureTable
 from models.cascade import CascadeOptions, CascadeQuery
 from models.pipeline import PipelineOptions, PipelineQuery
 from models.portfolio import PortfolioOptions, RouteQuery
-from models.worth import Worth
+from models.savings import Savings
 from solvers import KINDS, Run, cascade, pipeline, portfolio
 from solvers.pipeline.prepared_data import cut_rows
 from tests.support.kinds import SAMPLES, dataset
 from tests.support.replays import COSTS, NAMES, World
 
 
-def _worth(kind: str, options: object, data: object, seed: int = 0) -> Worth:
-    worth = KINDS[kind].fit(data, options, np.random.default_rng(seed), Run()).worth
-    assert worth is not None
-    return worth
+def _worth(kind: str, options: object, data: object, seed: int = 0) -> Savings:
+    savings = KINDS[kind].fit(data, options, np.random.default_rng(seed), Run()).savings
+    assert savings is not None
+    return savings
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_every_subject_says_what_it_is_worth_and_the_parts_agree(kind: str) -> None:
     sample = SAMPLES[kind]
-    worth = _worth(kind, sample.options, dataset(sample.dataset))
-    assert 0 < worth.rows < 400
-    assert worth.saved is not None
-    assert worth.saved == pytest.approx(1 - worth.cost / worth.beside.cost)
-    assert worth.saved_interval is not None
-    assert worth.saved_interval[0] <= worth.saved <= worth.saved_interval[1]
-    assert worth.gained_interval[0] <= worth.gained <= worth.gained_interval[1]
-    assert worth.beside.name in worth.headline or worth.verdict == "gains"
-    assert [one.cost for one in worth.alternatives] == sorted(one.cost for one in worth.alternatives)
-    assert (worth.advice is None) == (worth.verdict in ("saves", "gains"))
-    most = max(one.accuracy for one in worth.alternatives)
-    assert worth.beside.accuracy >= min(worth.accuracy, most) - 1e-9
+    savings = _worth(kind, sample.options, dataset(sample.dataset))
+    assert 0 < savings.rows < 400
+    assert savings.saved is not None
+    assert savings.saved == pytest.approx(1 - savings.cost / savings.baseline.cost)
+    assert savings.saved_interval is not None
+    assert savings.saved_interval[0] <= savings.saved <= savings.saved_interval[1]
+    assert savings.gained_interval[0] <= savings.gained <= savings.gained_interval[1]
+    assert savings.baseline.name in savings.headline or savings.verdict == "significant"
+    assert [one.cost for one in savings.baselines] == sorted(one.cost for one in savings.baselines)
+    assert (savings.advice is None) == (savings.verdict == "significant")
+    most = max(one.accuracy for one in savings.baselines)
+    assert savings.baseline.accuracy >= min(savings.accuracy, most) - 1e-9
 
 
 def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> None:
@@ -44,8 +44,8 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
     data: Any = world.dataset("cascade")
     fitted = cascade.kind.fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
     held_out = np.random.default_rng(7).permutation(300)[150:]
-    assert fitted.worth is not None
-    asked = float(fitted.worth.decision.removeprefix("budget "))
+    assert fitted.savings is not None
+    asked = float(fitted.savings.decision.removeprefix("budget "))
     steps = fitted.plan.decide(CascadeQuery(budget=asked)).steps
     right, spent = 0, 0.0
     for row in held_out:
@@ -55,9 +55,9 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
             if step.confidence_threshold is None or world.confidences[row, k] >= step.confidence_threshold:
                 right += world.correct[row, k]
                 break
-    assert fitted.worth.accuracy == pytest.approx(right / 150)
-    assert fitted.worth.cost == pytest.approx(spent / 150)
-    alone = {one.name: one.accuracy for one in fitted.worth.alternatives if one.name.startswith("always")}
+    assert fitted.savings.accuracy == pytest.approx(right / 150)
+    assert fitted.savings.cost == pytest.approx(spent / 150)
+    alone = {one.name: one.accuracy for one in fitted.savings.baselines if one.name.startswith("always")}
     assert alone == pytest.approx({f"always {name}": world.correct[held_out, k].mean() for k, name in enumerate(NAMES)})
 
 
@@ -66,16 +66,16 @@ def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> 
     options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 60}, "curve_points": 5})
     fitted = portfolio.kind.fit(cast(Any, world.dataset("portfolio")), options, np.random.default_rng(3), Run())
     held_out = np.sort(np.random.default_rng(3).permutation(400)[300:])
-    assert fitted.worth is not None
-    said = float(fitted.worth.decision.split()[3])
+    assert fitted.savings is not None
+    said = float(fitted.savings.decision.split()[3])
     budget = float(min(fitted.plan.curve_budgets, key=lambda one: abs(one - said)))
     right, spent = 0, 0.0
     for row in held_out:
         query = RouteQuery(query=tuple(world.embeddings[row].tolist()), budget=budget)
         k = NAMES.index(fitted.plan.decide(query).classifier)
         right, spent = right + int(world.correct[row, k]), spent + COSTS[k]
-    assert (fitted.worth.accuracy, fitted.worth.cost) == pytest.approx((right / 100, spent / 100))
-    assert fitted.worth.saved == pytest.approx(1 - (spent / 100) / fitted.worth.beside.cost)
+    assert (fitted.savings.accuracy, fitted.savings.cost) == pytest.approx((right / 100, spent / 100))
+    assert fitted.savings.saved == pytest.approx(1 - (spent / 100) / fitted.savings.baseline.cost)
 
 
 def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() -> None:
@@ -90,19 +90,19 @@ def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() ->
         step = fitted.plan.step(decision.solution, items[row])
         right += getattr(step, "label", None) == world.features["label"][row]
         spent += sum(stage.cost for stage in decision.stages[: step.stage + 1])
-    assert fitted.worth is not None
-    assert (fitted.worth.accuracy, fitted.worth.cost) == pytest.approx((right / len(test), spent / len(test)))
-    assert fitted.worth.rows == len(test)
+    assert fitted.savings is not None
+    assert (fitted.savings.accuracy, fitted.savings.cost) == pytest.approx((right / len(test), spent / len(test)))
+    assert fitted.savings.rows == len(test)
 
 
 def test_a_portfolios_alternatives_are_its_classifiers_alone_on_the_held_out_quarter() -> None:
     world = World.of(6, 200)
     options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 30}, "curve_points": 5})
-    worth = _worth("portfolio", options, world.dataset("portfolio"), seed=3)
+    savings = _worth("portfolio", options, world.dataset("portfolio"), seed=3)
     held_out = np.sort(np.random.default_rng(3).permutation(200)[150:])
-    assert worth.rows == 50
+    assert savings.rows == 50
     for k, name in enumerate(NAMES):
-        alone = next(one for one in worth.alternatives if one.name == f"always {name}")
+        alone = next(one for one in savings.baselines if one.name == f"always {name}")
         assert (alone.accuracy, alone.cost) == pytest.approx((world.correct[held_out, k].mean(), COSTS[k]))
 
 

@@ -1,0 +1,413 @@
+"""Savings: compare a plan with the best simple baseline on holdout rows.
+
+Baselines are single classifiers, fixed sets of features, and random mixtures of two of them, which reach every point
+on the line between the two. ``saved`` compares with the cheapest baseline that is at least as accurate as the plan;
+``gained`` with the most accurate one that costs no more. All are measured on the same holdout rows and resampled
+together (paired bootstrap), so that rows which are hard for all do not widen the interval. The baseline is chosen on
+the holdout rows: that can only make it look better.
+
+Source: Efron, Tibshirani, *An Introduction to the Bootstrap*, Chapters 8 and 13.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import Trace
+from models.arrays import Floats, Int64s
+from models.savings import (
+    ROUNDED,
+    ComparedBaseline,
+    CurrentBaseline,
+    Interval,
+    Savings,
+    SimpleBaseline,
+    Verdict,
+    format_share,
+)
+from solvers.item_splits import resampled_shares, split_rows
+
+RESAMPLINGS = 1000
+_RESAMPLINGS_AT_ONCE = 50
+"""As many as fit into a processor's cache."""
+_CONFIDENCE = 0.95
+MAX_ACCURACY_LOSS = 0.01
+"""The default operating point may be this much less accurate than the most accurate baseline."""
+_EPSILON = 1e-12
+_MAX_NAMES = 3
+MIN_SAVED = -1000.0
+"""The share saved by a plan that costs anything where a baseline is free."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """The outcome of one way to decide, row by row.
+
+    Attributes:
+        right: (n,), 1 where the answer is correct, 0 where it is wrong or missing.
+        costs: (n,), cost of each row.
+    """
+
+    right: Floats
+    costs: Floats
+
+    def take(self, rows: Int64s) -> "Replay":
+        """Return the outcomes on some of the rows."""
+        return Replay(self.right[rows], self.costs[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettingReplay:
+    """One setting of a plan and its outcome on rows.
+
+    Attributes:
+        query: the limits that select the setting.
+        replay: its outcome.
+    """
+
+    query: dict[str, Any]
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineReplays:
+    """Outcomes of the simple baselines on the same rows.
+
+    Attributes:
+        names: (a,), names of the baselines.
+        right: (n, a), 1 where a baseline is correct.
+        costs: (n, a), cost of each row.
+        items: (n,), equal for rows of the same item.
+        today: the name of the status quo; None if unknown.
+        unit: the unit of costs.
+    """
+
+    names: tuple[str, ...]
+    right: Floats
+    costs: Floats
+    items: Int64s
+    today: str | None = None
+    unit: str = ""
+
+    @classmethod
+    def from_replays(
+        cls, replays: dict[str, Replay], items: Int64s, today: str | None = None, unit: str = ""
+    ) -> "BaselineReplays":
+        """Combine replays of the same rows."""
+        every = replays.values()
+        right, costs = (np.column_stack(each) for each in ([r.right for r in every], [r.costs for r in every]))
+        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items, today, unit)
+
+    def take(self, rows: Int64s) -> "BaselineReplays":
+        """Return the outcomes on some of the rows."""
+        return BaselineReplays(self.names, self.right[rows], self.costs[rows], self.items[rows], self.today, self.unit)
+
+
+def set_name(features: Sequence[str], otherwise: str) -> str:
+    """Name a fixed set of features, by its features if they are few.
+
+    >>> set_name(["sift", "texture"], "the 2 cheapest features"), set_name([], "")
+    ('always sift + texture', 'the most common class')
+    """
+    if not features:
+        return "the most common class"
+    return f"always {' + '.join(features)}" if len(features) <= _MAX_NAMES else otherwise
+
+
+def replay_each_classifier(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
+    """Return the replay of each classifier of a trace that always answers."""
+    right, costs = dataset.quality[rows], dataset.costs[rows]
+    names = [f"always {classifier.name}" for classifier in dataset.spec.classifiers]
+    return {name: Replay(right[:, k], costs[:, k]) for k, name in enumerate(names)}
+
+
+def split_in_halves(items: Int64s, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
+    """Split rows at random, by item, into validation and holdout rows."""
+    choosing, reporting = split_rows(items, [(len(items) + 1) // 2], rng)
+    return choosing, reporting
+
+
+def measure_best_savings(
+    points: dict[str, SettingReplay],
+    baselines: BaselineReplays,
+    parts: tuple[Int64s, Int64s],
+    rng: np.random.Generator,
+) -> Savings:
+    """Choose a setting on validation rows and measure its savings on holdout rows.
+
+    Args:
+        points: the settings, by name.
+        baselines: outcomes of the baselines on all rows.
+        parts: validation rows and holdout rows.
+        rng: draws the bootstrap resamples.
+    """
+    (choosing, reporting), every = parts, [one.replay.take(parts[0]) for one in points.values()]
+    name, chosen = list(points.items())[best_setting(every, baselines.take(choosing))]
+    return measure_savings(name, chosen.replay.take(reporting), baselines.take(reporting), rng, query=chosen.query)
+
+
+def best_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:
+    """Return the index of the default operating point, chosen on validation rows.
+
+    It is the cheapest setting that is within ``MAX_ACCURACY_LOSS`` of the most accurate baseline, else the most
+    accurate setting.
+    """
+    wanted = baselines.right.mean(axis=0).max() - MAX_ACCURACY_LOSS
+    ranks = [
+        (0, point.costs.mean(), -point.right.mean())
+        if point.right.mean() >= wanted - _EPSILON
+        else (1, -point.right.mean(), point.costs.mean())
+        for point in points
+    ]
+    return min(range(len(points)), key=lambda place: ranks[place])
+
+
+def measure_savings(
+    decision: str,
+    plan: Replay,
+    baselines: BaselineReplays,
+    rng: np.random.Generator,
+    *,
+    query: Mapping[str, Any] | None = None,
+) -> Savings:
+    """Measure the savings of a plan compared with the best simple baseline.
+
+    Args:
+        decision: a description of the setting.
+        plan: its outcome on holdout rows.
+        baselines: outcomes of the baselines on the same rows.
+        rng: draws the bootstrap resamples.
+        query: the limits that select the setting.
+    Complexity: O(B n a + B a²) for B resamplings of n rows and a baselines.
+    """
+    n, a = baselines.right.shape
+    right = np.column_stack((baselines.right, plan.right))
+    costs = np.column_stack((baselines.costs, plan.costs))
+    whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
+    resampled, means_drawn = [], []
+    for _ in range(RESAMPLINGS // _RESAMPLINGS_AT_ONCE):
+        shares = resampled_shares(baselines.items, _RESAMPLINGS_AT_ONCE, rng)
+        means_drawn.append(shares @ costs)
+        resampled.append(_compared(shares @ right, means_drawn[-1]))
+    all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
+    gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
+    gained_interval = _interval(gained, all_gained)
+    saved_interval = None if saved is None else _interval(saved, all_saved[~np.isnan(all_saved)])
+    accuracies, means = right.mean(axis=0), costs.mean(axis=0)
+    verdict = _verdict(saved_interval, gained_interval)
+    order = np.lexsort((-accuracies[:a], means[:a])).tolist()
+    measured = Savings(
+        decision=decision,
+        accuracy=float(accuracies[a]),
+        cost=float(means[a]),
+        baseline=_compared_baseline(baselines.names, accuracies, means),
+        saved=saved,
+        saved_interval=saved_interval,
+        gained=gained,
+        gained_interval=gained_interval,
+        rows=n,
+        verdict=verdict,
+        headline="",
+        advice=None,
+        baselines=tuple(
+            SimpleBaseline(name=baselines.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
+        ),
+        unit=baselines.unit,
+        query=dict(query or {}),
+        today=_today(baselines, accuracies, means, np.concatenate(means_drawn)),
+    )
+    return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})
+
+
+def _today(baselines: BaselineReplays, accuracies: Floats, means: Floats, resampled: Floats) -> CurrentBaseline | None:
+    """Compare with the status quo. resampled: (B, a + 1) mean costs, the plan's last."""
+    if baselines.today not in baselines.names:
+        return None
+    k = baselines.names.index(baselines.today)
+    name, accuracy, cost = baselines.today, float(accuracies[k]), float(means[k])
+    if cost <= 0:
+        return CurrentBaseline(name=name, accuracy=accuracy, cost=cost, saved=None, saved_interval=None)
+    saved = float(1 - means[-1] / cost)
+    spread = 1 - resampled[:, -1] / np.maximum(resampled[:, k], 1e-300)
+    return CurrentBaseline(
+        name=name, accuracy=accuracy, cost=cost, saved=saved, saved_interval=_interval(saved, spread)
+    )
+
+
+def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Return the share saved and the accuracy gained, (B,) each, from (B, a + 1) of the baselines and, last, the plan.
+
+    The share is NaN where both cost nothing.
+    """
+    own_accuracy, own_cost = accuracies[:, -1], costs[:, -1]
+    instead = cheapest_mixture_costs(accuracies[:, :-1], costs[:, :-1], own_accuracy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        saved = np.where(instead > 0, 1 - own_cost / instead, np.where(own_cost > 0, MIN_SAVED, np.nan))
+    return saved, own_accuracy - best_mixture_accuracies(accuracies[:, :-1], costs[:, :-1], own_cost)
+
+
+def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
+    """Return the least cost at which baselines or random mixtures of two reach an accuracy.
+
+    Where none reaches it, the cost of the most accurate one: more accuracy would cost at least as much.
+
+    Args:
+        accuracies: (B, a).
+        costs: (B, a).
+        wanted: (B,), the accuracy to reach.
+    Returns:
+        (B,), costs.
+
+    >>> cheapest_mixture_costs(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([0.75])).tolist()
+    [3.0]
+    """
+    reaching = accuracies >= wanted[:, None] - _EPSILON
+    alone = np.where(reaching, costs, np.inf).min(axis=1)
+    best = accuracies.max(axis=1, keepdims=True)
+    most_accurate = np.where(accuracies >= best - _EPSILON, costs, np.inf).min(axis=1)
+    rise = accuracies[:, None, :] - accuracies[:, :, None]  # from the second axis to the third
+    mixed = ~reaching[:, :, None] & reaching[:, None, :]
+    share = (wanted[:, None, None] - accuracies[:, :, None]) / np.where(mixed, rise, 1.0)
+    cost = costs[:, :, None] + share * (costs[:, None, :] - costs[:, :, None])
+    mixture = np.where(mixed, cost, np.inf).min(axis=(1, 2))
+    return np.asarray(np.where(np.isfinite(alone), np.minimum(alone, mixture), most_accurate))
+
+
+def best_mixture_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats:
+    """Return the highest accuracy that baselines or random mixtures of two reach at a cost.
+
+    Where none costs so little, the accuracy of the cheapest one.
+
+    Args:
+        accuracies: (B, a).
+        costs: (B, a).
+        within: (B,), the mean cost to keep.
+    Returns:
+        (B,), accuracies.
+
+    >>> best_mixture_accuracies(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([3.0])).tolist()
+    [0.75]
+    """
+    affordable = costs <= within[:, None] * (1 + _EPSILON)
+    alone = np.where(affordable, accuracies, -np.inf).max(axis=1)
+    least = costs.min(axis=1, keepdims=True)
+    cheapest = np.where(costs <= least, accuracies, -np.inf).max(axis=1)
+    rise = costs[:, None, :] - costs[:, :, None]
+    mixed = affordable[:, :, None] & ~affordable[:, None, :]
+    share = (within[:, None, None] - costs[:, :, None]) / np.where(mixed, rise, 1.0)
+    accuracy = accuracies[:, :, None] + share * (accuracies[:, None, :] - accuracies[:, :, None])
+    mixture = np.where(mixed, accuracy, -np.inf).max(axis=(1, 2))
+    return np.asarray(np.where(np.isfinite(alone), np.maximum(alone, mixture), cheapest))
+
+
+def _compared_baseline(names: Sequence[str], accuracies: Floats, costs: Floats) -> ComparedBaseline:
+    """Return the baseline of ``cheapest_mixture_costs`` for the plan, which is the last column."""
+    wanted, a = accuracies[-1], len(names)
+    target = float(cheapest_mixture_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0])
+    reaching = [k for k in range(a) if accuracies[k] >= wanted - _EPSILON]
+    pool = reaching or [k for k in range(a) if accuracies[k] >= accuracies[:a].max() - _EPSILON]
+    k = min(pool, key=lambda k: (costs[k], -accuracies[k], names[k]))
+    if costs[k] <= target * (1 + 1e-9):
+        return ComparedBaseline(kind="single", name=names[k], accuracy=float(accuracies[k]), cost=float(costs[k]))
+    pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
+    i, j = min(pairs, key=lambda pair: _mixture(accuracies, costs, *pair)[1])
+    percent = round(100 * _mixture(accuracies, costs, i, j)[0])
+    name = f"a random mixture ({percent} % {names[j]}, else {names[i]})" if percent < 100 else names[j]
+    return ComparedBaseline(kind="random_mixture", name=name, accuracy=float(wanted), cost=target)
+
+
+def _mixture(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
+    share = (accuracies[-1] - accuracies[i]) / (accuracies[j] - accuracies[i])
+    return float(share), float(costs[i] + share * (costs[j] - costs[i]))
+
+
+def mean_interval(values: Floats, items: Int64s, rng: np.random.Generator) -> Interval:
+    """Return the 95 % confidence interval of the mean of (n,) values, by a bootstrap over items."""
+    batches = range(RESAMPLINGS // _RESAMPLINGS_AT_ONCE)
+    means = [resampled_shares(items, _RESAMPLINGS_AT_ONCE, rng) @ values for _ in batches]
+    return _interval(float(values.mean()), np.concatenate(means))
+
+
+def _interval(value: float, resampled: Floats) -> Interval:
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
+    return min(low, value), max(high, value)
+
+
+def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
+    if gained[0] > ROUNDED or (saved is not None and saved[0] > ROUNDED):
+        return "significant"
+    return "worse" if (gained[1] if saved is None else saved[1]) < -ROUNDED else "not significant"
+
+
+def _headline(savings: Savings) -> str:
+    """Write what is saved of the current cost, then the comparison with the best baseline."""
+    today = savings.today
+    if today is None or today.saved is None or today.saved_interval is None:
+        return _compared_with_baselines(savings)
+    own, bill = (f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}" for cost in (1000 * savings.cost, 1000 * today.cost))
+    costs = f"{own} {savings.unit} per 1,000 items instead of {bill} with {today.name}"
+    correct = f"{savings.accuracy:.1%} correct instead of {today.accuracy:.1%}"
+    sign, direction = (1, "less") if today.saved >= 0 else (-1, "more")
+    low, high = sorted(100 * sign * bound for bound in today.saved_interval)
+    change = f"{100 * sign * today.saved:.3g} % {direction}, 95 % interval {low:.3g} to {high:.3g} %"
+    return f"{costs} ({change}), {correct}; compared with the best baseline: {_compared_with_baselines(savings)}"
+
+
+def _compared_with_baselines(savings: Savings) -> str:
+    rows, baseline = f"({savings.rows:,} holdout rows)", savings.baseline
+    match savings.verdict:
+        case "significant" if savings.has_savings:
+            share = format_share(savings.saved, savings.saved_interval)
+            return f"saves {share} compared with {baseline.name}{_accuracies(savings)} {rows}"
+        case "significant":
+            points = " to ".join(f"{100 * bound:.1f}" for bound in savings.gained_interval)
+            gain = f"gains {100 * savings.gained:.1f} points of accuracy ({points})"
+            return f"{gain} at the same cost{_accuracies(savings)} {rows}"
+        case "worse" if baseline.cost == 0 and savings.cost > 0:
+            return f"costs {savings.cost:.3g} per item; {baseline.name} is free and not measurably less accurate {rows}"
+        case "worse" if baseline.cost > 0 and savings.cost > baseline.cost:
+            is_as_accurate = baseline.accuracy >= savings.accuracy - _EPSILON
+            equal = "as accurate" if is_as_accurate else "not measurably less accurate"
+            return f"costs {savings.cost / baseline.cost:.3g} times as much as {baseline.name}, which is {equal} {rows}"
+        case "worse":
+            return f"is less accurate than {baseline.name} at the same cost {rows}"
+        case _:
+            return f"no significant savings compared with {baseline.name}{_uncertainty(savings)} {rows}"
+
+
+def _accuracies(savings: Savings) -> str:
+    """Write the plan's accuracy, and the best baseline's where that is more than a point higher."""
+    best = max(savings.baselines, key=lambda one: one.accuracy)
+    own = f", {savings.accuracy:.1%} correct"
+    is_close = best.accuracy <= savings.accuracy + MAX_ACCURACY_LOSS
+    return own if is_close else f"{own}; {best.name} is {best.accuracy:.1%}"
+
+
+def _uncertainty(savings: Savings) -> str:
+    interval = savings.saved_interval
+    if savings.saved is None or interval is None or savings.baseline.cost == 0 or is_same_baseline(savings):
+        return ""
+    low, high = (round(100 * bound) for bound in interval)
+    return f": {round(100 * savings.saved)} %, 95 % interval {low} to {high} %"
+
+
+def is_same_baseline(savings: Savings) -> bool:
+    """Return whether the plan does what the baseline does: no resample saves or gains anything."""
+    bounds = (*(savings.saved_interval or (0.0, 0.0)), *savings.gained_interval)
+    return max(abs(bound) for bound in bounds) < ROUNDED
+
+
+def _advice(savings: Savings) -> str | None:
+    other = "try another artifact kind, or classifiers that differ more in cost"
+    match savings.verdict:
+        case "significant":
+            return None
+        case "worse":
+            return f"use {savings.baseline.name}; or {other}"
+        case _ if is_same_baseline(savings):
+            return f"it does what {savings.baseline.name} does: use that; or {other}"
+        case _:
+            return f"{4 * savings.rows:,} holdout rows would halve the interval; or {other}"
