@@ -226,7 +226,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def feedback(report: FeedbackReport, as_json: bool) -> None:
-    """Show estimated against realised."""
+    """Show estimated against actual."""
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
@@ -235,12 +235,12 @@ def feedback(report: FeedbackReport, as_json: bool) -> None:
     title = f"{ref.kind} {ref.name}, version {ref.version}: {counts}"
     compared = {name: getattr(report, name) for name in QUANTITIES}
     rows = [
-        (name, c.outcomes, c.estimated, c.realised, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)
+        (name, c.outcomes, c.estimated, c.actual, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)
         for name, c in compared.items()
         if c.outcomes
     ]
     if rows:
-        print_table(title, ["", "outcomes", "estimated", "realised", "95 %", "drift"], rows)
+        print_table(title, ["", "outcomes", "estimated", "actual", "95 %", "drift"], rows)
     else:
         console().print(f"{title}; none tells correct, cost or time", markup=False, highlight=False)
     if report.alarms:

@@ -9,7 +9,7 @@ from models.data_warning import DataWarning
 from models.savings import Interval, Savings, SimpleBaseline
 
 Limit = Annotated[float, Field(ge=0, le=LARGEST)]
-Standing = Literal["best", "level", "behind", "none"]
+AdviceVerdict = Literal["best", "similar", "worse", "infeasible"]
 
 
 class AdviceLimits(Value):
@@ -46,11 +46,11 @@ class TradeOffPoint(Value):
     cost: float = Field(description="what an item costs on average, in the dataset's unit")
 
 
-class MethodAdvice(Value):
+class KindAdvice(Value):
     """What one method can do within the limits."""
 
-    method: str = Field(description="the artifact kind")
-    standing: Standing = Field(
+    kind: str = Field(description="the artifact kind")
+    verdict: AdviceVerdict = Field(
         description="best: what to build; level: not shown to be worse; behind: shown to be dearer or less accurate; "
         "none: nothing of it is within the limits"
     )
@@ -64,20 +64,20 @@ class MethodAdvice(Value):
     points: Items[TradeOffPoint] = Field(description="all its settings that were looked at, by rising cost")
 
 
-class LeftOut(Value):
+class ExcludedKind(Value):
     """A method that could not be built."""
 
-    method: str = Field(description="the artifact kind")
+    kind: str = Field(description="the artifact kind")
     reason: str = Field(description="why not")
-    late: bool = Field(default=False, description="whether there was not enough time for it")
+    timed_out: bool = Field(default=False, description="whether there was not enough time for it")
 
 
 class AdviceRows(Value):
     """How the rows were used, each for one purpose."""
 
-    build: int = Field(description="rows that everything learned from")
-    choosing: int = Field(description="rows by which settings and methods were chosen")
-    reporting: int = Field(description="rows that every figure is from, and that chose nothing")
+    training: int = Field(description="rows that everything learned from")
+    validation: int = Field(description="rows by which settings and methods were chosen")
+    holdout: int = Field(description="rows that every figure is from, and that chose nothing")
 
 
 class Advice(AdviceLimits):
@@ -87,11 +87,11 @@ class Advice(AdviceLimits):
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
     unit: str = Field(description="the unit of costs and limits")
     rows: AdviceRows = Field(description="how the rows were used")
-    take: str = Field(description="what to take: a kind, or a simple alternative", examples=["policy"])
-    sentence: str = Field(description="the advice in one sentence")
-    methods: Items[MethodAdvice] = Field(description="the methods, the best first")
+    recommended: str = Field(description="what to take: a kind, or a simple alternative", examples=["policy"])
+    summary: str = Field(description="the advice in one sentence")
+    kinds: Items[KindAdvice] = Field(description="the methods, the best first")
     alternatives: Items[SimpleBaseline] = Field(description="what could be done without any, by rising cost")
-    left_out: Items[LeftOut] = Field(description="methods that could not be built, and why")
+    excluded: Items[ExcludedKind] = Field(description="methods that could not be built, and why")
     warnings: Items[DataWarning] = Field(
         default=(), description="what makes these figures less certain than they look, and what to do"
     )

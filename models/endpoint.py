@@ -91,7 +91,7 @@ class Retries(Value):
         description="replies after which it is tried again, and where no connection was made; a reply that never came "
         "may have been paid, and is not asked for again",
     )
-    wait_s: float = Field(
+    backoff_s: float = Field(
         default=0.1,
         ge=0,
         le=60,
@@ -122,7 +122,7 @@ class EndpointBase(Sent):
         description="the header that carries the key; Authorization: after the word Bearer. Headers that frame the "
         "request, are meant for one hop, or are set by the service are refused",
     )
-    most_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="bytes of a reply that are read")
+    max_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="bytes of a reply that are read")
 
 
 class JsonEndpoint(EndpointBase):
@@ -284,12 +284,12 @@ class EmbeddingsEndpoint(EndpointBase):
     protocol: Literal["openai-embeddings"] = Field(description="POST {url}/embeddings")
     model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="the model")
     dimensions: int | None = Field(default=None, ge=1, le=100_000, description="coordinates to ask for; null: its own")
-    most_texts: int = Field(
+    max_texts: int = Field(
         default=32,
         ge=1,
         le=2048,
         description="texts of one request at most, where several are to be embedded; its reply may have "
-        "``most_reply_bytes`` for each",
+        "``max_reply_bytes`` for each",
     )
 
 

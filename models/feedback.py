@@ -190,7 +190,7 @@ class Alarm(Value):
 class FeedbackReply(Value):
     """What was counted."""
 
-    counted: int = Field(description="the number of outcomes")
+    accepted: int = Field(description="the number of outcomes")
     rows: int = Field(description="how many of them carried a row for a rebuild")
     drift: dict[str, Items[str]] = Field(
         description="for each artifact of the request, as kind/name/version, the quantities with an alarm since the "
@@ -208,7 +208,7 @@ class Comparison(Value):
         description="how many outcomes told it, of decisions with an estimate; of all, if none had one"
     )
     estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
-    realised: float | None = Field(description="the mean of what was told; null: nothing was")
+    actual: float | None = Field(description="the mean of what was told; null: nothing was")
     low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
     high: float | None = Field(description="and this; null: too few outcomes")
     drift: bool = Field(description="whether an alarm was raised, by the drift detector")
@@ -225,7 +225,7 @@ class ClassifierOutcomes(Value):
 class Detection(Value):
     """A fall of accuracy, and when it is seen."""
 
-    fall: float = Field(description="by how much true accuracy is below its estimate, from 0 to 1")
+    drop: float = Field(description="by how much true accuracy is below its estimate, from 0 to 1")
     outcomes: int | None = Field(
         description="the number of outcomes after the change until the alarm, nine times in ten; null: it may stay "
         "undetected, for the reference itself is uncertain by as much"
@@ -233,7 +233,7 @@ class Detection(Value):
 
 
 class FeedbackReport(Value):
-    """Estimated against realised, for one version of an artifact."""
+    """Estimated against actual, for one version of an artifact."""
 
     artifact: ArtifactRef = Field(description="the version")
     unit: str = Field(description="the unit of cost and time")

@@ -65,7 +65,7 @@ class PipelineOptions(Value):
         description="the confidence from which on an answer is accepted, from 0 to 1: one for all classes, or one for "
         "each predicted class",
     )
-    at_the_end: AtTheEnd = Field(
+    after_last_stage: AtTheEnd = Field(
         default="reject",
         description="what becomes of an item that no stage is confident about: reject it, or answer, as the last stage "
         "would; with answer every item is covered, and configurations trade accuracy for cost only",
@@ -183,7 +183,7 @@ class PipelineDecision(Configuration):
     confidence_threshold: float | dict[str, float] = Field(
         description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
     )
-    at_the_end: AtTheEnd = Field(
+    after_last_stage: AtTheEnd = Field(
         default="reject", description="what becomes of an item that no stage is confident about"
     )
     reason: str = Field(description="why this one, and how ties were broken")

@@ -87,7 +87,7 @@ class TrafficNode(Value):
     items: float = Field(description="how many items come here; a mixture of two points makes fractions")
     share: Share = Field(description="the same as a share of all items, from 0 to 1")
     stopped: float = Field(description="how many of them are answered here, right and wrong together")
-    right: float = Field(description="how many are answered here, and rightly")
+    correct: float = Field(description="how many are answered here, and rightly")
     wrong: float = Field(
         description="how many are answered here, and wrongly: graded answers where they are worth less than half"
     )

@@ -252,7 +252,7 @@ class AssignmentFigures(Value):
         "were too high by, classifier by classifier, on held-out items at this budget"
     )
     raw_estimate: float = Field(description="the mean estimate, which the programme adds up, before that is taken off")
-    least_estimate: float = Field(description="the least estimate, from 0 to 1")
+    min_estimate: float = Field(description="the least estimate, from 0 to 1")
     cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
     gap: float = Field(description="proved: the optimum is at most this share of the value above it")
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")

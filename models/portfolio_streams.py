@@ -70,6 +70,6 @@ class LedgerState(Value):
     queries: int = Field(description="how many queries it has had, this one included")
     tenant_spent: float | None = Field(default=None, description="what the tenant has spent; null if there is none")
     resources: dict[str, float] = Field(default={}, description="what the stream has used of each resource")
-    calls_left: dict[str, int] = Field(
+    remaining_calls: dict[str, int] = Field(
         default={}, description="for classifiers with a rate limit, how often each could be called right now"
     )

@@ -225,7 +225,7 @@ class Compared:
 
     outcomes: int
     estimated: float | None
-    realised: float | None
+    actual: float | None
     low: float | None
     high: float | None
 

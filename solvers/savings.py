@@ -125,8 +125,8 @@ def replay_each_classifier(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
 
 def split_in_halves(items: Int64s, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
     """Split rows at random, by item, into validation and holdout rows."""
-    choosing, reporting = split_rows(items, [(len(items) + 1) // 2], rng)
-    return choosing, reporting
+    validation, holdout = split_rows(items, [(len(items) + 1) // 2], rng)
+    return validation, holdout
 
 
 def measure_best_savings(
@@ -143,9 +143,9 @@ def measure_best_savings(
         parts: validation rows and holdout rows.
         rng: draws the bootstrap resamples.
     """
-    (choosing, reporting), every = parts, [one.replay.take(parts[0]) for one in points.values()]
-    name, chosen = list(points.items())[best_setting(every, baselines.take(choosing))]
-    return measure_savings(name, chosen.replay.take(reporting), baselines.take(reporting), rng, query=chosen.query)
+    (validation, holdout), every = parts, [one.replay.take(parts[0]) for one in points.values()]
+    name, chosen = list(points.items())[best_setting(every, baselines.take(validation))]
+    return measure_savings(name, chosen.replay.take(holdout), baselines.take(holdout), rng, query=chosen.query)
 
 
 def best_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:

@@ -54,33 +54,33 @@ def _print(advice: Advice, as_json: bool) -> None:
         terminal.print_json(advice.model_dump(mode="json"))
         return
     out = terminal.console()
-    out.print(advice.sentence)
+    out.print(advice.summary)
     terminal.print_warnings([one.model_dump() for one in advice.warnings])
     out.print()
     rows = [
-        (one.method, f"{one.accuracy:.1%}", one.cost, one.savings.brief if one.savings else "-", one.standing)
-        for one in advice.methods
+        (one.kind, f"{one.accuracy:.1%}", one.cost, one.savings.brief if one.savings else "-", one.verdict)
+        for one in advice.kinds
         if one.accuracy is not None
     ]
     if rows:
-        columns = ["method", "right", f"cost, {advice.unit}", "savings", "standing"]
-        terminal.print_table(f"on {advice.rows.reporting} rows that chose nothing", columns, rows, whole=("method",))
-    for one in advice.methods:
+        columns = ["kind", "correct", f"cost, {advice.unit}", "savings", "verdict"]
+        terminal.print_table(f"on {advice.rows.holdout} holdout rows", columns, rows, whole=("kind",))
+    for one in advice.kinds:
         if one.accuracy is None:
-            out.print(f"{one.method}: nothing of it is within these limits")
-    for left_out in advice.left_out:
-        out.print(f"{left_out.method}: {left_out.reason}")
+            out.print(f"{one.kind}: no setting is within these limits")
+    for left_out in advice.excluded:
+        out.print(f"{left_out.kind}: {left_out.reason}")
     alone = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in advice.alternatives]
-    terminal.print_table("simple alternatives", ["", "right", f"cost, {advice.unit}"], alone)
+    terminal.print_table("simple baselines", ["", "correct", f"cost, {advice.unit}"], alone)
     _print_build(advice)
 
 
 def _print_build(advice: Advice) -> None:
-    """Say how to build and ask what is to be taken."""
-    for one in advice.methods:
-        if one.method == advice.take:
+    """Print the commands that build and query the recommended kind."""
+    for one in advice.kinds:
+        if one.kind == advice.recommended:
             given = "".join(f" -p {name}={shlex.quote(json.dumps(value))}" for name, value in one.params.items())
-            build = f"parsimony build {one.method} {advice.dataset} --dataset {advice.dataset}{given}"
+            build = f"parsimony build {one.kind} {advice.dataset} --dataset {advice.dataset}{given}"
             terminal.console().print(f"Build it: {build}", soft_wrap=True)
             ask = " ".join(f"{name}={shlex.quote(json.dumps(_short(value)))}" for name, value in one.query.items())
             terminal.console().print(f"Ask it with {ask}; it is what was compared.", soft_wrap=True)

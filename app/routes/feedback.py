@@ -1,4 +1,4 @@
-"""Feedback: outcomes of decisions come in, estimated against realised goes out."""
+"""Feedback: outcomes of decisions come in, estimated against actual goes out."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ async def give(request: Request, context: InContext) -> FeedbackReply:
     return await asyncio.get_running_loop().run_in_executor(context.solving, _give, context, body, monotonic())
 
 
-@router.get("/{kind}/{name}", summary="Estimated against realised", responses=errors(404, 503))
+@router.get("/{kind}/{name}", summary="Estimated against actual", responses=errors(404, 503))
 def show(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
     """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
 
@@ -192,7 +192,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.kind, ref.name).inc(count.outcomes)
     return FeedbackReply(
-        counted=len(outcomes),
+        accepted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
         drift={ref.spelt: quantities for ref, quantities in drifts.items()},
         alarms={ref.spelt: raised for ref, raised in alarms.items() if raised},

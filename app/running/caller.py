@@ -194,10 +194,10 @@ class Caller:
         except CallFailed as error:
             if not error.again or endpoint.retries.attempts == 1:
                 raise
-            await asyncio.sleep(max(error.wait_s, endpoint.retries.wait_s * (1 + random())))
+            await asyncio.sleep(max(error.wait_s, endpoint.retries.backoff_s * (1 + random())))
         again = AsyncRetrying(
             stop=stop_after_attempt(endpoint.retries.attempts - 1),
-            wait=_Wait(2 * endpoint.retries.wait_s),
+            wait=_Wait(2 * endpoint.retries.backoff_s),
             retry=retry_if_exception(lambda error: isinstance(error, CallFailed) and error.again),
             reraise=True,
         )

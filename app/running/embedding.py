@@ -99,7 +99,7 @@ def texts_at_once(loaded: LoadedArtifact[Plan], caller: Caller) -> int:
 
 
 def _most_texts(endpoint: Endpoint | None) -> int:
-    return endpoint.most_texts if isinstance(endpoint, EmbeddingsEndpoint) else 1
+    return endpoint.max_texts if isinstance(endpoint, EmbeddingsEndpoint) else 1
 
 
 def split_into_requests(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:

@@ -156,7 +156,7 @@ class Transport:
                 allow_redirects=False,
                 timeout=_TIMEOUT,
             ) as reply:
-                most = min(endpoint.most_reply_bytes * request.answers, MOST_BYTES)
+                most = min(endpoint.max_reply_bytes * request.answers, MOST_BYTES)
                 return reply, await _body(reply, most, request.on_text, guard)
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, HostNotAllowed):

@@ -132,7 +132,7 @@ def _told(pacing: Pacing, terms: Terms, counted: Counted) -> LedgerState:
         queries=counted.states[0].queries,
         tenant_spent=next((each for name, each in spent.items() if name[:1] == ("tenant",)), None),
         resources={name[1]: each for name, each in spent.items() if name[:1] == ("resources",)},
-        calls_left={
+        remaining_calls={
             window.name: max(free, 0) for window, free in zip(terms.windows, counted.free, strict=bool(terms.windows))
         },
     )

@@ -239,7 +239,7 @@ class Feedback:
         return [_read_row(raw) for raw in raws]
 
     def report(self, record: ArtifactRecord) -> FeedbackReport:
-        """Hold what was estimated against what was realised."""
+        """Hold what was estimated against what was actual."""
         ref = record.ref
         sums, drift = self.sums(ref), self.drifted([ref])[0]
         accuracy = _read_blocks(self._store.ask("hget", _streams(ref), "accuracy"))
@@ -343,7 +343,7 @@ def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) ->
     return Comparison(
         outcomes=comparison.outcomes,
         estimated=comparison.estimated,
-        realised=comparison.realised,
+        actual=comparison.actual,
         low=comparison.low,
         high=comparison.high,
         drift=name in drift,
@@ -366,7 +366,7 @@ def _detections(expected: float, reference: float | None) -> tuple[Detection, ..
     if reference is None:
         return ()
     falls = [fall for fall in FALLS if fall <= expected]
-    return tuple(Detection(fall=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
+    return tuple(Detection(drop=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
 
 
 def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from models import Dataset, DatasetFacts, FeatureTable, Trace
-from models.advice import AdviceLimits, AdviceRows, MethodAdvice, Standing, TradeOffPoint
+from models.advice import AdviceLimits, AdviceRows, AdviceVerdict, KindAdvice, TradeOffPoint
 from models.arrays import Int32s, Int64s
 from models.savings import SimpleBaseline
 from solvers import KINDS
 from solvers.advice.candidates import Candidate, candidates_of
-from solvers.advice.choice import Aim, best_of, standing, within
+from solvers.advice.choice import Aim, best_of, compare_replays, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
 from solvers.base import Run, generator, part_of, refuse_few_items
@@ -33,8 +33,8 @@ class Parts:
     """The rows of a dataset by their use: (b,), (c,) and (r,) indices."""
 
     build: Int64s
-    choosing: Int64s
-    reporting: Int64s
+    validation: Int64s
+    holdout: Int64s
 
     @classmethod
     def of(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "Parts":
@@ -55,7 +55,7 @@ class Parts:
     @property
     def fresh(self) -> Int64s:
         """The rows that nothing learns from."""
-        return np.concatenate((self.choosing, self.reporting))
+        return np.concatenate((self.validation, self.holdout))
 
 
 def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: Run) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
     rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
     candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
-    late = [one.method for one in left_out if one.late]
+    late = [one.kind for one in left_out if one.timed_out]
     items = fresh.item_codes
     today = most_accurate(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
     advised = _advised(limits, parts, items, today, dataset.spec.unit, candidates, alone, late, rng)
     run.progress(100, 100, "done")
-    rows = AdviceRows(build=len(parts.build), choosing=len(parts.choosing), reporting=len(parts.reporting))
+    rows = AdviceRows(training=len(parts.build), validation=len(parts.validation), holdout=len(parts.holdout))
     asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
-    return {**asked, **advised, "unit": dataset.spec.unit, "rows": rows, "left_out": tuple(left_out)}
+    return {**asked, **advised, "unit": dataset.spec.unit, "rows": rows, "excluded": tuple(left_out)}
 
 
 def check(facts: DatasetFacts) -> None:
@@ -118,66 +118,66 @@ def _advised(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Choose by the rows that choose, and say what the others say to it."""
-    choosing = np.arange(len(parts.choosing))
-    reporting = len(choosing) + np.arange(len(parts.reporting))
-    by_choosing = [replay.take(choosing) for replay in (*alone.values(), *(one.replay for one in candidates))]
-    aim = Aim.of(limits, by_choosing, effective_rows(items[choosing]))
+    validation = np.arange(len(parts.validation))
+    holdout = len(validation) + np.arange(len(parts.holdout))
+    by_choosing = [replay.take(validation) for replay in (*alone.values(), *(one.replay for one in candidates))]
+    aim = Aim.of(limits, by_choosing, effective_rows(items[validation]))
     in_time = AdviceLimits(deadline=limits.deadline)
-    allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
-    alternatives = BaselineReplays.from_replays(allowed, items, today, unit).take(reporting) if allowed else None
-    methods = _reported(candidates, aim, choosing, reporting, items[reporting], alternatives, rng)
-    affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
-    simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
-    able = [one for one in (best_of(candidates, aim, choosing),) if one is not None]
-    tried = [one.replay.take(choosing) for one in able] + [alone[name].take(choosing) for name in affordable]
+    allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(validation))}
+    alternatives = BaselineReplays.from_replays(allowed, items, today, unit).take(holdout) if allowed else None
+    methods = _reported(candidates, aim, validation, holdout, items[holdout], alternatives, rng)
+    affordable = [name for name, replay in allowed.items() if within(limits, replay.take(validation))]
+    simple = min(affordable, key=lambda name: aim.rank(alone[name].take(validation)), default=None)
+    able = [one for one in (best_of(candidates, aim, validation),) if one is not None]
+    tried = [one.replay.take(validation) for one in able] + [alone[name].take(validation) for name in affordable]
     reached = not tried or any(aim.reached(replay) for replay in tried)
-    every = tuple(sorted((_alternative(n, r.take(reporting)) for n, r in alone.items()), key=lambda one: one.cost))
+    every = tuple(sorted((_alternative(n, r.take(holdout)) for n, r in alone.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
     take, sentence = sentence_of(limits, unit, methods, nearest, late, reached=reached)
-    return {"take": take, "sentence": sentence, "methods": methods, "alternatives": every}
+    return {"recommended": take, "summary": sentence, "kinds": methods, "alternatives": every}
 
 
 def _reported(
     candidates: list[Candidate],
     aim: Aim,
-    choosing: Int64s,
-    reporting: Int64s,
+    validation: Int64s,
+    holdout: Int64s,
     items: Int64s,
     alternatives: BaselineReplays | None,
     rng: np.random.Generator,
-) -> tuple[MethodAdvice, ...]:
+) -> tuple[KindAdvice, ...]:
     """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
     by_method: dict[str, list[Candidate]] = {}
     for one in candidates:
         by_method.setdefault(one.method, []).append(one)
-    chosen = {method: best_of(own, aim, choosing) for method, own in by_method.items()}
+    chosen = {method: best_of(own, aim, validation) for method, own in by_method.items()}
     able = sorted(
-        (one for one in chosen.values() if one is not None), key=lambda one: aim.rank(one.replay.take(choosing))
+        (one for one in chosen.values() if one is not None), key=lambda one: aim.rank(one.replay.take(validation))
     )
     methods = []
     for place, one in enumerate(able):
-        first, other = able[0].replay.take(reporting), one.replay.take(reporting)
-        own = standing(first, other, items, rng, frugal=aim.wanted is not None) if place else "best"
-        points = _points(by_method[one.method], reporting)
-        methods.append(_method(one, own, reporting, items, alternatives, points, rng))
+        first, other = able[0].replay.take(holdout), one.replay.take(holdout)
+        own = compare_replays(first, other, items, rng, frugal=aim.wanted is not None) if place else "best"
+        points = _points(by_method[one.method], holdout)
+        methods.append(_method(one, own, holdout, items, alternatives, points, rng))
     unable = [method for method, one in chosen.items() if one is None]
-    return (*methods, *(_beyond(method, _points(by_method[method], reporting)) for method in unable))
+    return (*methods, *(_beyond(method, _points(by_method[method], holdout)) for method in unable))
 
 
 def _method(
     one: Candidate,
-    standing_here: Standing,
-    reporting: Int64s,
+    verdict: AdviceVerdict,
+    holdout: Int64s,
     items: Int64s,
     alternatives: BaselineReplays | None,
     points: tuple[TradeOffPoint, ...],
     rng: np.random.Generator,
-) -> MethodAdvice:
-    replay = one.replay.take(reporting)
+) -> KindAdvice:
+    replay = one.replay.take(holdout)
     accuracy = float(replay.right.mean())
-    return MethodAdvice(
-        method=one.method,
-        standing=standing_here,
+    return KindAdvice(
+        kind=one.method,
+        verdict=verdict,
         params=dict(one.params),
         query=dict(one.query),
         accuracy=accuracy,
@@ -189,14 +189,14 @@ def _method(
     )
 
 
-def _beyond(method: str, points: tuple[TradeOffPoint, ...]) -> MethodAdvice:
+def _beyond(method: str, points: tuple[TradeOffPoint, ...]) -> KindAdvice:
     """Tell of a method of which nothing is within the limits."""
     nothing: dict[str, None] = dict.fromkeys(("accuracy", "accuracy_interval", "cost", "cost_interval", "savings"))
-    return MethodAdvice(method=method, standing="none", params={}, query={}, points=points, **nothing)
+    return KindAdvice(kind=method, verdict="infeasible", params={}, query={}, points=points, **nothing)
 
 
-def _points(candidates: list[Candidate], reporting: Int64s) -> tuple[TradeOffPoint, ...]:
-    replays_here = [one.replay.take(reporting) for one in candidates]
+def _points(candidates: list[Candidate], holdout: Int64s) -> tuple[TradeOffPoint, ...]:
+    replays_here = [one.replay.take(holdout) for one in candidates]
     pairs = {(float(replay.costs.mean()), float(replay.right.mean())) for replay in replays_here}
     return tuple(TradeOffPoint(accuracy=accuracy, cost=cost) for cost, accuracy in sorted(pairs))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
-from models.advice import LeftOut
+from models.advice import ExcludedKind
 from models.errors import Cancelled, SolverTimeout
 from solvers.base import Run, part_of
 from solvers.kind import AnyKind
@@ -29,7 +29,7 @@ class Candidate:
 
 def candidates_of(
     kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: Run
-) -> tuple[list[Candidate], list[LeftOut]]:
+) -> tuple[list[Candidate], list[ExcludedKind]]:
     """Build each method on some rows and try its settings on others; those that could not be built, and why.
 
     Each may take an equal share of the seconds that are left, so that what a quick one does not need goes to the next.
@@ -39,7 +39,7 @@ def candidates_of(
     for at, kind in enumerate(kinds):
         if run.elapsed() >= seconds:
             left_out.append(
-                LeftOut(method=kind.name, reason=f"the {seconds:.0f} s were over before its turn", late=True)
+                ExcludedKind(kind=kind.name, reason=f"the {seconds:.0f} s were over before its turn", timed_out=True)
             )
             continue
         share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(kinds) - at)
@@ -49,7 +49,7 @@ def candidates_of(
         except Cancelled:
             raise
         except ParsimonyError as error:
-            left_out.append(LeftOut(method=kind.name, reason=str(error), late=isinstance(error, SolverTimeout)))
+            left_out.append(ExcludedKind(kind=kind.name, reason=str(error), timed_out=isinstance(error, SolverTimeout)))
     return candidates, left_out
 
 

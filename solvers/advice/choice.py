@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models.advice import AdviceLimits, Standing
+from models.advice import AdviceLimits, AdviceVerdict
 from models.arrays import Int64s
 from solvers.advice.candidates import Candidate
 from solvers.savings import MAX_ACCURACY_LOSS, Replay, mean_interval
@@ -26,7 +26,7 @@ class Aim:
     wanted: float | None
 
     @classmethod
-    def of(cls, limits: AdviceLimits, choosing: Sequence[Replay], rows: int) -> "Aim":
+    def of(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "Aim":
         """Take what was asked for, a standard error above it, for rows that chose say too much; where neither accuracy
         nor budget was, what is nearly as accurate as the most accurate within the limits. rows: the number of
         independent rows that choose."""
@@ -35,7 +35,7 @@ class Aim:
             return cls(limits, min(limits.min_accuracy + spare, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
-        levels = [replay.right.mean() for replay in choosing if within(limits, replay)]
+        levels = [replay.right.mean() for replay in validation if within(limits, replay)]
         return cls(limits, float(max(levels, default=0.0)) - MAX_ACCURACY_LOSS)
 
     def rank(self, replay: Replay) -> Rank:
@@ -64,9 +64,11 @@ def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate |
     return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
 
 
-def standing(best: Replay, other: Replay, items: Int64s, rng: np.random.Generator, *, frugal: bool = True) -> Standing:
+def compare_replays(
+    best: Replay, other: Replay, items: Int64s, rng: np.random.Generator, *, frugal: bool = True
+) -> AdviceVerdict:
     """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
     less accurate by more than what counts as nearly the same or, if to be frugal is what is wanted, dearer."""
     dearer = frugal and mean_interval(other.costs - best.costs, items, rng)[0] > 0
     less_accurate = mean_interval(best.right - other.right, items, rng)[0] > MAX_ACCURACY_LOSS
-    return "behind" if dearer or less_accurate else "level"
+    return "worse" if dearer or less_accurate else "similar"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.advice import AdviceLimits, MethodAdvice
+from models.advice import AdviceLimits, KindAdvice
 from models.savings import SimpleBaseline, format_share
 
 
@@ -35,7 +35,7 @@ def limits_text(limits: AdviceLimits, unit: str) -> str:
 def sentence_of(
     limits: AdviceLimits,
     unit: str,
-    methods: Sequence[MethodAdvice],
+    methods: Sequence[KindAdvice],
     simple: SimpleBaseline | None,
     late: Sequence[str] = (),
     *,
@@ -49,37 +49,37 @@ def sentence_of(
 
 
 def _nearest(
-    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: SimpleBaseline | None
+    limits: AdviceLimits, unit: str, methods: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
     """Say that nothing is accurate enough, and what is the most accurate."""
-    best = next((one for one in methods if one.standing == "best" and one.accuracy is not None), None)
+    best = next((one for one in methods if one.verdict == "best" and one.accuracy is not None), None)
     within = f"{limits_text(limits, unit)} there is nothing that is right so often"
     if best is not None and (simple is None or (best.accuracy or 0.0) >= simple.accuracy):
-        return best.method, f"{within}; the most accurate is the {best.method}: {_figures(best, unit)}."
+        return best.kind, f"{within}; the most accurate is the {best.kind}: {_figures(best, unit)}."
     if simple is None:
         return "nothing", f"{within}: every method and every simple alternative is beyond these limits."
     return simple.name, f"{within}; the most accurate is {_simple(simple, unit)}."
 
 
 def _taken(
-    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: SimpleBaseline | None
+    limits: AdviceLimits, unit: str, methods: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
     asked = limits_text(limits, unit)
-    best = next((one for one in methods if one.standing == "best"), None)
+    best = next((one for one in methods if one.verdict == "best"), None)
     if best is None and simple is None:
         return "nothing", f"{asked} there is nothing: every method and every simple alternative is beyond these limits."
     if best is None:
         assert simple is not None
         none = "no method is within these limits" if methods else "no method could be built"
         return simple.name, f"{asked} take {_simple(simple, unit)}; {none}."
-    level = [one.method for one in methods if one.standing == "level"]
+    level = [one.kind for one in methods if one.verdict == "similar"]
     instead = _instead(best, limits, simple)
     if instead is not None:
         what = f"{_simple(instead, unit)}{_shortfall(instead.accuracy, limits)}"
-        return instead.name, f"{asked} take {what}; {_nothing_better([best.method, *level])}."
+        return instead.name, f"{asked} take {what}; {_nothing_better([best.kind, *level])}."
     same = f"; {_listed(level)} cannot be told apart from it" if level else ""
     short = _shortfall(best.accuracy, limits)
-    return best.method, f"{asked} take the {best.method}: {_figures(best, unit)}{short}{same}."
+    return best.kind, f"{asked} take the {best.kind}: {_figures(best, unit)}{short}{same}."
 
 
 def _shortfall(accuracy: float | None, limits: AdviceLimits) -> str:
@@ -89,7 +89,7 @@ def _shortfall(accuracy: float | None, limits: AdviceLimits) -> str:
     return f" (the rows that chose it said {100 * limits.min_accuracy:g} %, these are others; ask for a little more)"
 
 
-def _instead(best: MethodAdvice, limits: AdviceLimits, simple: SimpleBaseline | None) -> SimpleBaseline | None:
+def _instead(best: KindAdvice, limits: AdviceLimits, simple: SimpleBaseline | None) -> SimpleBaseline | None:
     """Give the simple alternative that is as good by what can be shown, and keeps the budget: the one that the method
     is held against, else the best within the limits if it may be as accurate."""
     savings = best.savings
@@ -111,7 +111,7 @@ def _nothing_better(methods: Sequence[str]) -> str:
     return f"no method is better by what these rows can show ({_listed(methods)} {verb} nearest)"
 
 
-def _figures(best: MethodAdvice, unit: str) -> str:
+def _figures(best: KindAdvice, unit: str) -> str:
     right = f"{best.accuracy:.1%} right for {best.cost:.4g} {unit} an item"
     if best.savings is None:
         return f"{right}; no simple alternative keeps the deadline"

@@ -84,16 +84,16 @@ class AnswerBank:
         """
         self._set_threshold(threshold)
         given = np.asarray(masks, dtype=np.uint64)
-        at_the_end, sets = (given & AT_THE_END) != 0, given & ~AT_THE_END
+        after_last_stage, sets = (given & AT_THE_END) != 0, given & ~AT_THE_END
         there = sets != 0
-        asked, last = sets[there].tolist(), at_the_end[there]
+        asked, last = sets[there].tolist(), after_last_stage[there]
         self._learn(list(dict.fromkeys(asked)))
         places = np.array([self._places[mask] for mask in asked], dtype=np.int64)
         self._pack(places[~last & ~self._current[places]])
         votes = np.zeros((len(given), *self._packed.shape[1:]), dtype=np.uint64)
-        votes[there & ~at_the_end] = self._packed[places[~last]]
+        votes[there & ~after_last_stage] = self._packed[places[~last]]
         every = np.ones((np.count_nonzero(last), self.rows), dtype=bool)
-        votes[there & at_the_end] = self._bits(every, self._predicted[places[last]])
+        votes[there & after_last_stage] = self._bits(every, self._predicted[places[last]])
         return votes
 
     def lattice(

@@ -78,7 +78,7 @@ def assemble(
         model_numbers=np.frombuffer(b"" if archived else every, dtype="<f8").copy(),
         model_bytes=np.frombuffer(every if archived else b"", dtype=np.uint8).copy(),
         tested_cost_errors=cost_errors[order],
-        at_the_end=options.at_the_end,
+        after_last_stage=options.after_last_stage,
     )
 
 

@@ -77,7 +77,7 @@ class PipelineContents:
     """Effective rows per held-out row: below 1 where items repeat."""
     tested_cost_errors: Amounts
     """(s,) the standard errors of costs on rows held out."""
-    at_the_end: str = "reject"
+    after_last_stage: str = "reject"
     """What becomes of an item that no stage is sure of: ``reject``, or ``answer``, as the last stage would."""
 
     def check(self) -> None:
@@ -101,7 +101,7 @@ def _of_columns(plan: PipelineContents) -> dict[str, bool]:
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "held-out rows": plan.held_out >= 1,
         "an independence from 0 to 1": 0 < plan.independence <= 1,
-        "what is done at the end": plan.at_the_end in get_args(AtTheEnd),
+        "what is done at the end": plan.after_last_stage in get_args(AtTheEnd),
     }
 
 
@@ -133,7 +133,7 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
         ),
         "standard errors of all costs": plan.tested_cost_errors.shape == (len(genes),),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
-        "an answer to every item, if there is one at the end": plan.at_the_end != "answer"
+        "an answer to every item, if there is one at the end": plan.after_last_stage != "answer"
         or all(bool(np.all(each[:, 0] == 1)) for each in scored),
     }
 

@@ -55,7 +55,7 @@ def expected(plan: PipelinePlan, decision: Configuration) -> Expectations:
     coverage = decision.coverage
     return Expectations.of(
         accuracy=decision.conclusive_accuracy if coverage else None,
-        coverage=None if plan.at_the_end == "answer" else coverage or None,
+        coverage=None if plan.after_last_stage == "answer" else coverage or None,
         cost=decision.cost,
         cost_error=plan.cost_error(decision.solution),
     )

@@ -90,7 +90,7 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
 def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
     """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
     dominates one of the front."""
-    join = partial(join_fewer, evaluator, only_where_they_dominate=options.at_the_end == "reject")
+    join = partial(join_fewer, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
     fewer = _of_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
     cut = without_last_stages(chromosomes)  # of what has joined, too

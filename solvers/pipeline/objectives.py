@@ -187,7 +187,7 @@ class Criteria:
         by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
         costs = costs_of(dataset.spec)
-        thresholds, answers = np.array(by_class, dtype=np.float64), options.at_the_end == "answer"
+        thresholds, answers = np.array(by_class, dtype=np.float64), options.after_last_stage == "answer"
         return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
 
     def evaluator(self, rows: Int64s, train: Train) -> Evaluator:

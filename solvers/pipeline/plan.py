@@ -77,7 +77,7 @@ class PipelinePlan(PipelineContents):
     def _promised(self) -> tuple[Floats, Floats]:
         """The accuracy and the coverage that can be promised, (s,) each."""
         accuracies, coverages = _assured(self.tested, self.validated, self.independence * self.held_out)
-        return accuracies, np.ones_like(coverages) if self.at_the_end == "answer" else coverages
+        return accuracies, np.ones_like(coverages) if self.after_last_stage == "answer" else coverages
 
     @cached_property
     def _ranks(self) -> Int64s:
@@ -218,7 +218,7 @@ class PipelinePlan(PipelineContents):
             codes = shares.argmax(axis=1)
             sure = shares[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
-            accepted = (sure >= self.thresholds[codes]) | (last and self.at_the_end == "answer")
+            accepted = (sure >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
             for row, code, confidence, taken in zip(
                 rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
             ):
@@ -270,7 +270,7 @@ class PipelinePlan(PipelineContents):
         decision = self._decided.get((solution, reason))
         if decision is None:
             facts = self._facts(solution)
-            facts |= {"confidence_threshold": self.confidence_threshold, "at_the_end": self.at_the_end}
+            facts |= {"confidence_threshold": self.confidence_threshold, "after_last_stage": self.after_last_stage}
             decision = PipelineDecision(**facts, reason=reason)
             self._decided[solution, reason] = decision
         return decision
@@ -299,8 +299,8 @@ class PipelinePlan(PipelineContents):
         """Say which build might find something cheaper, if any."""
         if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
             return ""
-        if self.at_the_end == "reject":
-            return "; at_the_end: answer lets a build leave out features whose lack costs coverage"
+        if self.after_last_stage == "reject":
+            return "; after_last_stage: answer lets a build leave out features whose lack costs coverage"
         return "; search: auto lets a build leave features out"
 
 

@@ -11,7 +11,7 @@ from solvers.savings import Replay, SettingReplay
 
 TRIALS: tuple[dict[str, Any], ...] = (
     {},
-    {"at_the_end": "answer"},
+    {"after_last_stage": "answer"},
 )
 """Parameters of builds that span its trade-offs together: the usual one, and one that always answers and buys less."""
 POINTS = 24

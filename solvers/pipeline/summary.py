@@ -23,7 +23,7 @@ def summarize(
         "unit": plan.unit,
         **counts,
         "confidence_threshold": plan.confidence_threshold,
-        "at_the_end": plan.at_the_end,
+        "after_last_stage": plan.after_last_stage,
         "search": "exact" if front.exact else "emsco",
         "examined": front.examined,
         "ended": front.ended,

@@ -140,7 +140,7 @@ def _node(plan: PolicyPlan, flow: Flow, node: int) -> TrafficNode:
         items=items,
         share=min(items / plan.rows, 1.0),
         stopped=stopped,
-        right=max(stopped - wrong, 0.0),
+        correct=max(stopped - wrong, 0.0),
         wrong=wrong,
     )
 

@@ -372,7 +372,7 @@ class PortfolioPlan(HeldOutCurve):
             "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
             "estimated_accuracy": _corrected(float(chosen.mean()), float(self.optimism("batch", budget) @ counts) / n),
             "raw_estimate": float(chosen.mean()),
-            "least_estimate": float(chosen.min()),
+            "min_estimate": float(chosen.min()),
             "cost": cost + n * self.embedding_cost,
             "gap": gap,
             "usage": dict(zip(self.classifiers, counts.tolist(), strict=True)),

@@ -100,7 +100,7 @@ def test_it_decides_over_http_in_the_command_line_and_beside_the_others(copy: Co
     asked = client.get("/v1/decisions", params={"name": "plan"}).json()["items"]
     document = client.get("/openapi.json").json()
     outcome = {"items": [{"decision": reply["decision"], "correct": True}]}
-    counted = client.post("/v1/feedback", json=outcome).json()["counted"]
+    counted = client.post("/v1/feedback", json=outcome).json()["accepted"]
     printed = json.loads(copy.run("-m", "app", "decide", "single", "plan", "min_accuracy=0.6", "--json").stdout)
     assert printed["classifier"] == reply["classifier"]
     assert reply["accuracy"] >= 0.6

@@ -312,7 +312,7 @@ def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_kill
     server: Server, models: ModelServer
 ) -> None:
     embedder = {"protocol": "openai-embeddings", "url": models.url, "model": "e"}
-    server.client.put("/v1/endpoints/embedder", json=embedder | {"most_texts": 4})
+    server.client.put("/v1/endpoints/embedder", json=embedder | {"max_texts": 4})
     models.switch(embedder="slow")
     try:
         path = queued(server, images(40, with_text=True), "portfolio", budget=4.0, max_concurrency=1)

@@ -308,7 +308,7 @@ def test_an_item_is_walked_through(visit: Visit, kind: str, ends: tuple[str, ...
 
 def test_a_pipeline_that_answers_every_item_leaves_none_to_a_person(visit: Visit, server: Server) -> None:
     """Every item is covered: there is no coverage to draw, to ask for, or to lose."""
-    body = {"kind": "pipeline", "name": "always", "dataset": "mixed", "params": {"at_the_end": "answer"}}
+    body = {"kind": "pipeline", "name": "always", "dataset": "mixed", "params": {"after_last_stage": "answer"}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
     page = visit.page

@@ -61,7 +61,7 @@ def test_a_button_compares_the_methods_and_the_panel_says_which_to_take(visit: V
     assert (advice["budget"], advice["deadline"], advice["min_accuracy"]) == (BUDGET, None, LEAST)
     for _ in range(2):  # then, and on a later visit
         settle(page)
-        expect(panel(page).locator(".sentence")).to_have_text(advice["sentence"])
+        expect(panel(page).locator(".sentence")).to_have_text(advice["summary"])
         expect(panel(page).get_by_role("progressbar")).to_have_count(0)
         expect(page.get_by_role("button", name="Compare the methods")).to_be_enabled()
         expect(page.get_by_label("Least accuracy (%)")).to_have_value("85")
@@ -94,6 +94,6 @@ def test_a_method_is_built_with_the_settings_that_were_compared(
     row_of(visit.page, "cascade").get_by_role("button", name="Build it").click()
     expect(visit.page.get_by_role("status").get_by_text("It succeeded.")).to_be_visible(timeout=patient(60_000))
     expect(visit.page.get_by_role("link", name="See version 1 of small")).to_be_visible()
-    cascade = next(one for one in advice["methods"] if one["method"] == "cascade")
+    cascade = next(one for one in advice["kinds"] if one["kind"] == "cascade")
     built = server.client.get("/v1/artifacts/cascade/small").json()
     assert cascade["params"].items() <= built["params"].items()

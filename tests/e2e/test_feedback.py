@@ -65,7 +65,7 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(k
     assert give(kinds, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
     by_id = report(kinds, kind)
     again = {"artifact": ref(kind), "inputs": INPUTS[kind], "correct": True, "cost": 2.5, "time": 2.5}
-    reply = {"counted": 1, "rows": 0, "drift": {f"{kind}/plan/1": []}, "alarms": {}}
+    reply = {"accepted": 1, "rows": 0, "drift": {f"{kind}/plan/1": []}, "alarms": {}}
     assert give(kinds, again).json() == reply
     by_inputs = report(kinds, kind)
     assert by_inputs["outcomes"] == by_id["outcomes"] + 1 == before["outcomes"] + 2
@@ -304,6 +304,6 @@ def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(kinds
     wait_for(lambda: report(kinds, "portfolio")["artifact"]["version"] == 2, 5)
     with closing(Store(f"unix://{socket_path(kinds.data_dir.resolve() / 'redis')}")) as store:
         store.client.delete(key("blob", imported["sha256"]))
-    assert give(kinds, {"decision": decision, "correct": True, "cost": 2.0}).json()["counted"] == 1
+    assert give(kinds, {"decision": decision, "correct": True, "cost": 2.0}).json()["accepted"] == 1
     again = {"artifact": ref("portfolio"), "inputs": INPUTS["portfolio"], "correct": True}
     assert give(kinds, again).status_code == 503

@@ -71,7 +71,7 @@ def test_minima_are_met_by_the_cheapest(staged: Server) -> None:
 
 
 def test_where_each_item_gets_an_answer_no_share_of_them_is_estimated(staged: Server) -> None:
-    build(staged, "always", confidence_threshold=0.7, at_the_end="answer")
+    build(staged, "always", confidence_threshold=0.7, after_last_stage="answer")
     sure, unsure = (staged.client.get(f"/v1/pipelines/{name}/decision").json() for name in ("always", "ward"))
     assert sure["coverage"] == 1.0
     assert sure["expected"].keys() == {"accuracy", "accuracy_interval", "cost", "cost_interval"}

@@ -252,6 +252,6 @@ def test_what_became_of_judged_answers_is_counted(judged: Server) -> None:
     outcome = {"decision": step["decision"], "classifier": "large", "quality": 0.8, "cost": 0.03, "row": row}
     fed_back = judged.client.post("/v1/feedback", json={"items": [outcome]})
     assert fed_back.status_code == 200, fed_back.text
-    assert (fed_back.json()["counted"], fed_back.json()["rows"]) == (1, 1)
+    assert (fed_back.json()["accepted"], fed_back.json()["rows"]) == (1, 1)
     report = judged.client.get("/v1/feedback/policy/judged").json()
-    assert report["accuracy"]["realised"] == pytest.approx(0.8)
+    assert report["accuracy"]["actual"] == pytest.approx(0.8)

@@ -68,7 +68,7 @@ def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[s
     assert assignment["budget"] == pytest.approx(500.0, rel=0.1)
     assert assignment["usage"] == {name: assignment["assignments"].count(name) for name in ("fast", "middle", "strong")}
     assert 0 <= assignment["gap"] <= 1.1e-6
-    assert 0 <= assignment["least_estimate"] <= assignment["raw_estimate"] <= 1
+    assert 0 <= assignment["min_estimate"] <= assignment["raw_estimate"] <= 1
     assert assignment["expected"]["accuracy"] == assignment["estimated_accuracy"]
     low, high = assignment["expected"]["accuracy_interval"]
     assert low <= assignment["estimated_accuracy"] <= high
@@ -336,7 +336,7 @@ def test_a_stream_keeps_resources_its_tenants_totals_and_rate_limits(portfolio: 
     for tenant in (0, 1):
         assert sum(reply["cost"] for whose, reply in answered if whose == tenant) <= 150 * (1 + 1e-9)
     state = max((reply["budget_pacing"] for _, reply in answered), key=lambda one: one["queries"])
-    assert state["calls_left"] == {"strong": 7 - names.count("strong")} or len(answered) < 120
+    assert state["remaining_calls"] == {"strong": 7 - names.count("strong")} or len(answered) < 120
     assert 0 < state["tenant_spent"] <= 150
     assert 0 < state["resources"]["tokens"] <= 400
 

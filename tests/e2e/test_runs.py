@@ -187,7 +187,7 @@ def test_a_cascade_answers_images_that_nobody_has_seen_as_it_said(server: Server
     decided = server.client.get("/v1/cascades/digits/decision").json()
     assert [step["classifier"] for step in steps] == decided["cascade"][: len(steps)]
     outcome = {"items": [{"decision": replies[0]["decision"], "correct": True, "time": 1.0}]}
-    assert server.client.post("/v1/feedback", json=outcome).json()["counted"] == 1
+    assert server.client.post("/v1/feedback", json=outcome).json()["accepted"] == 1
     graph = server.client.get("/v1/cascades/digits/inference-graph").json()["spec"]["nodes"]["root"]
     assert [step["serviceName"] for step in graph["steps"]] == decided["cascade"]
     thresholds = [step["confidence_threshold"] for step in decided["steps"][:-1]]
@@ -302,7 +302,7 @@ def test_a_text_is_routed_as_its_embedding_is(server: Server, models: ModelServe
 
 
 def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Server, models: ModelServer) -> None:
-    server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"most_texts": 8})
+    server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"max_texts": 8})
     texts = [json.dumps(image(i)) for i in range(30)]
     asked = {"budget": 4.0}
     by_texts = post(server, "assignments", texts=texts, **asked).json()

@@ -208,7 +208,7 @@ def test_outcomes_without_an_estimate_are_reported_and_not_tested() -> None:
     blocks, changes = detect_changes("accuracy", empty_blocks(), outcomes_of(np.zeros(1000), estimated=np.nan))
     assert (len(blocks.size), changes) == (0, ())
     compared = compare_moments("accuracy", sum_moments("accuracy", np.full(1000, np.nan), np.zeros(1000)))
-    assert (compared.outcomes, compared.estimated, compared.realised) == (1000, None, 0.0)
+    assert (compared.outcomes, compared.estimated, compared.actual) == (1000, None, 0.0)
 
 
 def test_a_stream_takes_few_blocks_that_keep_every_sum() -> None:
@@ -260,7 +260,7 @@ def test_the_reference_is_the_promise_and_the_outcomes_that_came() -> None:
 def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
     """Wilson's bounds for shares (95 of 100: 0.888 to 0.978), the normal ones for costs."""
     compared = compare_moments("accuracy", sum_moments("accuracy", np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5])))
-    assert (compared.outcomes, compared.realised) == (100, 0.95)
+    assert (compared.outcomes, compared.actual) == (100, 0.95)
     assert compared.estimated == pytest.approx(0.9)
     assert (round(compared.low or 0, 3), round(compared.high or 0, 3)) == (0.888, 0.978)
     costs = np.arange(1.0, 101.0)
@@ -268,4 +268,4 @@ def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
     width = 1.959964 * costs.std(ddof=1) / 10
     assert compared.low == pytest.approx(50.5 - width)
     assert compared.high == pytest.approx(50.5 + width)
-    assert compare_moments("time", {}).realised is None
+    assert compare_moments("time", {}).actual is None

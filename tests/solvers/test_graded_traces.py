@@ -82,8 +82,8 @@ def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> 
 def test_advice_compares_what_can_be_built() -> None:
     data = graded(World.of(4, ROWS), "quality")
     advice = advise(replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, Run())
-    assert sorted(one.method for one in advice["methods"]) == ["cascade", "policy"]
-    assert [one.method for one in advice["left_out"]] == ["portfolio"]
+    assert sorted(one.kind for one in advice["kinds"]) == ["cascade", "policy"]
+    assert [one.kind for one in advice["excluded"]] == ["portfolio"]
     assert {one.name for one in advice["alternatives"]} >= {f"always {name}" for name in NAMES}
 
 

@@ -157,9 +157,9 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
 @pytest.mark.parametrize("name", ["equal", "visits"])
 def test_advice_promises_nothing_either(name: str) -> None:
     advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, Run())
-    assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["methods"])
+    assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["kinds"])
     best = CHANCE if name == "visits" else float(ACCURACIES.max())
-    assert all(one.accuracy_interval is None or one.accuracy_interval[0] <= best for one in advice["methods"])
+    assert all(one.accuracy_interval is None or one.accuracy_interval[0] <= best for one in advice["kinds"])
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -91,19 +91,19 @@ async function watch(job) {
 
 async function showFindings(advice) {
   const { element, draw } = adviceFigure(advice);
-  const sentence = h("p", { class: "sentence" }, advice.sentence);
+  const sentence = h("p", { class: "sentence" }, advice.summary);
   fill("advice", sentence, takenOf(advice), element, methodsOf(advice), restOf(advice));
   await draw();
 }
 
 /** Make a button that builds a method, under the dataset's name, with the settings that were compared. */
-function buildButton({ dataset }, { method, params }, { label, quiet }) {
+function buildButton({ dataset }, { kind, params }, { label, quiet }) {
   const fault = h("div");
   const button = h("button", { type: "button", class: quiet ? "quiet" : null, onclick: build }, label);
   async function build() {
     button.disabled = true;
     try {
-      const asked = { kind: method, name: dataset, dataset, params };
+      const asked = { kind, name: dataset, dataset, params };
       location.assign(`/builds/${(await call("POST", "/v1/builds", { json: asked })).id}`);
     } catch (error) {
       button.disabled = false;
@@ -118,10 +118,10 @@ function buildButton({ dataset }, { method, params }, { label, quiet }) {
 
 /** Offer to build what is to be taken; a simple alternative needs no build. */
 function takenOf(advice) {
-  const taken = advice.methods.find((one) => one.method === advice.take);
-  if (taken) return buildButton(advice, taken, { label: `Build the ${taken.method}` });
-  const simple = advice.alternatives.some((one) => one.name === advice.take);
-  return simple ? h("p", {}, "It is one of the simple alternatives below, and needs no build of a method.") : null;
+  const taken = advice.kinds.find((one) => one.kind === advice.recommended);
+  if (taken) return buildButton(advice, taken, { label: `Build the ${taken.kind}` });
+  const simple = advice.alternatives.some((one) => one.name === advice.recommended);
+  return simple ? h("p", {}, "It is one of the simple baselines below, and needs no build.") : null;
 }
 
 /** Write a figure with where it lies; what stands for its unit is said once. */
@@ -131,43 +131,42 @@ function withInterval(show, value, interval) {
   return `${show(value)} (${low} to ${high})`;
 }
 
-const STANDINGS = {
-  best: "the best method",
-  level: "not shown to be worse",
-  behind: "shown to be worse",
-  none: "nothing of it is within these limits",
+const VERDICTS = {
+  best: "best",
+  similar: "no significant difference",
+  worse: "significantly worse",
+  infeasible: "no setting is within these limits",
 };
 
 function methodsOf(advice) {
-  if (!advice.methods.length) return empty("No method could be built: what is left out says why.");
+  if (!advice.kinds.length) return empty("No artifact kind could be built. The reasons are below.");
   const columns = [
-    { title: "method", key: "method" },
-    { title: "right", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
+    { title: "kind", key: "kind" },
+    { title: "correct", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
     { title: `cost (${advice.unit})`, value: (row) => withInterval(number, row.cost, row.cost_interval) },
     { title: "savings", value: ({ savings }) => savings?.headline ?? "–" },
-    { title: "standing", key: "standing", show: standingOf },
-    { title: "asked with", value: ({ query }) => worded(query).replaceAll("_", " ") },
-    { title: "", value: (row) => row.standing !== "none", show: (able, row) => (able ? quietBuild(advice, row) : "") },
+    { title: "verdict", key: "verdict", show: verdictOf },
+    { title: "query", value: ({ query }) => worded(query).replaceAll("_", " ") },
+    { title: "", value: (row) => row.verdict !== "infeasible", show: (able, row) => (able ? quietBuild(advice, row) : "") },
   ];
-  return table("the methods, the best first; in brackets 95 % confidence", columns, advice.methods, { records: true });
+  return table("artifact kinds, best first; in brackets 95 % confidence intervals", columns, advice.kinds, { records: true });
 }
 
-const standingOf = (standing) =>
-  h("span", { class: standing === "best" ? "flag good" : "flag" }, STANDINGS[standing]);
+const verdictOf = (verdict) => h("span", { class: verdict === "best" ? "flag good" : "flag" }, VERDICTS[verdict]);
 
 const quietBuild = (advice, row) => buildButton(advice, row, { label: "Build it", quiet: true });
 
 /** Say what was left out, and which rows the figures are from. */
-function restOf({ left_out: leftOut, rows, unit }) {
-  const why = leftOut.map(({ method, reason }) => h("li", {}, h("strong", {}, method), `: ${reason}`));
+function restOf({ excluded, rows, unit }) {
+  const why = excluded.map(({ kind, reason }) => h("li", {}, h("strong", {}, kind), `: ${reason}`));
   return [
-    leftOut.length ? [h("h3", {}, "Left out"), h("ul", {}, why)] : null,
+    excluded.length ? [h("h3", {}, "Not built"), h("ul", {}, why)] : null,
     h(
       "p",
       { class: "hint" },
-      `All figures are from ${number(rows.reporting)} rows that chose nothing. Everything was built from ` +
-        `${number(rows.build)} others, and ${number(rows.choosing)} more chose the settings and the method. ` +
-        `Costs are of an item on average, in ${unit}.`,
+      `All figures are from ${number(rows.holdout)} holdout rows. Everything was built from ` +
+        `${number(rows.training)} training rows; ${number(rows.validation)} validation rows chose the settings. ` +
+        `Costs are means per item, in ${unit}.`,
     ),
   ].flat();
 }

@@ -133,8 +133,8 @@ function summaryOf(record) {
 /** Show after how many outcomes falls of accuracy raise an alarm. */
 function seenAfter({ detects }) {
   if (!detects.length) return null;
-  const words = detects.map(({ fall, outcomes }) => {
-    const points = `a fall of ${number(100 * fall)} points`;
+  const words = detects.map(({ drop, outcomes }) => {
+    const points = `a drop of ${number(100 * drop)} points`;
     return outcomes === null
       ? `${points} may stay undetected: the reference itself is uncertain by as much`
       : `${points} raises an alarm after about ${number(outcomes)} outcomes`;
@@ -196,7 +196,7 @@ async function showFeedback({ kind, name }) {
         { title: "", key: "quantity" },
         { title: "outcomes", key: "outcomes" },
         { title: "estimated", key: "estimated", show: share },
-        { title: "came true", key: "realised", show: share },
+        { title: "came true", key: "actual", show: share },
         { title: "95 % from", key: "low", show: share },
         { title: "to", key: "high", show: share },
         { title: "verdict", key: "drift", show: verdict },

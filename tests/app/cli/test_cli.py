@@ -378,7 +378,7 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     built = run("build", "portfolio", "trace", "--dataset", "trace", "--local", "-p", "curve_points=3")
     assert "frugal_mct" in done(built)
     command = ("portfolio", "assign", "trace", vectors)
-    assert "least_estimate" in done(run(*command, "--budget", 3, "-o", chosen))
+    assert "min_estimate" in done(run(*command, "--budget", 3, "-o", chosen))
     assignment = parsed(run(*command, "--budget-total", 180, "--objective", "min", "--json"))
     assert assignment["cost"] <= assignment["budget"] == 180
     lines = chosen.read_text().splitlines()

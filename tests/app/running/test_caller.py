@@ -80,11 +80,11 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
 FAULTS = [
     ("error", {}, "answered 500", 1),
     ("garbage", {}, "no JSON", 1),
-    ("endless", {"most_reply_bytes": 10_000}, "more than 10000 bytes", 1),
+    ("endless", {"max_reply_bytes": 10_000}, "more than 10000 bytes", 1),
     ("wrong-shape", {}, "no /answer/label", 1),
     ("redirect", {}, "answered 307, and redirects are not followed", 1),
     ("reset", {}, "the connection broke", 1),
-    ("busy", {"retries": {"attempts": 3, "wait_s": 0.0}}, "answered 429", 3),
+    ("busy", {"retries": {"attempts": 3, "backoff_s": 0.0}}, "answered 429", 3),
     ("hang", {"timeout_s": 0.3}, "no answer within 0.3 s", 1),
 ]
 
@@ -109,7 +109,7 @@ def test_what_is_busy_is_asked_again_when_it_says_and_not_if_that_is_too_late(
     models.switch(all="busy-once")
     (heard,) = called({"all": models.json_endpoint("all")}, "all", image)
     assert (heard.error, heard.attempts, models.counted()["answered"]) == (None, 2, {"all": 1})
-    endpoint = {"all": models.json_endpoint("all", retries={"attempts": 2, "wait_s": 0.0})}
+    endpoint = {"all": models.json_endpoint("all", retries={"attempts": 2, "backoff_s": 0.0})}
     models.switch(all="busy-a-second")
     (heard,) = called(endpoint, "all", image)
     assert (heard.error, heard.attempts, heard.seconds >= 1.0) == (None, 2, True)
@@ -122,7 +122,7 @@ def test_what_is_busy_is_asked_again_when_it_says_and_not_if_that_is_too_late(
 
 def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
-    endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"wait_s": 0.0}}
+    endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"backoff_s": 0.0}}
     (heard,) = called({"all": endpoint}, "all", image)
     assert ("cannot be reached" in str(heard.error), heard.attempts) == (True, 2)
     (heard,) = called({}, "all", None)
@@ -132,7 +132,7 @@ def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) ->
 @pytest.mark.parametrize("fault", ["hang", "reset", "endless"])
 def test_a_call_that_is_cut_off_costs_its_price(models: ModelServer, image: list[float], fault: str) -> None:
     models.switch(all=fault)
-    endpoint = models.json_endpoint("all", prices={"per_call": 3.0}, most_reply_bytes=10_000)
+    endpoint = models.json_endpoint("all", prices={"per_call": 3.0}, max_reply_bytes=10_000)
     (heard,) = called({"all": endpoint}, "all", image, within=0.3)
     assert (heard.label, heard.cost, heard.is_paid) == (None, 3.0, True)
     assert fault != "hang" or ("no answer within 0.3 s" in str(heard.error) and heard.seconds < 5)
@@ -228,13 +228,13 @@ def test_no_item_raises(models: ModelServer, item: Any) -> None:
 
 
 def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelServer, image: list[float]) -> None:
-    endpoint = {"protocol": "openai-embeddings", "url": models.url, "model": "e", "most_reply_bytes": 800}
+    endpoint = {"protocol": "openai-embeddings", "url": models.url, "model": "e", "max_reply_bytes": 800}
     text = json.dumps(image)
     (alone,) = called({"e": endpoint}, "e", text)
     (many,) = called({"e": endpoint}, "e", Texts((text,) * 8))
     assert alone.values is not None
     assert many.values == alone.values * 8
-    (short,) = called({"e": endpoint | {"most_reply_bytes": 100}}, "e", Texts((text,) * 8))
+    (short,) = called({"e": endpoint | {"max_reply_bytes": 100}}, "e", Texts((text,) * 8))
     assert short.error == "the reply has more than 800 bytes"
 
 

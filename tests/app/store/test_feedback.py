@@ -39,7 +39,7 @@ def ref_of(record: ArtifactRecord) -> ArtifactRef:
 
 
 def test_outcomes_are_added_up_and_reported(repos: Repositories, record: ArtifactRecord) -> None:
-    """Estimated beside realised, with bounds, and each classifier's share."""
+    """Estimated beside actual, with bounds, and each classifier's share."""
     told = [{"correct": place % 10 > 0, "time": 1.0 + place % 3, "classifier": "fast"} for place in range(300)]
     outcomes = [Outcome.model_validate({"decision": ID, **each}) for each in told]
     for _ in range(2):
@@ -47,8 +47,8 @@ def test_outcomes_are_added_up_and_reported(repos: Repositories, record: Artifac
     report = repos.feedback.report(record)
     assert (report.outcomes, report.rows, report.drift) == (600, 0, ())
     assert (report.accuracy.outcomes, report.cost.outcomes) == (600, 0)
-    assert (report.accuracy.realised, report.accuracy.estimated) == pytest.approx((0.9, 0.9))
-    assert (report.time.realised, report.time.estimated) == pytest.approx((2, 2))
+    assert (report.accuracy.actual, report.accuracy.estimated) == pytest.approx((0.9, 0.9))
+    assert (report.time.actual, report.time.estimated) == pytest.approx((2, 2))
     assert report.time.low is not None
     assert report.time.low < 2 < (report.time.high or 0)
     assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]
@@ -175,7 +175,7 @@ def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: Art
             sums[name] = sums.get(name, 0.0) + more
     reported, exact = repos.feedback.report(record).cost, compare_moments("cost", sums)
     assert exact.low is not None
-    for name in ("estimated", "realised", "low", "high"):
+    for name in ("estimated", "actual", "low", "high"):
         assert getattr(reported, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, InvalidRequest, Trace
-from models.advice import AdviceLimits, MethodAdvice
+from models.advice import AdviceLimits, KindAdvice
 from models.cascade import CascadeRunDecision
 from models.errors import Cancelled
 from models.savings import ComparedBaseline, Savings, SimpleBaseline
@@ -51,9 +51,9 @@ def advice_on_features() -> dict[str, Any]:
     return advise(World.of(2, 400).dataset("index"), AdviceLimits(), SEED, 600, Run())
 
 
-def _method(advice: dict[str, Any], name: str) -> MethodAdvice:
-    methods: tuple[MethodAdvice, ...] = advice["methods"]
-    return next(one for one in methods if one.method == name)
+def _method(advice: dict[str, Any], name: str) -> KindAdvice:
+    methods: tuple[KindAdvice, ...] = advice["kinds"]
+    return next(one for one in methods if one.kind == name)
 
 
 def _parts(labels: Any) -> Parts:
@@ -62,10 +62,10 @@ def _parts(labels: Any) -> Parts:
 
 def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
     advice = advice_on_a_trace()
-    assert {one.method for one in advice["methods"]} == {"cascade", "policy"}
-    assert [one.method for one in advice["left_out"]] == ["portfolio"]
-    assert "embeddings" in advice["left_out"][0].reason
-    assert advice["rows"].build + advice["rows"].choosing + advice["rows"].reporting == ROWS
+    assert {one.kind for one in advice["kinds"]} == {"cascade", "policy"}
+    assert [one.kind for one in advice["excluded"]] == ["portfolio"]
+    assert "embeddings" in advice["excluded"][0].reason
+    assert advice["rows"].training + advice["rows"].validation + advice["rows"].holdout == ROWS
 
 
 def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
@@ -89,14 +89,14 @@ def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one
     assert isinstance(decision, CascadeRunDecision)
     steps = decision.steps
     right, spent = 0, 0.0
-    for row in parts.reporting:
+    for row in parts.holdout:
         for step in steps:
             k = NAMES.index(step.classifier)
             spent += COSTS[k]
             if step.confidence_threshold is None or data.confidences[row, k] >= step.confidence_threshold:
                 right += int(data.predictions[row, k] == data.labels[row])
                 break
-    n = len(parts.reporting)
+    n = len(parts.holdout)
     assert own.accuracy == pytest.approx(right / n)
     assert own.cost == pytest.approx(spent / n)
     assert own.savings is not None
@@ -105,7 +105,7 @@ def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one
 
 def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() -> None:
     data = trace()
-    rows = _parts(data.labels).reporting
+    rows = _parts(data.labels).holdout
     said = {one.name: (one.accuracy, one.cost) for one in advice_on_a_trace()["alternatives"]}
     for k, name in enumerate(NAMES):
         right = np.mean(data.predictions[rows, k] == data.labels[rows])
@@ -127,7 +127,7 @@ def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -
 
 def test_a_table_of_features_is_held_against_fixed_sets_of_them() -> None:
     advice = advice_on_features()
-    assert {one.method for one in advice["methods"]} == {"index", "policy", "pipeline"}
+    assert {one.kind for one in advice["kinds"]} == {"index", "policy", "pipeline"}
     names = {one.name for one in advice["alternatives"]}
     assert {"the most common class", "always x0", "all features", "all features (boosted trees)"} <= names
     data = World.of(2, 400).dataset("index")
@@ -135,16 +135,16 @@ def test_a_table_of_features_is_held_against_fixed_sets_of_them() -> None:
     parts = _parts(data.labels)
     common = np.bincount(data.labels[parts.build]).argmax()
     said = next(one for one in advice["alternatives"] if one.name == "the most common class")
-    assert said.accuracy == pytest.approx(np.mean(data.labels[parts.reporting] == common))
-    for one in advice["methods"]:
+    assert said.accuracy == pytest.approx(np.mean(data.labels[parts.holdout] == common))
+    for one in advice["kinds"]:
         assert len(one.points) >= 2
         assert [point.cost for point in one.points] == sorted(point.cost for point in one.points)
 
 
 def test_the_best_comes_first_and_the_sentence_speaks_of_what_to_take() -> None:
     for advice in (advice_on_a_trace(), advice_on_features()):
-        assert advice["methods"][0].standing == "best"
-        assert advice["take"] in advice["sentence"]
+        assert advice["kinds"][0].verdict == "best"
+        assert advice["recommended"] in advice["summary"]
         assert advice["unit"] == "ms"
 
 
@@ -155,9 +155,9 @@ def test_the_same_seed_gives_the_same_advice() -> None:
 def test_methods_that_do_not_end_in_time_are_left_out_and_the_others_advise() -> None:
     moments = iter(range(0, 10**9, 1000))
     advice = advise(trace(), AdviceLimits(), SEED, 5, Run(elapsed=lambda: float(next(moments))))
-    assert not advice["methods"]
-    assert any("did not end within its share of the time" in one.reason for one in advice["left_out"])
-    assert advice["take"].startswith("always ")
+    assert not advice["kinds"]
+    assert any("did not end within its share of the time" in one.reason for one in advice["excluded"])
+    assert advice["recommended"].startswith("always ")
 
 
 def test_a_job_that_is_told_to_stop_stops() -> None:
@@ -192,7 +192,7 @@ def test_calling_nothing_is_an_alternative_where_there_are_classes() -> None:
     advice = advise(trace(), AdviceLimits(deadline=0.5), SEED, 60, Run())
     assert advice["alternatives"][0].name == "the most common class"
     assert advice["alternatives"][0].cost == 0
-    assert advice["take"] == "the most common class"
+    assert advice["recommended"] == "the most common class"
 
 
 def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> None:
@@ -207,8 +207,8 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
         saved=0.4, saved_interval=(-0.2, 0.6), gained=0.005, gained_interval=(-0.02, 0.03), rows=100,
         verdict="not significant", headline="", advice=None, baselines=(near, far),
     )  # fmt: skip
-    best = MethodAdvice(
-        method="portfolio", standing="best", params={}, query={}, accuracy=0.88, accuracy_interval=(0.8, 0.93),
+    best = KindAdvice(
+        kind="portfolio", verdict="best", params={}, query={}, accuracy=0.88, accuracy_interval=(0.8, 0.93),
         cost=1.4, cost_interval=(1.3, 1.5), savings=savings, points=(),
     )  # fmt: skip
     take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [best], near)
@@ -220,8 +220,8 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
 
 def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:
     advice = advise(trace(), AdviceLimits(min_accuracy=0.999), SEED, 120, Run())
-    assert "there is nothing that is right so often; the most accurate is" in advice["sentence"]
-    assert "the rows that chose it said" not in advice["sentence"]
-    most = max(one.accuracy for one in (*advice["methods"], *advice["alternatives"]) if one.accuracy is not None)
-    named = {one.method: one for one in advice["methods"]} | {one.name: one for one in advice["alternatives"]}
-    assert named[advice["take"]].accuracy == pytest.approx(most, abs=0.03)
+    assert "there is nothing that is right so often; the most accurate is" in advice["summary"]
+    assert "the rows that chose it said" not in advice["summary"]
+    most = max(one.accuracy for one in (*advice["kinds"], *advice["alternatives"]) if one.accuracy is not None)
+    named = {one.kind: one for one in advice["kinds"]} | {one.name: one for one in advice["alternatives"]}
+    assert named[advice["recommended"]].accuracy == pytest.approx(most, abs=0.03)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from models.advice import AdviceLimits
 from solvers.advice.advise import Parts
 from solvers.advice.candidates import Candidate
-from solvers.advice.choice import Aim, best_of, standing, within
+from solvers.advice.choice import Aim, best_of, compare_replays, within
 from solvers.savings import MAX_ACCURACY_LOSS, Replay
 
 ROWS = np.arange(12)
@@ -84,20 +84,23 @@ def test_a_cascade_for_a_later_deadline_is_not_chosen_though_no_row_took_so_long
 def test_another_method_stands_behind_where_it_is_shown_to_be_dearer_or_less_accurate() -> None:
     rng = np.random.default_rng(0)
     best = Replay((rng.random(400) < 0.9).astype(float), np.full(400, 2.0))
-    assert standing(best, Replay(best.right, np.full(400, 2.1)), np.arange(400), rng) == "behind"
+    assert compare_replays(best, Replay(best.right, np.full(400, 2.1)), np.arange(400), rng) == "worse"
     assert (
-        standing(best, Replay(best.right * (rng.random(400) < 0.9), np.full(400, 1.0)), np.arange(400), rng) == "behind"
+        compare_replays(best, Replay(best.right * (rng.random(400) < 0.9), np.full(400, 1.0)), np.arange(400), rng)
+        == "worse"
     )
     assert (
-        standing(best, Replay((rng.random(400) < 0.9).astype(float), rng.exponential(2.0, 400)), np.arange(400), rng)
-        == "level"
+        compare_replays(
+            best, Replay((rng.random(400) < 0.9).astype(float), rng.exponential(2.0, 400)), np.arange(400), rng
+        )
+        == "similar"
     )
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(0, 5))
 def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], seed: int) -> None:
     parts = Parts.of(np.array(labels, dtype=np.int32), np.arange(len(labels)), np.random.default_rng(seed))
-    assert sorted((*parts.build, *parts.choosing, *parts.reporting)) == list(range(len(labels)))
+    assert sorted((*parts.build, *parts.validation, *parts.holdout)) == list(range(len(labels)))
     assert {labels[row] for row in parts.build} == set(labels)
     if len(labels) >= 100:
         assert abs(len(parts.build) - len(labels) / 2) <= 5 * 5

@@ -78,7 +78,9 @@ def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Eva
     evaluate = replace(problem(seed)[0], answers_at_the_end=answers)
     evolution = Evolution(population=4, generations=1)
     options = PipelineOptions(
-        max_stages=stages, at_the_end="answer" if answers else "reject", evolution=evolution if evolved else Evolution()
+        max_stages=stages,
+        after_last_stage="answer" if answers else "reject",
+        evolution=evolution if evolved else Evolution(),
     )
     if evolved:
         front = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
@@ -88,11 +90,11 @@ def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Eva
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("at_the_end", [False, True])
-def test_the_front_is_that_of_every_configuration_by_force(seed: int, at_the_end: bool) -> None:
-    evaluate = replace(problem(seed)[0], answers_at_the_end=at_the_end)
+@pytest.mark.parametrize("after_last_stage", [False, True])
+def test_the_front_is_that_of_every_configuration_by_force(seed: int, after_last_stage: bool) -> None:
+    evaluate = replace(problem(seed)[0], answers_at_the_end=after_last_stage)
     orders, stages = forward_orders(evaluate), 2
-    bits = evaluate.answers.lattice(np.arange(6), evaluate.threshold, answers_at_the_end=at_the_end)
+    bits = evaluate.answers.lattice(np.arange(6), evaluate.threshold, answers_at_the_end=after_last_stage)
     whole = frontier_of_words(*bits, evaluate.answers.rows, costs_of(evaluate), stages).chromosomes
     fewer = of_first(orders, every_one(evaluate, stages))
     genes, scores = join_fewer(evaluate, whole, fewer, only_where_they_dominate=False)

@@ -83,8 +83,8 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
         (wide(), {"confidence_threshold": 0.6}),
         (wide(), {"confidence_threshold": 0.6, "search": "emsco", "evolution": {"generations": 15}}),
         (table(), {"learner": "sklearn.naive_bayes.GaussianNB", "confidence_threshold": 0.8}),
-        (table(), {"confidence_threshold": 0.9, "at_the_end": "answer"}),
-        (wide(), {"at_the_end": "answer"}),
+        (table(), {"confidence_threshold": 0.9, "after_last_stage": "answer"}),
+        (wide(), {"after_last_stage": "answer"}),
     ],
 )
 def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
@@ -100,11 +100,11 @@ def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, op
 def test_who_must_answer_at_the_end_rejects_nothing_and_loses_no_coverage(options: dict[str, Any]) -> None:
     dataset = wide()
     unsure, sure = (
-        build(dataset, confidence_threshold=0.95, at_the_end=end, **options).plan for end in ("reject", "answer")
+        build(dataset, confidence_threshold=0.95, after_last_stage=end, **options).plan for end in ("reject", "answer")
     )
     assert min(one.coverage for one in unsure.frontier()) < 0.9
     assert {one.coverage for one in sure.frontier()} == {1.0}
-    assert sure.decide(PipelineQuery(min_coverage=1.0)).at_the_end == "answer"
+    assert sure.decide(PipelineQuery(min_coverage=1.0)).after_last_stage == "answer"
     items = items_of(dataset, slice(0, 40))
     for one in sure.frontier():
         assert all(isinstance(step, Classify) for step in sure.steps(one.solution, items))
@@ -173,7 +173,7 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
     dataset = FeatureTable.from_columns(
         spec, {"label": labels, **{f"x{place}": values[:, place] for place in range(6)}}
     )
-    asked: dict[str, Any] = {"confidence_threshold": 0.97, "at_the_end": "answer", "max_stages": 2}
+    asked: dict[str, Any] = {"confidence_threshold": 0.97, "after_last_stage": "answer", "max_stages": 2}
     whole, fewer = (build(dataset, search=search, **asked).plan for search in ("exact", "auto"))
     assert fewer.exact
     for one in whole.validated[:, :3] * [1, 1, -1]:
@@ -197,7 +197,7 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
 
 
 def test_removed_features_are_never_asked_for() -> None:
-    plan = build(wide(), seed=1, at_the_end="answer").plan
+    plan = build(wide(), seed=1, after_last_stage="answer").plan
     removed = [one for one in plan.frontier() if sum(len(stage.features) for stage in one.stages) < 6]
     assert removed
     for one in removed[:3]:
@@ -288,7 +288,7 @@ def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
         for feature, cost in zip(dataset.spec.features, (0.1, 0.2, 0.4), strict=True)
     ]
     priced = replace(dataset, spec=dataset.spec.model_copy(update={"features": tuple(features)}))
-    plan = build(priced, at_the_end="answer", max_stages=1).plan
+    plan = build(priced, after_last_stage="answer", max_stages=1).plan
     for one in plan.frontier():
         assert plan.decide(PipelineQuery(budget=one.cost)).cost <= one.cost
 
@@ -299,9 +299,9 @@ def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> No
         never.decide(PipelineQuery(min_accuracy=0.5))
     assert "-" not in str(refusal.value)
     plans = {
-        "at_the_end: answer": build(wide(), confidence_threshold=0.6).plan,
-        "search: auto": build(wide(), at_the_end="answer", search="exact").plan,
-        "": build(wide(), at_the_end="answer").plan,
+        "after_last_stage: answer": build(wide(), confidence_threshold=0.6).plan,
+        "search: auto": build(wide(), after_last_stage="answer", search="exact").plan,
+        "": build(wide(), after_last_stage="answer").plan,
     }
     for hint, plan in plans.items():
         with pytest.raises(Infeasible) as refused:

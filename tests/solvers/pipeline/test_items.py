@@ -97,7 +97,7 @@ BROKEN: dict[str, Any] = {
     "model_numbers": np.zeros(1),
     "model_bytes": np.zeros(3, dtype=np.int8),
     "tested_cost_errors": np.full(1, -1.0),
-    "at_the_end": "ask",
+    "after_last_stage": "ask",
 }
 
 
@@ -109,7 +109,7 @@ def test_a_plan_that_contradicts_itself_is_refused(plan: PipelinePlan, name: str
 
 def test_a_plan_that_answers_at_the_end_covers_all(plan: PipelinePlan) -> None:
     with pytest.raises(InvalidRequest, match="it lacks an answer to every item"):
-        replace(plan, at_the_end="answer")
+        replace(plan, after_last_stage="answer")
 
 
 def test_every_array_of_a_plan_is_checked() -> None:

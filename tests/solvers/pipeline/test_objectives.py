@@ -89,9 +89,9 @@ def test_packing_keeps_every_row(rows: int, seed: int) -> None:
     assert count(packed).tolist() == flags.sum(axis=1).tolist()
 
 
-@pytest.mark.parametrize("at_the_end", ["reject", "answer"])
+@pytest.mark.parametrize("after_last_stage", ["reject", "answer"])
 @pytest.mark.parametrize("seed", range(20))
-def test_objectives_are_those_of_walking_each_row(seed: int, at_the_end: str) -> None:
+def test_objectives_are_those_of_walking_each_row(seed: int, after_last_stage: str) -> None:
     """Random classifiers of two or three classes; gaps, removed features and both ends; false alarms."""
     rng = np.random.default_rng(seed)
     n, k, rows, classes = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(1, 150)), 2 + seed % 2
@@ -100,7 +100,7 @@ def test_objectives_are_those_of_walking_each_row(seed: int, at_the_end: str) ->
     answer_bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
     costs = random_costs(rng, n)
     genes = random_chromosomes(rng, 40, n, k, 0.2 * (seed % 3))
-    answered = at_the_end == "answer"
+    answered = after_last_stage == "answer"
     scores = Evaluator(answer_bank, UnitCosts.whole(costs, rows), threshold, answered)(genes)
     confidence, predicted = answers(n, labels, classes)(np.arange(1 << n, dtype=np.uint64))
     confident, correct = confidence >= np.float32(threshold), predicted == labels

@@ -97,7 +97,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
         leaving = sum(edge.items for edge in counted.edges if edge.source == place)
         assert node.items == pytest.approx(counted.rows if place == 0 else arriving)
         assert node.stopped == pytest.approx(node.items - leaving)
-        assert node.stopped == pytest.approx(node.right + node.wrong)
+        assert node.stopped == pytest.approx(node.correct + node.wrong)
         assert node.share == pytest.approx(node.items / counted.rows)
     assert sum(node.wrong for node in counted.nodes) / counted.rows == pytest.approx(counted.error)
     spent = sum(edge.cost * edge.items for edge in counted.edges)

@@ -119,7 +119,7 @@ def test_the_least_estimate_is_raised_by_the_objective_min(plan: PortfolioPlan) 
         plan.assign(estimates, AssignmentOptions(budget=4.0, objective=objective, regularization=0.0))
         for objective in ("mean", "min")
     )
-    assert least.least_estimate >= mean.least_estimate
+    assert least.min_estimate >= mean.min_estimate
     assert least.raw_estimate <= mean.raw_estimate + 1e-9
 
 

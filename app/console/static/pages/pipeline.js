@@ -123,7 +123,7 @@ page(async ({ kind, name }) => {
   const call = { path: path("curve") };
   const { points, unit } = await get(call.path);
   const frontier = { unit, items: points.map(({ decision, expected }) => ({ ...decision, expected })) };
-  const answersAll = record.summary.at_the_end === "answer";
+  const answersAll = record.summary.after_last_stage === "answer";
   const accuracies = {
     title: "Accuracy against cost",
     hint: `each dot is a configuration${answersAll ? "" : "; the brighter, the more items get an answer"}. Bars hold what is true with 95 % confidence. Choose one to see its stages.`,
