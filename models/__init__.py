@@ -1,7 +1,7 @@
 """The vocabulary of Parsimony: frozen values that every other part speaks in, the nouns. Start reading here.
 
 - ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
-- ``DatasetFacts``: what can be told of it without its rows
+- ``DatasetFacts``: its facts without the rows
 - ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each kind's options, query and
   decision, imported from there
 - ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it

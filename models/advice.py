@@ -1,4 +1,4 @@
-"""Advice: which of the methods that a dataset allows to take within the limits that matter, and why."""
+"""Advice: which artifact kind to build for a dataset within given limits, and why."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,85 +13,85 @@ AdviceVerdict = Literal["best", "similar", "worse", "infeasible"]
 
 
 class AdviceLimits(Value):
-    """What an item may cost, how long it may take, how often answers must be right; none asks for what is nearly as
-    accurate as the best, at the least cost."""
+    """Limits of the advice. Without any: the cheapest setting that is nearly as accurate as the best one."""
 
     budget: Limit | None = Field(
-        default=None, description="what an item may cost on average, in the dataset's unit", examples=[5.0]
+        default=None, description="limit on the mean cost per item, in the dataset's unit", examples=[5.0]
     )
     deadline: Limit | None = Field(
-        default=None, description="what any one item may cost, or take, in the dataset's unit", examples=[20.0]
+        default=None, description="hard limit on the cost or time of each item, in the dataset's unit", examples=[20.0]
     )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="the least share of right answers, from 0 to 1", examples=[0.9]
+        default=None, description="the lowest share of correct answers, from 0 to 1", examples=[0.9]
     )
 
 
 class AdviceRequest(Sent, AdviceLimits):
-    """What to give advice on."""
+    """A request for advice on a dataset."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"dataset": "digits", "budget": 5.0}]})
 
     dataset: Name = Field(description="the dataset to learn from", examples=["digits"])
     time_limit_s: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        default=600.0, description="seconds for all methods together; what does not end in its share is left out"
+        default=600.0, description="seconds for all artifact kinds together; a kind that exceeds its share is excluded"
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random")
 
 
 class TradeOffPoint(Value):
-    """What a method reaches at one of its settings, on the rows that report."""
+    """Accuracy and cost of one setting of a kind, on holdout rows."""
 
-    accuracy: float = Field(description="the share of items answered rightly, from 0 to 1")
-    cost: float = Field(description="what an item costs on average, in the dataset's unit")
+    accuracy: float = Field(description="share of items answered correctly, from 0 to 1")
+    cost: float = Field(description="mean cost of an item, in the dataset's unit")
 
 
 class KindAdvice(Value):
-    """What one method can do within the limits."""
+    """The best setting of one artifact kind within the limits."""
 
     kind: str = Field(description="the artifact kind")
     verdict: AdviceVerdict = Field(
-        description="best: what to build; level: not shown to be worse; behind: shown to be dearer or less accurate; "
+        description="best: build it; similar: no significant difference; worse: significantly less accurate or "
+        "more expensive; "
         "none: nothing of it is within the limits"
     )
     params: dict[str, Any] = Field(description="the parameters to build it with")
-    query: dict[str, Any] = Field(description="the query to ask it with")
-    accuracy: float | None = Field(description="the share of items answered rightly, from 0 to 1; null: none")
-    accuracy_interval: Interval | None = Field(description="where it lies, with 95 % confidence")
-    cost: float | None = Field(description="what an item costs on average, in the dataset's unit")
-    cost_interval: Interval | None = Field(description="where it lies, with 95 % confidence")
-    savings: Savings | None = Field(description="what it saves or gains beside the simple alternatives; null: none")
-    points: Items[TradeOffPoint] = Field(description="all its settings that were looked at, by rising cost")
+    query: dict[str, Any] = Field(description="the query that selects this setting")
+    accuracy: float | None = Field(description="share of items answered correctly, from 0 to 1; null: infeasible")
+    accuracy_interval: Interval | None = Field(description="its 95 % confidence interval")
+    cost: float | None = Field(description="mean cost of an item, in the dataset's unit")
+    cost_interval: Interval | None = Field(description="its 95 % confidence interval")
+    savings: Savings | None = Field(description="savings compared with simple baselines; null: none")
+    points: Items[TradeOffPoint] = Field(description="all settings that were measured, by rising cost")
 
 
 class ExcludedKind(Value):
-    """A method that could not be built."""
+    """An artifact kind that could not be built."""
 
     kind: str = Field(description="the artifact kind")
     reason: str = Field(description="why not")
-    timed_out: bool = Field(default=False, description="whether there was not enough time for it")
+    timed_out: bool = Field(default=False, description="whether it ran out of time")
 
 
 class AdviceRows(Value):
-    """How the rows were used, each for one purpose."""
+    """Numbers of rows, by purpose."""
 
-    training: int = Field(description="rows that everything learned from")
-    validation: int = Field(description="rows by which settings and methods were chosen")
-    holdout: int = Field(description="rows that every figure is from, and that chose nothing")
+    training: int = Field(description="rows that models learned from")
+    validation: int = Field(description="rows that settings and kinds were chosen on")
+    holdout: int = Field(description="rows that all figures are measured on")
 
 
 class Advice(AdviceLimits):
-    """Which method to take, and what every one reached on the same rows."""
+    """The recommended artifact kind, and what each kind reaches on the same rows."""
 
     dataset: Name = Field(description="the dataset")
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
     unit: str = Field(description="the unit of costs and limits")
     rows: AdviceRows = Field(description="how the rows were used")
-    recommended: str = Field(description="what to take: a kind, or a simple alternative", examples=["policy"])
+    recommended: str = Field(description="the recommended kind, or a simple baseline", examples=["policy"])
     summary: str = Field(description="the advice in one sentence")
-    kinds: Items[KindAdvice] = Field(description="the methods, the best first")
-    alternatives: Items[SimpleBaseline] = Field(description="what could be done without any, by rising cost")
-    excluded: Items[ExcludedKind] = Field(description="methods that could not be built, and why")
+    kinds: Items[KindAdvice] = Field(description="the artifact kinds, best first")
+    alternatives: Items[SimpleBaseline] = Field(description="simple baselines, by rising cost")
+    excluded: Items[ExcludedKind] = Field(description="kinds that could not be built, and why")
     warnings: Items[DataWarning] = Field(
-        default=(), description="what makes these figures less certain than they look, and what to do"
+        default=(), description="problems of the data that make these figures less certain, and what to do"
     )

@@ -1,6 +1,6 @@
-"""Names for arrays of one type: what a signature says of an array beside its shape, which docstrings give.
+"""Type aliases of NumPy arrays; docstrings give their shapes.
 
-Fields of plans also say which numbers they hold; ``solvers.base.refuse_out_of_range`` checks it.
+Fields of plans also declare their ranges; ``solvers.base.refuse_out_of_range`` checks it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers that an array may hold. has_gaps: whether NaN is allowed, where there is no number."""
+    """The range of an array's numbers. has_gaps: whether NaN is allowed, for missing numbers."""
 
     least: float
     most: float

@@ -26,11 +26,11 @@ class ArtifactRef(Value):
 
 
 DecisionId = Annotated[str, Field(description="the decision's id: send it with the outcome to POST /v1/feedback")]
-"""What a reply calls its decision, so that what becomes of it can be told."""
+"""The id of a decision, for feedback."""
 
 
 class DecisionFacts(Value):
-    """What a reply says beside its decision."""
+    """Fields of each reply in addition to the decision."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
     decision: DecisionId
@@ -55,14 +55,14 @@ class Provenance(Value):
 
 
 class ArtifactManifest(Provenance):
-    """What is inside an artifact's bytes beside its arrays: equal builds have equal manifests."""
+    """The metadata in an artifact's bytes. Equal builds have equal manifests."""
 
     format: int = Field(description="the format of the bytes")
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
 
     @property
     def savings(self) -> Savings | None:
-        """Read from the summary what the plan is worth; raises ValidationError if that is none."""
+        """The savings in the summary; raises ValidationError if they are malformed."""
         said = self.summary.get("savings")
         return None if said is None else Savings.model_validate(said)
 
@@ -71,13 +71,13 @@ class ArtifactRecord(Provenance):
     """One version of an artifact, as the store keeps it and the API shows it."""
 
     version: int = Field(ge=1, description="its version, counted from 1 for each kind and name")
-    active: bool = Field(default=False, description="whether this version answers when none is asked for")
+    active: bool = Field(default=False, description="whether this is the active version")
     created_at: str = Field(description="when it was published, UTC, ISO 8601")
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
     dataset_sha256: str = Field(default="", description="the SHA-256 of its dataset; empty if unknown")
     savings: Savings | None = Field(
-        default=None, description="what it saves beside simple alternatives; null: built before that was measured"
+        default=None, description="savings compared with simple baselines; null: not measured"
     )
     drift: Items[str] = Field(
         default=(),

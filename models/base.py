@@ -46,7 +46,7 @@ MOST_LISTED = 10_000
 
 
 class Sent(Value):
-    """What callers send as a body; anything may stand in it, and others wait while faults are listed.
+    """A request body. At most ``MOST_LISTED`` faults are listed, so that other requests do not wait.
 
     >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
     Traceback (most recent call last):
@@ -108,7 +108,7 @@ Vector = Annotated[Items[Annotated[float, Field(ge=-1e30, le=1e30)]], Field(min_
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-"""What datasets and artifacts are called: it can stand in a path and in a key as it is."""
+"""The name of a dataset or artifact; safe in paths and keys."""
 
 
 def _can_be_shown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Batches: a file of items that are run behind the service. What is asked, and what became of it."""
+"""Batches: files of items that are run in the background, and their state."""
 
 from typing import Annotated
 

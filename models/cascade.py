@@ -1,4 +1,4 @@
-"""IDK classifier cascades: the classifiers, what is asked, what is answered.
+"""IDK classifier cascades: classifiers, queries, and decisions.
 
 An *IDK classifier* answers a class or "I don't know"; a *deterministic* one (success probability 1) always answers.
 A *cascade* calls classifiers in turn until one answers. Times are in the unit that the caller or the dataset declares.
@@ -102,7 +102,7 @@ class CascadeDecision(Value):
     cascade: Items[str] = Field(description="the classifiers in the order to call them, the deterministic one last")
     expected_duration: float = Field(description="expected duration, in the unit of the execution times")
     maximum_duration: float = Field(description="sum of the worst-case times, in the unit of the execution times")
-    deadline: float | None = Field(description="the deadline that was asked for, null if none")
+    deadline: float | None = Field(description="the requested deadline, null if none")
     algorithm: PlanAlgorithm = Field(
         description="the algorithm that found it; frontier: chosen by budget or min_accuracy"
     )
@@ -151,7 +151,7 @@ class CascadeLimits(HasBudget):
 
 
 class CascadeQuery(CascadeLimits):
-    """What is asked of a cascade artifact."""
+    """A query to a cascade."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deadline": 25.0}]})
 
@@ -238,7 +238,7 @@ class DeadlineRange(Value):
     expected_duration: float = Field(description="expected duration, in the artifact's unit")
     maximum_duration: float = Field(description="sum of the worst-case times, in the artifact's unit")
     accuracy: float | None = Field(
-        default=None, description="the share of held-out rows that it answers rightly; null: not kept by older builds"
+        default=None, description="share of holdout rows that it answers correctly; null: not measured"
     )
 
 

@@ -8,7 +8,7 @@ from models.base import ItemId, Value, has_finite_numbers
 
 
 class ChatExtras(Value):
-    """What a chat request may say to this service beside what OpenAI's API has."""
+    """Parsimony's extensions of a chat request."""
 
     route_only: bool = Field(default=False, description="whether to decide only, and to call nothing")
     id: ItemId | None = Field(default=None, description="the item's id: the same one always takes the same path")
@@ -20,12 +20,12 @@ class ChatMessage(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    role: Annotated[str, Field(min_length=1, max_length=40)] = Field(description="who says it")
-    content: str | list[dict[str, Any]] | None = Field(default=None, description="what is said")
+    role: Annotated[str, Field(min_length=1, max_length=40)] = Field(description="role of the author")
+    content: str | list[dict[str, Any]] | None = Field(default=None, description="the text")
 
 
 class ChatRequest(BaseModel):
-    """What is asked; of further fields those that shape an answer are passed on."""
+    """A chat request. Further fields that shape an answer are passed on."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -42,7 +42,7 @@ class ChatRequest(BaseModel):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)] = Field(description="the messages")
     stream: bool = Field(default=False, description="whether the answer comes as server-sent events")
     n: Literal[1] | None = Field(default=None, description="one answer only")
-    parsimony: ChatExtras = Field(default=ChatExtras(), description="what this service is told besides")
+    parsimony: ChatExtras = Field(default=ChatExtras(), description="Parsimony's extensions")
 
     @model_validator(mode="after")
     def _has_finite_numbers(self) -> "ChatRequest":
@@ -56,7 +56,7 @@ class ChatAnswer(BaseModel):
     """The assistant's message."""
 
     role: Literal["assistant"] = Field(default="assistant", description="the assistant")
-    content: str | None = Field(description="the answer; null: none was asked for")
+    content: str | None = Field(description="the answer; null: ``route_only`` was requested")
 
 
 class ChatChoice(BaseModel):
@@ -76,12 +76,12 @@ class ChatUsage(BaseModel):
 
 
 class ChatCompletion(BaseModel):
-    """A chat completion in OpenAI's form; ``parsimony`` tells how it came about."""
+    """A chat completion in OpenAI's form; ``parsimony`` has the decision and the run."""
 
     id: str = Field(description="the completion's id")
     object: Literal["chat.completion"] = Field(default="chat.completion", description="always this")
     created: int = Field(description="when, in seconds since 1970")
-    model: str = Field(description="the model as it was asked for")
+    model: str = Field(description="the requested model")
     choices: list[ChatChoice] = Field(description="the one answer; empty with route_only")
     usage: ChatUsage = Field(description="tokens of all calls that were made")
     parsimony: dict[str, Any] = Field(description="the run as of .../runs; with route_only the decision")

@@ -1,7 +1,7 @@
 """Columns of a table as they were read, and the checks that turn them into arrays to trust.
 
 A column is a one-dimensional array: numbers (with NaN for a missing cell) or objects (text, with None for a missing
-cell). Each check appends what is wrong to ``faults``, with the first offending row counted from 1, and goes on.
+cell). Each check appends what is wrong to ``faults``, with the first offending row counted from 1, and continues.
 """
 
 import re
@@ -27,7 +27,7 @@ _WHOLE = 2.0**53
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Find the first name that stands a second time.
+    """Find the first name that is repeated.
 
     >>> first_repeated(["a", "b", "a"])
     'a'
@@ -41,10 +41,10 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def refuse_repeated(what: str, names: Iterable[str]) -> None:
-    """Raise ValueError for the first name that stands a second time."""
+    """Raise ValueError for the first name that is repeated."""
     repeated = first_repeated(names)
     if repeated is not None:
-        raise ValueError(f"{what} {repeated!r} stands twice")
+        raise ValueError(f"{what} {repeated!r} is given twice")
 
 
 def numbers(
@@ -66,7 +66,7 @@ def numbers(
         return _NOTHING
     if column.dtype.kind not in "iufb":
         row = _first(_not_numeric(column))
-        faults.append(Fault(("table", name), f"must hold numbers; row {row + 1} says {_shown(column[row])}"))
+        faults.append(Fault(("table", name), f"must hold numbers, got in row {row + 1}: {_shown(column[row])}"))
         return _NOTHING
     values = column.astype(np.float64)
     checks = [(~np.isfinite(values), "must be finite and not missing")]

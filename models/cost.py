@@ -1,9 +1,9 @@
 """What something costs: a number, or a function of the item's size.
 
-A *spec* says what a feature costs: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions) or ``Timings``
-(to be fitted). ``CostFunction`` is what a kind computes with: a polynomial with non-negative coefficients, so that
-cost never falls with size, and the cost of a set of features is the sum of theirs (Equation 1 of *Indexing Cost
-Sensitive Prediction*).
+A *spec* declares the cost of a feature: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions) or
+``Timings`` (to be fitted). ``CostFunction`` is what a kind computes with: a polynomial with non-negative
+coefficients, so that cost never falls with size, and the cost of a set of features is the sum of theirs (Equation 1
+of *Indexing Cost Sensitive Prediction*).
 """
 
 import math
@@ -104,7 +104,7 @@ class Timings(Value):
 
 
 def told_by(kinds: Mapping[str, type[Value]]) -> Discriminator:
-    """Tell costs apart by the one field that each kind has, a number beside them: so a fault is told of the kind that
+    """Discriminate kinds of costs by the one field that each has, so that a fault names the kind that
     was meant only."""
 
     def kind_of(cost: Any) -> str | None:
@@ -283,7 +283,7 @@ class CostFunction:
 
 
 def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
-    """Turn what a spec says into a cost function, with the residuals if it had to be fitted.
+    """Make the cost function of a spec, with the residuals if it was fitted.
 
     >>> cost_function(2.5)[0].dimensions
     0

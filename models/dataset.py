@@ -1,8 +1,8 @@
 """What builds learn from: how a table is to be read (the spec), and the table once it has been checked.
 
-``FeaturesSpec`` and ``TraceSpec`` say which column means what. ``FeatureTable`` and ``Trace`` are made from columns by
+``FeaturesSpec`` and ``TraceSpec`` declare the columns. ``FeatureTable`` and ``Trace`` are made from columns by
 ``FeatureTable.from_columns`` and ``Trace.from_columns``, which check everything once and name the first offending row
-of each fault; whoever holds one may trust it. Rows are counted from 1 in messages.
+of each fault; an instance is always valid. Rows are counted from 1 in messages.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class FeaturesSpec(Value):
         refuse_other_times({each.name: each.time for each in self.features}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
-            raise ValueError(f"the categorical column {strangers[0]!r} belongs to no feature")
+            raise ValueError(f"the categorical column {strangers[0]!r} is not a column of any feature")
         if self.item in (self.label, *self.feature_columns):
             raise ValueError(f"item must be a column of its own, got {self.item!r}, which is the label or a feature")
         return self
@@ -147,7 +147,7 @@ class FeatureTable:
         """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
         faults: list[Fault] = []
         if embeddings is not None:
-            faults.append(Fault(("embeddings",), "belong to a trace, this is a table of features"))
+            faults.append(Fault(("embeddings",), "are supported for traces only, not for feature tables"))
         names = spec.feature_columns
         label = texts(columns, spec.label, faults)
         read = [_feature_column(columns, name, spec, faults) for name in names]
@@ -176,7 +176,7 @@ Dataset = FeatureTable | Trace
 
 
 class DatasetFacts(Value):
-    """What can be told of a dataset without its rows."""
+    """Facts of a dataset, without its rows."""
 
     spec: DatasetSpec = Field(description="how the table is read")
     rows: int = Field(description="the number of rows")
@@ -199,7 +199,7 @@ class DatasetFacts(Value):
 
     @classmethod
     def of(cls, dataset: Dataset) -> "DatasetFacts":
-        """Tell them of a checked dataset."""
+        """Return the facts of a dataset."""
         return cls(
             spec=dataset.spec,
             rows=dataset.rows,

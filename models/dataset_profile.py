@@ -1,4 +1,4 @@
-"""What can be told of a dataset from its rows: how good its classifiers are and when they err, or what features cost.
+"""Dataset profiles: accuracy and calibration of the classifiers of a trace, or costs of the features of a table.
 
 Costs are in the dataset's unit. ``solvers/dataset_profile.py`` computes it.
 """
@@ -25,7 +25,7 @@ class CalibrationBin(Value):
     low: float = Field(description="the least confidence among these items")
     high: float = Field(description="the largest confidence among these items")
     confidence: float = Field(description="the mean confidence, as the classifier gives it")
-    accuracy: Share = Field(description="the share of these items, from 0 to 1, that it answered rightly")
+    accuracy: Share = Field(description="share of these items that it answered correctly, from 0 to 1")
     rows: int = Field(description="the number of items")
 
 
@@ -35,7 +35,7 @@ class ClassifierProfile(Value):
     name: str = Field(description="the classifier's name")
     group: str | None = Field(description="its group, if it has one")
     accuracy: Share = Field(
-        description="the share of all items, from 0 to 1, that it answered rightly; their mean quality where graded"
+        description="share of all items that it answered correctly, from 0 to 1; the mean quality where graded"
     )
     mean_cost: float = Field(description="what an item cost on average, in the dataset's unit")
     mean_confidence: float | None = Field(
@@ -65,7 +65,7 @@ class Agreement(Value):
 
 
 class TraceProfile(Value):
-    """What the rows of a trace tell."""
+    """The profile of a trace."""
 
     kind: Literal["trace"] = Field(default="trace", description="a trace")
     rows: int = Field(description="the number of items")
@@ -98,7 +98,7 @@ class FeatureProfile(Value):
 
 
 class FeaturesProfile(Value):
-    """What the rows and costs of a table of features tell."""
+    """The profile of a feature table."""
 
     kind: Literal["features"] = Field(default="features", description="a table of features")
     rows: int = Field(description="the number of items")
@@ -106,8 +106,9 @@ class FeaturesProfile(Value):
     classes: Items[ClassRows] = Field(description="the classes")
     dimensions: int = Field(description="the numbers that an item's size has; 0 if no cost depends on it")
     sizes: Items[float] = Field(
-        description="40 sizes from the least to the largest of the table's rows and of the timings, or from 1 to 1000 "
-        "where neither tells a size; none if no cost depends on it. Where it has several dimensions, all of them are it"
+        description="40 sizes from the smallest to the largest of the table's rows and of the timings, or from 1 "
+        "to 1000 "
+        "where neither has sizes; empty if no cost depends on it. All dimensions have that size"
     )
     features: Items[FeatureProfile] = Field(description="the features, in the dataset's order")
 

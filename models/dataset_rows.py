@@ -19,9 +19,9 @@ Spec = FeaturesSpec | TraceSpec
 
 
 def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
-    """Say what keeps a row, and its embedding, from being a row of the dataset."""
+    """Return the faults of a row and its embedding, compared with the dataset's spec."""
     spec, dimensions, known = facts.spec, facts.embedding_dimensions, facts.spec.used_columns
-    faults = [Fault(("row", name), "is no column that the dataset's spec names") for name in row if name not in known]
+    faults = [Fault(("row", name), "is not a column of the dataset's spec") for name in row if name not in known]
     for name in known:
         faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
     if len(embedding or ()) != dimensions:
@@ -29,18 +29,16 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
     label = None if spec.label is None else row.get(spec.label)
     if label is not None and label != "" and not _is_too_long(label) and text_of(label) not in facts.classes:
         there = ", ".join(facts.classes[:10])
-        faults.append(
-            Fault(("row", str(spec.label)), f"is {label!r}, which is no class of the dataset: it has {there}")
-        )
+        faults.append(Fault(("row", str(spec.label)), f"must be one of the dataset's classes ({there}), got {label!r}"))
     return faults
 
 
 def row_qualities(spec: Spec, row: Row) -> dict[str, float]:
     """Return how good each classifier's answer is in a checked row of a trace: 0 or 1, or graded between.
 
-    >>> one = TraceClassifier(name="fast", cost=1.0, prediction="says")
+    >>> one = TraceClassifier(name="fast", cost=1.0, prediction="answer")
     >>> spec = TraceSpec(kind="trace", label="truth", unit="ms", classifiers=(one,))
-    >>> [row_qualities(spec, {"truth": 1.0, "says": says}) for says in ("1", "1.0", "2")]
+    >>> [row_qualities(spec, {"truth": 1.0, "answer": each}) for each in ("1", "1.0", "2")]
     [{'fast': 1.0}, {'fast': 1.0}, {'fast': 0.0}]
     """
     if isinstance(spec, FeaturesSpec):

@@ -30,7 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 def _can_stand_in_a_path(name: str) -> str:
     if "/" in name or name in (".", ".."):
-        raise ValueError("must have no '/' and not be '.' or '..', for it stands in a path")
+        raise ValueError("must have no '/' and not be '.' or '..', because it is part of a path")
     return name
 
 
@@ -70,7 +70,7 @@ def _is_pointer(text: str) -> str:
 
 
 Pointer = Annotated[str, Field(max_length=300), AfterValidator(_is_pointer)]
-"""Where a value stands in a reply (RFC 6901); empty: the reply itself."""
+"""A JSON pointer (RFC 6901) into a reply; empty: the whole reply."""
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
@@ -88,8 +88,8 @@ class Retries(Value):
     attempts: int = Field(default=2, ge=1, le=10, description="how often it is tried in all; 1: never again")
     statuses: Items[Annotated[int, Field(ge=400, le=599)]] = Field(
         default=(429, 503),
-        description="replies after which it is tried again, and where no connection was made; a reply that never came "
-        "may have been paid, and is not asked for again",
+        description="statuses after which the call is retried, as after a failed connection; a reply that never came "
+        "may have been paid, and is not retried",
     )
     backoff_s: float = Field(
         default=0.1,
@@ -109,7 +109,8 @@ class EndpointBase(Sent):
     retries: Retries = Field(default=Retries(), description="when a call is tried again")
     prices: Prices | None = Field(
         default=None,
-        description="what a call costs; null: what the reply says; else, where the artifact's unit is one of time, how "
+        description="prices of a call; null: the cost in the reply; else, where the artifact's unit is one of "
+        "time, how "
         "long it took, or what the artifact planned with",
     )
     secret: Annotated[str, Field(pattern=rf"^{SECRET_PREFIX}[A-Z0-9_]{{1,64}}$")] | None = Field(
@@ -132,26 +133,27 @@ class JsonEndpoint(EndpointBase):
     method: Literal["GET", "POST", "PUT"] = Field(default="POST", description="the method of its requests")
     body: Json = Field(
         default="{{item}}",
-        description="the request's body: {{item}} stands for the item, {{item/pointer}} for a part of it; GET has none",
+        description="the request's body; {{item}} is replaced by the item, {{item/pointer}} by a part of it; GET "
+        "has none",
     )
-    label: Pointer | None = Field(default=None, description="where in the reply the label stands")
+    label: Pointer | None = Field(default=None, description="pointer to the label")
     labels: Annotated[Items[Label], Field(max_length=MOST_LABELS)] = Field(
-        default=(), description="the labels that it may say, any other is no answer; none: it may say what it will"
+        default=(), description="the allowed labels, any other is treated as no answer; empty: all"
     )
-    confidence: Pointer | None = Field(default=None, description="where the confidence stands")
+    confidence: Pointer | None = Field(default=None, description="pointer to the confidence")
     confidence_scale: ConfidenceScale = Field(
         default="probability",
         description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
         "probabilities, and a reply beyond the scale is a failed call",
     )
     scores: Pointer | None = Field(
-        default=None, description="where an object of labels and their scores stands; the best is the label"
+        default=None, description="pointer to an object of labels and scores; the best one is the label"
     )
     values: Pointer | None = Field(
         default=None,
-        description="of a sensor that is a feature: where its number or numbers stand, null where a cell is missing",
+        description="for a feature: pointer to its number or numbers, null where a cell is missing",
     )
-    cost: Pointer | None = Field(default=None, description="where what the call cost stands, in the artifact's unit")
+    cost: Pointer | None = Field(default=None, description="pointer to the cost of the call, in the artifact's unit")
 
     @field_validator("body")
     @classmethod
@@ -214,11 +216,11 @@ class Choice(Value):
 
 
 class JsonField(Value):
-    """The answer is JSON, in which the label stands."""
+    """The answer is JSON that contains the label."""
 
     kind: Literal["json"] = Field(default="json", description="a field of JSON")
-    label: Pointer = Field(default="/label", description="where it stands")
-    confidence: Pointer | None = Field(default=None, description="where a confidence stands, if the answer has one")
+    label: Pointer = Field(default="/label", description="pointer to the label")
+    confidence: Pointer | None = Field(default=None, description="pointer to a confidence, if the answer has one")
     confidence_scale: ConfidenceScale = Field(
         default="probability",
         description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
@@ -242,7 +244,7 @@ class Pattern(Value):
         try:
             re2.compile(text, options)
         except re2.error as error:
-            raise ValueError(f"is no RE2 pattern: {error}") from error
+            raise ValueError(f"must be an RE2 pattern: {error}") from error
         return text
 
 
@@ -261,15 +263,14 @@ class ChatEndpoint(EndpointBase):
     protocol: Literal["openai-chat"] = Field(description="POST {url}/chat/completions")
     model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="the model")
     system: Annotated[str, Field(max_length=20_000)] | None = Field(
-        default=None, description="what it is told before the item; null: nothing, or what the caller's messages say"
+        default=None, description="the system prompt; null: none, or that of the caller's messages"
     )
     answer: ChatAnswer = Field(default=WholeText(), description="how the label is read from the answer")
     max_tokens: int = Field(default=256, ge=1, le=2**20, description="the most tokens of an answer")
     temperature: float = Field(default=0.0, ge=0, le=2, description="the temperature")
     logprobs: bool = Field(
         default=True,
-        description="whether the tokens' log-probabilities are asked for: the confidence is the exponential of their "
-        "mean",
+        description="whether to request the tokens' log-probabilities: the confidence is the exponential of their mean",
     )
     judge: EndpointName | None = Field(
         default=None,
@@ -304,7 +305,7 @@ class ShownEndpoint(Value):
     """An endpoint as it is registered, and how it fares."""
 
     name: str = Field(description="its name: the classifier's in traces and artifacts")
-    endpoint: Endpoint = Field(description="where it is and how it is spoken to; keys are never told")
+    endpoint: Endpoint = Field(description="the endpoint; keys are never shown")
     circuit: CircuitState = Field(
         description="closed: it is called; open: it failed again and again, and is left out; half-open: one call tries"
     )
@@ -322,7 +323,7 @@ class ProbeRequest(Sent):
 
 
 class ProbeReply(Value):
-    """What an endpoint said to one item."""
+    """The reply of an endpoint to one item."""
 
     label: str | None = Field(default=None, description="the label")
     confidence: float | None = Field(default=None, description="how sure it is")
@@ -330,10 +331,10 @@ class ProbeReply(Value):
     values: Items[float | None] | None = Field(
         default=None, description="of a feature or an embedder: its numbers, null where a cell is missing"
     )
-    cost: float | None = Field(default=None, description="what the call cost; null: neither priced nor told")
+    cost: float | None = Field(default=None, description="cost of the call; null: unknown")
     warnings: Items[str] = Field(
         default=(), description="active artifacts that were never built from such a confidence of this classifier"
     )
     seconds: float = Field(description="how long it took, tries included")
     attempts: int = Field(description="how often it was tried")
-    error: str | None = Field(default=None, description="why there is no answer; null: there is one")
+    error: str | None = Field(default=None, description="why the call failed; null: it did not")

@@ -1,10 +1,10 @@
-"""Everything Parsimony refuses or fails at, as one small tree; ``app/http/problems.py`` says what HTTP makes of it.
+"""The exceptions, as one small tree; ``app/http/problems.py`` maps them to HTTP statuses.
 
 ::
 
     ParsimonyError
     ├── InvalidRequest          a field is missing, out of range, not finite, of the wrong shape
-    │   └── CorruptArtifact     bytes that are not what their checksum or format says
+    │   └── CorruptArtifact     bytes that do not match their checksum or format
     ├── NotFound
     │   ├── UnknownDataset
     │   ├── UnknownBuild
@@ -13,7 +13,7 @@
     │   ├── UnknownVersion
     │   ├── UnknownEndpoint
     │   └── UnknownBatch
-    ├── Infeasible              no answer can satisfy the deadline or budget asked for
+    ├── Infeasible              no decision can satisfy the deadline or budget
     │   └── ConflictingLimits   limits that cannot be kept together
     ├── Conflict                what is in use cannot be deleted
     ├── Changed                 what is to be replaced or deleted is another one by now
@@ -29,7 +29,7 @@
     ├── SolverTimeout           no feasible answer inside the time limit
     ├── EndpointFailed          a run has no answer: what it called failed
     │   └── RunTimeout          its time was over before there was one
-    └── Cancelled               a build or a batch was told to stop
+    └── Cancelled               a build or a batch was cancelled
 """
 
 import re
@@ -41,13 +41,13 @@ from pydantic import ValidationError
 
 from models.base import LIMITS, NAME_PATTERN
 
-UNKNOWN = "is not known here"
-NO_LIMIT = "is no limit of this kind of artifact"
+UNKNOWN = "is not a known field"
+NO_LIMIT = "is not supported for this kind of artifact"
 _MEMBER = re.compile(r"^(constrained-\w+|(literal|tuple|dict|list|function-\w+)\[.*\])$")
 MOST_FAULTS = 100
-"""Faults that are told one by one; of more the number."""
+"""Faults that are listed; of more the number."""
 MOST_DIGITS = 1e15
-"""Larger bounds are told by their power of ten."""
+"""Larger bounds are written as a power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class InvalidRequest(ParsimonyError):
 
     @classmethod
     def of(cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
-        """Make the error that says what pydantic found, under a prefix of where it was found.
+        """Make the error of pydantic's findings, with a prefix for their locations.
 
-        A list that is "too short" only because its members were bad is no fault of its own, and left out.
+        A list that is "too short" only because its members were invalid is not reported.
         """
         listed = error if isinstance(error, Sequence) else error.errors()
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
@@ -100,12 +100,12 @@ class InvalidRequest(ParsimonyError):
         return InvalidRequest.at(*(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults))
 
     def telling_known(self, said: str) -> "InvalidRequest":
-        """Say this of every unknown field, which is to tell the known ones."""
+        """Replace the message of each unknown field, to list the known ones."""
         return InvalidRequest.at(*(Fault(f.loc, said) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults))
 
 
 def _detail(first: Fault, others: int) -> str:
-    """Write the first fault, and how many there are beside it."""
+    """Write the first fault, and the number of others."""
     where = ".".join(str(part) for part in first.loc)
     rest = f" (and {others} more)" if others else ""
     return f"{where}: {first.msg}{rest}" if where else f"{first.msg}{rest}"
@@ -121,7 +121,7 @@ def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 
 def _said(fault: Mapping[str, Any]) -> str:
-    """Say in plain words what pydantic says in its own."""
+    """Return a plain message for a fault that pydantic found."""
     context = fault.get("ctx", {})
     match fault["type"]:
         case "missing":
@@ -139,7 +139,7 @@ def _said(fault: Mapping[str, Any]) -> str:
         case "less_than_equal" if context.get("le", 0) > MOST_DIGITS:
             return f"Input should be less than or equal to {context['le']:g}"
         case "json_invalid":
-            return f"is no JSON: {context.get('error', fault['msg'])}"
+            return f"must be JSON: {context.get('error', fault['msg'])}"
         case "string_pattern_mismatch" if context.get("pattern") == NAME_PATTERN:
             return "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit"
         case _:
@@ -147,7 +147,7 @@ def _said(fault: Mapping[str, Any]) -> str:
 
 
 class CorruptArtifact(InvalidRequest):
-    """The bytes are not what their checksum or format says."""
+    """The bytes do not match their checksum or format."""
 
 
 class NotFound(ParsimonyError):
@@ -183,13 +183,13 @@ class UnknownBatch(NotFound):
 
 
 class Infeasible(ParsimonyError):
-    """No answer can satisfy the deadline or budget asked for."""
+    """No decision can satisfy the deadline or budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictingLimit:
     """One of the limits that cannot be kept together: its name in the caller's words, its bound, whether that is the
-    most, and by how much it would have to move, with the others as they are; None if there was no time to tell."""
+    most, and by how much it would have to move, with the others as they are; None if time ran out."""
 
     limit: str
     bound: float
@@ -197,7 +197,7 @@ class ConflictingLimit:
     give: float | None
 
     def __str__(self) -> str:
-        """Say it in words.
+        """Write it as text.
 
         >>> print(ConflictingLimit("budget", 10.0, True, 2.5))
         budget at most 10 (would have to be 12.5)
@@ -217,7 +217,7 @@ class ConflictingLimits(Infeasible):
 
     @classmethod
     def of(cls, *conflict: ConflictingLimit) -> "ConflictingLimits":
-        """Make the error that says of each limit what it is, and what it would have to be alone."""
+        """Make the error that lists each limit, and its nearest value that would be feasible."""
         if len(conflict) == 1:
             return cls(f"no assignment keeps {conflict[0]}", conflict)
         return cls(f"no assignment keeps these together: {'; '.join(map(str, conflict))}; one must give", conflict)
@@ -252,7 +252,7 @@ class TooManyBuilds(ParsimonyError):
 
 
 class TooManyRequests(ParsimonyError):
-    """A caller asks more often than it may; ``wait_s`` tells after how many seconds it may again."""
+    """The rate limit is exceeded; ``wait_s``: seconds until the next request is accepted."""
 
     def __init__(self, detail: str, wait_s: float = 1.0) -> None:
         super().__init__(detail)
@@ -284,4 +284,4 @@ class RunTimeout(EndpointFailed):
 
 
 class Cancelled(ParsimonyError):
-    """A build or a batch was told to stop."""
+    """A build or a batch was cancelled."""

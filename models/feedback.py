@@ -38,7 +38,7 @@ class Estimates(Value):
 
     @classmethod
     def of(cls, **values: float | None) -> Self:
-        """Make estimates of what a plan reckons; a cost or time beyond ``LARGEST`` is none, for no outcome can tell it.
+        """Make estimates of a plan's figures; a cost or time above ``LARGEST`` is omitted.
 
         >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
         True
@@ -82,7 +82,7 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
     match = _ID.fullmatch(text)
     said = parse_qsl(match[5], keep_blank_values=True) if match else []
     if match is None or len(dict(said)) < len(said):
-        raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
+        raise InvalidRequest.at(Fault((), "must be the decision field of a reply"))
     ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
     return ref, match[4] or "", Estimates.model_validate_strings(dict(said))
 
@@ -91,12 +91,10 @@ class Outcome(Value):
     """What became of one decision: what is known of it; the rest is left out."""
 
     decision: Annotated[str, Field(max_length=320)] | None = Field(
-        default=None, description="the decision's id, as the reply gave it; else artifact and inputs tell the decision"
+        default=None, description="the decision's id, from the reply; else send artifact and inputs"
     )
-    artifact: ArtifactRef | None = Field(default=None, description="which version decided, where there is no id")
-    inputs: dict[str, Any] | None = Field(
-        default=None, description="what it was asked, as of its decision route; left out: nothing"
-    )
+    artifact: ArtifactRef | None = Field(default=None, description="the version that decided, without an id")
+    inputs: dict[str, Any] | None = Field(default=None, description="the query of the decision route")
     classifier: Label | None = Field(
         default=None, description="the classifier or sensor whose answer was taken in the end"
     )
@@ -121,13 +119,13 @@ class Outcome(Value):
         if (self.decision is None) == (self.artifact is None):
             raise ValueError("give the decision's id, or the artifact with its inputs")
         if self.decision is not None and self.inputs is not None:
-            raise ValueError("inputs belong to an artifact, a decision's id needs none")
+            raise ValueError("send decision, or artifact with inputs, not both")
         if self.correct is not None and self.quality is not None:
-            raise ValueError("say correct or quality, not both")
+            raise ValueError("send correct or quality, not both")
         if all(sent is None for sent in (self.right, self.answered, self.cost, self.time, self.row)):
             raise ValueError("at least one of correct, quality, answered, cost, time, and row is required")
         if self.embedding is not None and self.row is None:
-            raise ValueError("an embedding belongs to a row, there is none")
+            raise ValueError("embedding requires row")
         return self
 
     @property
@@ -205,10 +203,10 @@ class Comparison(Value):
     """One quantity: what was estimated of the decisions, and what became of them."""
 
     outcomes: int = Field(
-        description="how many outcomes told it, of decisions with an estimate; of all, if none had one"
+        description="number of outcomes that report it, of decisions with an estimate; of all, if none had one"
     )
     estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
-    actual: float | None = Field(description="the mean of what was told; null: nothing was")
+    actual: float | None = Field(description="the mean of the actual outcomes; null: none")
     low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
     high: float | None = Field(description="and this; null: too few outcomes")
     drift: bool = Field(description="whether an alarm was raised, by the drift detector")
@@ -218,7 +216,7 @@ class ClassifierOutcomes(Value):
     """How one classifier did where its answer was taken."""
 
     classifier: str = Field(description="the classifier or sensor")
-    outcomes: int = Field(description="how many outcomes told whether it was right")
+    outcomes: int = Field(description="number of outcomes that report whether it was correct")
     correct: int = Field(description="how often it was right")
 
 
@@ -254,7 +252,8 @@ class FeedbackReport(Value):
         "promise as the rows behind it; null: unknown"
     )
     detects: Items[Detection] = Field(
-        description="how many outcomes after a fall of accuracy of 2, 5, and 10 points raise an alarm; empty where "
-        "neither outcomes nor ``worth`` give an accuracy"
+        description="number of outcomes after which a drop of accuracy by 2, 5, or 10 points raises an alarm; "
+        "empty where "
+        "neither outcomes nor ``savings`` give an accuracy"
     )
     false_alarm_rate: float = Field(description="the number of false alarms per outcome while nothing changes, at most")

@@ -48,8 +48,7 @@ class IndexOptions(Value):
     )
     covering: bool = Field(
         default=False,
-        description="whether to skip also what the covering property says; it fails where features are useful only "
-        "together",
+        description="whether to skip by the covering property, too; it fails where features are useful only together",
     )
     max_models: int | None = Field(
         default=None, ge=1, description="the most feature sets to train; alpha is raised as far as that needs"
@@ -61,13 +60,13 @@ class IndexOptions(Value):
         "is raised as far as that needs, and depends on the machine; null: no limit",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
-        default=None, description="the only item size that will be asked for, a number or one for each dimension"
+        default=None, description="the only item size of queries, a number or one for each dimension"
     )
     fixed_budget: float | None = Field(
-        default=None, ge=0, description="the only budget that will be asked for, in the dataset's unit"
+        default=None, ge=0, description="the only budget of queries, in the dataset's unit"
     )
     max_size: AtLeastOne | None = Field(
-        default=None, description="the largest item size that will be asked for; for sizes of one number only"
+        default=None, description="the largest item size of queries; for sizes of one number only"
     )
     any_time: bool = Field(
         default=True,
@@ -125,7 +124,7 @@ class IndexLimits(HasBudget):
 
 
 class IndexQuery(IndexLimits):
-    """What is asked of an index."""
+    """A query to an index."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"size": 64, "budget": 3.5}]})
 
@@ -215,7 +214,7 @@ class SkylineItem(Value):
 class SkylineReply(Value):
     """All undominated feature sets at one size, by increasing cost and accuracy."""
 
-    size: SizeOrSizes | None = Field(description="the size that was asked for, null if none")
+    size: SizeOrSizes | None = Field(description="the requested size, null if none")
     items: Items[SkylineItem] = Field(description="the feature sets, the cheapest first")
     unit: str = Field(description="the unit of the costs")
     artifact: ArtifactRef = Field(description="the artifact that answered")

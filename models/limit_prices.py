@@ -8,7 +8,7 @@ from models.base import Value
 class LimitPrice(Value):
     """One limit: how much of it is used, and what one more unit of it would bring."""
 
-    limit: str = Field(description="where it stands in the request", examples=["classifiers.large.at_most"])
+    limit: str = Field(description="its path in the request", examples=["classifiers.large.at_most"])
     at_least: float | None = Field(description="the bound, if at least so much must be used; else null")
     at_most: float | None = Field(description="the bound, if at most so much may be used; else null")
     used: float = Field(

@@ -86,7 +86,7 @@ class PipelineOptions(Value):
 
 
 class PipelineLimits(HasBudget):
-    """Which configuration is asked for."""
+    """The limits that select a configuration."""
 
     budget: Budget | None = Field(
         default=None,

@@ -46,7 +46,7 @@ class PolicyOptions(Value):
     graph: GraphKind = Field(
         default="auto",
         description="which sets of sensors are states: subsets: all of them, as in the paper, for at most 10 sensors; "
-        "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
+        "grown: useful sets, found sensor by sensor with one step of look-ahead; auto: grown for "
         "more than 6 sensors; where answers have no classes, sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
@@ -69,13 +69,13 @@ class PolicyOptions(Value):
         gt=0,
         le=1,
         description="the quantile of a sensor's costs that deadlines count as its time, where costs are times and the "
-        "spec tells no others; 1: the largest",
+        "spec has no times; 1: the largest",
     )
     confidence: float = Field(
         default=0.95,
         ge=0.5,
         lt=1,
-        description="how sure it is to be that the expected cost of an item is within the budget asked for; 0.5: the "
+        description="the confidence with which the expected cost of an item must be within the budget; 0.5: the "
         "cost measured on validation equals the budget",
     )
 
@@ -86,24 +86,23 @@ class PolicyOptions(Value):
 
 
 EMBEDDING = "the item's embedding, where the artifact was built with embeddings, at every step; else nothing"
-_IGNORED = (
-    "sensors that were told of and did not count: where sensors are fetched together, a part of them tells nothing"
-)
+_IGNORED = "sensors that were sent and ignored: of sensors that are acquired together, a part alone is ignored"
 
 
 class Answer(Value):
     """What a classifier of a trace answered."""
 
     label: Annotated[str, Field(max_length=200)] = Field(
-        description="its label; one that the trace does not have tells nothing"
+        description="its label; one that the trace does not have is ignored"
     )
     confidence: Number | None = Field(default=None, description="its confidence, where the trace has any of it")
 
 
 Told = Number | str | None
 Acquired = Told | Answer | Annotated[Items[Told], Field(min_length=1, max_length=10_000)]
-"""What a sensor told: of a feature its number or category, null where that is missing, or several; of a classifier its
-label, label and confidence, or both by name; of one whose answers have no classes its confidence, null if it has none.
+"""The value of a sensor: of a feature its number or category, null where that is missing, or several; of a
+classifier its label, label and confidence, or both by name; of one whose answers have no classes its confidence,
+null if it has none.
 """
 
 
@@ -129,16 +128,17 @@ class PolicyTarget(HasBudget):
 
     max_item_cost: Amount | None = Field(
         default=None,
-        description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
-        "far as it helps, or, where none was learned and embeddings are known, as if it were the budget, too; beside a "
-        "trade-off or a budget it bars what would exceed it",
+        description="hard limit on the cost of each item, at average prices, in the artifact's unit; alone, it "
+        "is spent as "
+        "far as it helps, or, where none was learned and embeddings are known, as if it were the budget, too; with a "
+        "trade-off or a budget it excludes what would exceed it",
         examples=[9.0],
     )
     deadline: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
         default=None,
         description="how long acquiring may take an item at most, in the unit of the sensors' times, whose worst cases "
-        "count: one after the other, but sensors fetched together take as long as the longest; beside other targets "
-        "it bars what would exceed it",
+        "count: one after the other, but sensors fetched together take as long as the longest; with other limits "
+        "it excludes what would exceed it",
         examples=[None],
     )
     excluded: Without = ()
@@ -231,7 +231,7 @@ class AcquireDecision(Value):
         description="the errors to expect of going on, from 0 to 1, plus what is still to be spent, weighed by the "
         "trade-off"
     )
-    then: Items[str] = Field(description="sensors that follow whatever this one tells, in this order")
+    then: Items[str] = Field(description="sensors that follow whatever this one returns, in this order")
     together: Items[str] = Field(
         default=(), description="those of them that are fetched at the same time as this one, as deadlines count"
     )
@@ -279,15 +279,15 @@ PolicyDecision = Annotated[AcquireDecision | ClassifyDecision | AnswerDecision, 
 
 
 class AcquireReply(AcquireDecision, DecisionFacts):
-    """A sensor to acquire, together with the artifact that said so."""
+    """A sensor to acquire, and the artifact that decided."""
 
 
 class ClassifyReply(ClassifyDecision, DecisionFacts):
-    """The class of the item, together with the artifact that said so."""
+    """The class of the item, and the artifact that decided."""
 
 
 class AnswerReply(AnswerDecision, DecisionFacts):
-    """The classifier whose answer is to be taken, together with the artifact that said so."""
+    """The classifier whose answer is accepted, and the artifact that decided."""
 
 
 PolicyReply = Annotated[AcquireReply | ClassifyReply | AnswerReply, Field(discriminator="action")]

@@ -14,7 +14,7 @@ class RolloutItem(Value):
 
     item: ItemId | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
     embedding: Vector | None = Field(default=None, description=EMBEDDING)
-    sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
+    sensors: dict[Label, Acquired] = Field(description="the value of every sensor, acquired or not")
 
 
 class Rollout(Value):
@@ -56,7 +56,7 @@ class PolicyPoint(Value):
         description="the share of items, from 0 to 1, that is classified wrongly, or, where answers are graded, 1 less "
         "their mean quality: of rows that had not chosen the curve"
     )
-    sensors: float = Field(description="the sensors that an item was told by, on average")
+    sensors: float = Field(description="mean number of acquired sensors")
 
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -87,9 +87,9 @@ class TrafficNode(Value):
     items: float = Field(description="how many items come here; a mixture of two points makes fractions")
     share: Share = Field(description="the same as a share of all items, from 0 to 1")
     stopped: float = Field(description="how many of them are answered here, right and wrong together")
-    correct: float = Field(description="how many are answered here, and rightly")
+    correct: float = Field(description="items that are answered here correctly")
     wrong: float = Field(
-        description="how many are answered here, and wrongly: graded answers where they are worth less than half"
+        description="items that are answered here incorrectly: graded answers where their quality is below one half"
     )
 
 
@@ -112,8 +112,8 @@ class Traffic(Value):
     )
     cost: float = Field(description="what an item cost on average, in the artifact's unit")
     error: float = Field(
-        description="the share of these items, from 0 to 1, that were answered wrongly, or, where answers are graded, "
-        "1 less their mean quality; they chose the curve, too: what to expect stands in points"
+        description="share of these items that were answered incorrectly, from 0 to 1, or, where answers are graded, "
+        "1 less their mean quality; the curve was chosen on them, too; points has the expected values"
     )
     rows: int = Field(description="the number of items that were counted")
     nodes: Items[TrafficNode] = Field(
@@ -126,4 +126,4 @@ class TrafficReply(Traffic):
     """Traffic together with the artifact."""
 
     unit: str = Field(description="the unit of costs and budgets")
-    artifact: ArtifactRef = Field(description="the artifact that was asked")
+    artifact: ArtifactRef = Field(description="the artifact")

@@ -54,7 +54,8 @@ class PortfolioOptions(Value):
 
     estimator: Literal["auto", "occam"] = Field(
         default="auto",
-        description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
+        description="the estimator of each classifier's probability to be correct: occam, the mean over samples "
+        "of labelled items; "
         "auto: the mean of a random forest and kernel ridge regression on the embedding (stacked), or "
         "occam where samples are given. The options on samples and temperature are for occam, and only its artifacts "
         "report them",
@@ -108,7 +109,7 @@ class PortfolioOptions(Value):
 
     @property
     def takes_samples(self) -> bool:
-        """Whether the paper's estimator was asked for, by its name or by its samples."""
+        """Whether the paper's estimator is selected, by its name or by its samples."""
         return self.estimator == "occam" or (self.estimator == "auto" and self.samples != "auto")
 
 
@@ -257,7 +258,7 @@ class AssignmentFigures(Value):
     gap: float = Field(description="proved: the optimum is at most this share of the value above it")
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
     prices: Items[LimitPrice] = Field(
-        description="each limit, with its use and its shadow price; none where the highest least estimate is asked for"
+        description="each limit, with its use and its shadow price; none where the objective is the lowest estimate"
     )
 
 
@@ -277,7 +278,7 @@ class Embedding(Value):
 
 Embedded = Annotated[
     Embedding | None,
-    Field(description="what was called to embed the text, beside what the decision costs; left out: nothing was"),
+    Field(description="the embedder's call, in addition to the decision's cost; omitted: there was none"),
 ]
 
 
@@ -343,8 +344,9 @@ class RouteQuery(Sent, RouteLimits):
     )
     costs: Annotated[Items[Amount], Field(min_length=1, max_length=200)] | None = Field(
         default=None,
-        description="what the query costs each classifier, beside its embedding, in the artifact's unit and order; "
-        "null: what its size says, else the means",
+        description="what the query costs with each classifier, without its embedding, in the artifact's unit "
+        "and order; "
+        "null: by its size, else the means",
         examples=[None],
     )
     item: ItemId | None = Field(

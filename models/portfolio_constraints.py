@@ -1,6 +1,6 @@
-"""What a batch may be held to beside one budget: capacities, commitments, further budgets, floors, tenants.
+"""Constraints of a batch in addition to one budget: capacities, commitments, further budgets, floors, tenants.
 
-Limits are named in replies and refusals by where they stand in the request: ``classifiers.gpt-4.at_most``,
+Limits are named in replies and errors by their path in the request: ``classifiers.gpt-4.at_most``,
 ``resources.latency``, ``groups.acme.budget``.
 """
 
@@ -106,7 +106,7 @@ class Resource(ResourceLimit):
     uses: Uses | None = Field(
         default=None,
         description="what a query uses of it: for each classifier a number; or for each query a list of one number for "
-        "each classifier, in the artifact's order; null: as the trace told of the resource of this name",
+        "each classifier, in the artifact's order; null: from the trace, for the resource of this name",
     )
 
 
@@ -146,7 +146,7 @@ class Groups(Value):
 
 
 class LimitedOptions(AssignmentOptions):
-    """What a batch is held to, and what each of its queries has of its own beside its embedding."""
+    """The constraints of a batch, and what each of its queries has in addition to its embedding."""
 
     sizes: Sizes = None
     goal: Goal = Field(
@@ -175,15 +175,16 @@ class LimitedOptions(AssignmentOptions):
     )
     costs: Matrix | None = Field(
         default=None,
-        description="what each query costs each classifier, beside its embedding, in the artifact's unit: for each "
-        "query a list of one number for each classifier, in the artifact's order; null: what their sizes say, else "
+        description="what each query costs with each classifier, without its embedding, in the artifact's unit: "
+        "for each "
+        "query a list of one number for each classifier, in the artifact's order; null: by their sizes, else "
         "the means",
         examples=[None],
     )
 
     @property
     def is_constrained(self) -> bool:
-        """Whether anything beside a single budget is asked."""
+        """Whether there is any constraint in addition to a single budget."""
         given = (self.accuracy, self.groups, self.min_group_accuracy)
         return bool(self.goal == "cost" or self.classifiers or self.resources or any(one is not None for one in given))
 
@@ -208,7 +209,7 @@ class LimitedOptions(AssignmentOptions):
         if self.costs is not None and len(self.costs) != n:
             raise ValueError(f"there are {len(self.costs)} rows of costs for {n} queries")
         if self.min_group_accuracy is not None and self.groups is None:
-            raise ValueError("min_group_accuracy needs groups, which tell each query's label")
+            raise ValueError("min_group_accuracy requires groups, which label each query")
         if self.groups is not None:
             self._refuse_other_groups(self.groups, n)
         for name, resource in self.resources.items():
@@ -225,7 +226,7 @@ class LimitedOptions(AssignmentOptions):
             raise ValueError(f"groups limit {absent[0]!r}, a label that no query has; there are {there}")
         named = {name for limits in groups.limits.values() for name in limits.resources}
         if stranger := sorted(named - set(self.resources)):
-            raise ValueError(f"groups limit {stranger[0]!r}, which is none of the resources")
+            raise ValueError(f"unknown resource {stranger[0]!r} in groups")
 
 
 class ConstrainedRequest(LimitedOptions, AssignmentRequest):

@@ -18,8 +18,7 @@ class StreamResource(Value):
     total: Amount = Field(description="for all queries together, in the resource's unit; never exceeded")
     uses: Annotated[dict[Label, Amount], Field(max_length=200)] | None = Field(
         default=None,
-        description="what a query uses of it, for each classifier; null: as the trace told of the resource of this "
-        "name",
+        description="what a query uses of it, for each classifier; null: from the trace, for the resource of this name",
     )
 
 

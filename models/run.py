@@ -1,4 +1,4 @@
-"""Runs: the service calls the classifiers itself. What is asked, what came back, what is answered."""
+"""Runs: the service calls the classifiers itself. Requests, steps, and replies."""
 
 from typing import Annotated
 
@@ -103,7 +103,7 @@ class RunStep(Value):
     """One call."""
 
     classifier: str = Field(description="the classifier, sensor or embedder that was called")
-    label: str | None = Field(default=None, description="what it said; null: nothing, or numbers only")
+    label: str | None = Field(default=None, description="its label; null: none, or numbers only")
     confidence: float | None = Field(default=None, description="how sure it was")
     accepted: bool = Field(
         description="whether the run's answer is this one's; false for all where the artifact combines answers"

@@ -10,7 +10,7 @@ from models.base import Items, Value
 from models.confidence_scale import ConfidenceScale
 
 _PART = r"[ _.\-]"
-"""What stands between the name of a classifier and what a column says of it."""
+"""Separators between the name of a classifier and the suffix of a column."""
 _SAYS = re.compile(rf"^(.*?){_PART}?(says|said|pred|prediction|predicted|answer|label)$", re.I)
 _RIGHT = re.compile(rf"^(.+?){_PART}(correct|is[ _]?correct|passed)$", re.I)
 _GRADE = re.compile(rf"^(.+?){_PART}(quality|grade|judge|reward|pass[ _]?rate)$", re.I)
@@ -38,10 +38,10 @@ class SpecDraft(Value):
 
 
 def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Draft a spec from columns and some rows, and say what was guessed.
+    """Draft a spec from columns and some rows, and list the guesses.
 
-    A trace where columns come as answer, confidence and cost of somebody; where they tell only whether somebody was
-    right, or how good an answer was, a trace without a label; else features.
+    A trace where columns come as answer, confidence, and cost of a classifier; where they have only whether a
+    classifier was right, or how good an answer was, a trace without a label; else features.
 
     >>> draft_of(["GPT 4 answer", "GPT 4 confidence", "GPT 4 usd", "truth"], [])[0]["classifiers"][0]["name"]
     'GPT 4'
@@ -56,7 +56,7 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
         return spec, tuple(more)
     free = [column for column in columns if not _told_of_somebody(column)]
     last = label or (free or list(columns))[-1]
-    guesses = [] if label else [f"the label is {last!r}: no column's name says that it is one"]
+    guesses = [] if label else [f"the label is {last!r}: no column's name suggests one"]
     if answers:
         spec, more = _trace(columns, rows, last, answers)
     else:
@@ -65,9 +65,9 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
 
 
 def _label_of(columns: Sequence[str]) -> str | None:
-    """Find the column whose name says most plainly that it is the truth.
+    """Find the column whose name most likely denotes the true label.
 
-    >>> _label_of(["x", "y", "label"]), _label_of(["true letter", "A says"]), _label_of(["A says", "B ms"])
+    >>> _label_of(["x", "y", "label"]), _label_of(["true letter", "A answer"]), _label_of(["A answer", "B ms"])
     ('label', 'true letter', None)
     """
     free = [column for column in columns if _LABELS[0].match(column) or not _told_of_somebody(column)]
@@ -75,7 +75,7 @@ def _label_of(columns: Sequence[str]) -> str | None:
 
 
 def _told_of_somebody(column: str) -> bool:
-    """Tell whether a column's name says that it is a classifier's answer, its grade, its confidence or its cost."""
+    """Return whether a column's name denotes an answer, grade, confidence, or cost of a classifier."""
     begin, end = (_SAYS, _RIGHT, _GRADE), (_SURE, _COST, _TOKENS)
     return any(names.match(column) for names in begin) or any(names.search(column) for names in end)
 
@@ -83,13 +83,13 @@ def _told_of_somebody(column: str) -> bool:
 def _trace(
     columns: Sequence[str], rows: Sequence[Sequence[str]], label: str | None, answering: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Draft a trace from the columns in which classifiers tell something, one of each classifier."""
+    """Draft a trace from the columns of classifiers."""
     classifiers, units, guesses = dict[str, dict[str, Any]](), list[str](), []
     for column in answering:
         what, match = _told(column)
         name = (match and match[1]) or column
         if name in classifiers:
-            guesses.append(f"{column!r} is left out: {name!r} tells its answers in another column")
+            guesses.append(f"{column!r} is excluded: {name!r} has its answers in another column")
             continue
         own = [one for one in columns if one != column and re.match(rf"{re.escape(name)}{_PART}", one)]
         confidence = next((one for one in own if _SURE.search(one)), None)
@@ -105,9 +105,9 @@ def _trace(
             units += [_UNITS[word] for word in [re.split(_PART, cost)[-1].lower()] if word in _UNITS]
         elif tokens:
             price = f"tokens in {tokens[0]!r} times their price, as a column of its own, would be its cost"
-            guesses.append(f"{name!r} has no column of its cost: 1 stands for it; {price}")
+            guesses.append(f"{name!r} has no column of its cost: set to 1; {price}")
         else:
-            guesses.append(f"{name!r} has no column of its cost: 1 stands for it")
+            guesses.append(f"{name!r} has no column of its cost: set to 1")
     unit = units[0] if units else "unit"
     if len(set(units)) > 1:
         guesses.append(f"costs seem to be in {' and '.join(sorted(set(units)))}: they must be in one unit")
@@ -140,7 +140,7 @@ def _numbers(columns: Sequence[str], rows: Sequence[Sequence[str]], column: str)
 
 
 def _told(column: str) -> tuple[str, re.Match[str] | None]:
-    """Say what a classifier tells in a column, as a field of its spec, and how its name was told apart."""
+    """Return the field of the spec that a column fills, and how its name was recognized."""
     kinds = {"correct": _RIGHT, "quality": _GRADE, "prediction": _SAYS}
     return next(((what, match) for what, how in kinds.items() if (match := how.match(column))), ("prediction", None))
 
@@ -154,7 +154,7 @@ def _features(columns: Sequence[str], rows: Sequence[Sequence[str]], label: str)
     spec |= {"categorical": categorical} if categorical else {}
     spec |= {"missing": True} if missing else {}
     features = [{"name": name, "columns": [name], "cost": 1} for name in names]
-    return spec | {"features": features}, ["what each feature costs: 1 stands for all"]
+    return spec | {"features": features}, ["the costs of features: all set to 1"]
 
 
 def _is_number(cell: str) -> bool:

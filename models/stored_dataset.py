@@ -1,4 +1,4 @@
-"""What is told of datasets in the store."""
+"""Datasets in the store, as the API shows them."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from models.dataset import DatasetFacts
 
 
 class DatasetInfo(DatasetFacts):
-    """What the API tells of a dataset."""
+    """A dataset, as the API shows it."""
 
     name: Name = Field(description="the dataset's name")
     sha256: str = Field(description="the SHA-256 of the checked table")

@@ -1,7 +1,7 @@
 """A trace: what several classifiers answered for the same items, how its columns are read, and the rows once checked.
 
-A classifier tells its answer, which is right if it is the item's label, or it is told of each of its answers whether it
-was right (``correct``) or how good it was (``quality``, graded by a judge, a test, a person): then no label is needed.
+A classifier has answers, which are correct if they are the item's label; or each of its answers is marked as
+correct or not (``correct``), or graded (``quality``, by a judge, a test, a person): then no label is needed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,11 +32,11 @@ from models.errors import Fault
 from models.units import refuse_other_times
 
 TOLD = ("prediction", "correct", "quality")
-"""What a classifier may tell of its answers, one of these."""
+"""The fields of which a classifier has exactly one."""
 MOST_RESOURCES, MOST_USES = 32, 200
 """Resources that a trace may name, and uses of them by all its classifiers: they take as much room as costs may."""
 NO_ANSWER = -1
-"""Stands in predictions for a classifier of which only is told how good its answers were."""
+"""In predictions: a classifier without labels, of which only the quality is known."""
 
 
 class CostColumn(Value):
@@ -55,7 +55,7 @@ TraceCost = Annotated[
 
 
 class TraceClassifier(Value):
-    """One classifier of a trace: where its answers, confidences and costs stand."""
+    """One classifier of a trace: the columns of its answers, confidences, and costs."""
 
     name: Label = Field(description="the classifier's name")
     cost: TraceCost = Field(
@@ -66,10 +66,10 @@ class TraceClassifier(Value):
         default=None, description="the column of its answers, which are right where they are the label"
     )
     correct: Label | None = Field(
-        default=None, description="instead of that: the column that tells whether it was right, 0 or 1, false or true"
+        default=None, description="instead: the column of whether it was correct, 0 or 1, false or true"
     )
     quality: Label | None = Field(
-        default=None, description="or the column of how good its answers were, from 0 to 1, as a judge or a test says"
+        default=None, description="or the column of its answers' quality, from 0 to 1, by a judge or a test"
     )
     confidence: Label | None = Field(default=None, description="the column of its confidences, if it gives any")
     confidence_scale: ConfidenceScale | None = Field(
@@ -87,8 +87,9 @@ class TraceClassifier(Value):
     resources: dict[Label, TraceCost] = Field(
         default={},
         max_length=MOST_RESOURCES,
-        description="by name what else it uses for one item (latency, tokens, carbon), each in a unit of its own and "
-        "told as the cost is; portfolios assign batches within budgets of these",
+        description="by name, other resources that it uses for one item (latency, tokens, carbon), each in a "
+        "unit of its own and "
+        "declared like the cost; portfolios assign batches within budgets of these",
     )
     time: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
         default=None,
@@ -120,7 +121,7 @@ class TraceSpec(Value):
 
     kind: Literal["trace"] = Field(description="a table of answers that classifiers gave")
     label: Label | None = Field(
-        default=None, description="the column of the true class; null where all classifiers tell correct or quality"
+        default=None, description="the column of the true class; null where all classifiers have correct or quality"
     )
     unit: Label = Field(description="the unit of all costs, for example USD or ms")
     size: Label | Items[Label] | None = Field(
@@ -153,7 +154,7 @@ class TraceSpec(Value):
             if self.label is None and (classifier.prediction is not None or classifier.scores is not None):
                 needing = "prediction" if classifier.prediction is not None else "scores"
                 raise ValueError(
-                    f"{classifier.name!r} tells {needing}, which need a label: give its column, or correct"
+                    f"{classifier.name!r} has {needing}, which require the label column: set label, or use correct"
                 )
         return self
 
@@ -162,10 +163,14 @@ class TraceSpec(Value):
             if set(each.resources) != set(self.resources):
                 known, given = (", ".join(sorted(names)) or "none" for names in (self.resources, each.resources))
                 first = self.classifiers[0].name
-                raise ValueError(f"{first!r} tells the resources {known}, {each.name!r} {given}: all need the same")
+                raise ValueError(
+                    f"all classifiers must have the same resources: {first!r} has {known}, {each.name!r} has {given}"
+                )
         uses = len(self.resources) * len(self.classifiers)
         if uses > MOST_USES:
-            raise ValueError(f"{len(self.classifiers)} classifiers tell {uses} uses of resources, at most {MOST_USES}")
+            raise ValueError(
+                f"{len(self.classifiers)} classifiers have {uses} uses of resources, at most {MOST_USES} are allowed"
+            )
 
     def _refuse_other_sizes(self, classifier: TraceClassifier) -> None:
         for what, cost in (("cost", classifier.cost), *classifier.resources.items()):
@@ -202,7 +207,7 @@ class TraceSpec(Value):
 
     @property
     def has_classes(self) -> bool:
-        """Whether every classifier tells its answer, so that answers can be combined."""
+        """Whether every classifier has labels, so that answers can be combined."""
         return all(classifier.prediction is not None for classifier in self.classifiers)
 
 
@@ -210,7 +215,7 @@ class TraceSpec(Value):
 class Trace:
     """What several classifiers answered for the same items, checked.
 
-    labels: (n,) int32, 0 without a label, and predictions: (n, m) int32, ``NO_ANSWER`` where none is told, are indices
+    labels: (n,) int32, 0 without a label, and predictions: (n, m) int32, ``NO_ANSWER`` where there is none, are indices
     into classes (the true classes first, then answers that are never true; none without a label). quality: (n, m)
     float64 from 0 to 1, how good each answer is: 1 or 0 where it is right or wrong. confidences: (n, m) float64
     probabilities, NaN in the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d)
@@ -308,7 +313,7 @@ class Trace:
 
 
 def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:
-    """Read what a classifier tells: its answers as text, or how good they were as numbers."""
+    """Read the column of a classifier: answers as text, or qualities as numbers."""
     if classifier.prediction is not None:
         return texts(columns, classifier.prediction, faults)
     if classifier.correct is not None:
@@ -329,7 +334,7 @@ def _predictions(
         distinct, inverse = np.unique(column, return_inverse=True)
         predictions[:, j] = np.array([code[str(answer)] for answer in distinct], dtype=np.int32)[inverse]
         if not set(map(str, distinct)) & set(classes):
-            known = f"row 1 says {str(column[0])!r}, classes are {list(classes[:5])}"
+            known = f"row 1 has {str(column[0])!r}, classes are {list(classes[:5])}"
             faults.append(Fault(("table", name), f"has no class of {spec.label!r}: {known}"))
     return every, predictions
 
@@ -397,7 +402,7 @@ def _margins(
 
 
 def function_of(cost: TraceCost) -> CostFunction:
-    """Say what a cost is a function of; 0 stands for a measured one."""
+    """Return the cost function of a spec; 0 for a measured cost."""
     return cost_function(0.0 if isinstance(cost, CostColumn) else cost)[0]
 
 

@@ -1,4 +1,4 @@
-"""Units of time, by the words that people write, and the times that a spec tells in one of them."""
+"""Units of time, and the times that a spec declares in one of them."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _SECONDS = {
 
 
 def seconds_in(unit: str) -> float | None:
-    """Say how many seconds a unit of time has; None for what is no unit of time.
+    """Return the seconds of a unit of time; None for any other unit.
 
     >>> seconds_in("ms"), seconds_in("Seconds"), seconds_in("USD")
     (0.001, 1.0, None)
@@ -30,7 +30,7 @@ def seconds_in(unit: str) -> float | None:
 
 
 def unit_of_times(unit: str, time_unit: str | None) -> str | None:
-    """Say in which unit a spec's times are: the one it names for them, else that of costs; None if this is none.
+    """Return the unit of a spec's times: its time unit, else that of costs; None if that is not one of time.
 
     >>> unit_of_times("ms", None), unit_of_times("USD", "s"), unit_of_times("USD", None)
     ('ms', 's', None)
@@ -39,15 +39,14 @@ def unit_of_times(unit: str, time_unit: str | None) -> str | None:
 
 
 def refuse_other_times(times: Mapping[str, float | None], unit: str, time_unit: str | None) -> None:
-    """Raise ValueError where some of a spec's times, by name, are told and others not, or in a unit that is none of
-    time, or where a unit is named and no time is told."""
+    """Raise ValueError where only some times of a spec are given, or their unit is missing or not one of time."""
     timed = [name for name, time in times.items() if time is not None]
     untold = [name for name, time in times.items() if time is None]
     if timed and untold:
-        raise ValueError(f"{timed[0]!r} tells a time and {untold[0]!r} none: all need one, or none")
+        raise ValueError(f"{timed[0]!r} has a time and {untold[0]!r} has none: give a time for all, or for none")
     if time_unit is not None and not timed:
-        raise ValueError(f"time_unit is {time_unit!r}, and no time is told")
+        raise ValueError(f"time_unit is {time_unit!r}, but no time is given")
     if time_unit is not None and seconds_in(time_unit) is None:
-        raise ValueError(f"time_unit is {time_unit!r}, which is no unit of time")
+        raise ValueError(f"time_unit must be a unit of time, got {time_unit!r}")
     if timed and unit_of_times(unit, time_unit) is None:
-        raise ValueError(f"{timed[0]!r} tells a time, and the unit, {unit!r}, is none of time: give time_unit")
+        raise ValueError(f"{timed[0]!r} has a time, but the unit {unit!r} is not one of time: set time_unit")

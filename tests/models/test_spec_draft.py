@@ -51,7 +51,7 @@ def test_other_columns_are_features_text_is_categorical_and_gaps_are_missing() -
     assert spec["categorical"] == ["colour"]
     assert spec["missing"] is True
     assert [one["name"] for one in spec["features"]] == ["age", "colour"]
-    assert guesses == ("what each feature costs: 1 stands for all",)
+    assert guesses == ("the costs of features: all set to 1",)
 
 
 def test_traces_of_language_models_that_were_judged_need_no_label() -> None:

