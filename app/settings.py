@@ -30,7 +30,7 @@ def _hashed(text: str) -> dict[bytes, Role]:
             raise ValueError(f"entry {position} must be key:role with the role decide or build")
         digest = sha256(key.encode()).digest()
         if digest in roles:
-            raise ValueError(f"entry {position} has a key that stands before it already")
+            raise ValueError(f"duplicate key in entry {position}")
         roles[digest] = "build" if role == "build" else "decide"
     return roles
 
@@ -110,14 +110,14 @@ class Settings(BaseSettings):
         default=0.0,
         ge=0,
         le=60,
-        description="how long a server that is told to stop says that it is not ready, and answers on, in seconds",
+        description="drain period in seconds: after SIGTERM readiness fails while requests are still answered",
     )
     dask_scheduler: str | None = Field(
         default=None, description="address of a Dask scheduler for training; unset: local processes"
     )
     learner_modules: str = Field(
         default="",
-        description="modules, comma-separated, that learners may come from beside scikit-learn; a server "
+        description="modules of learners, comma-separated, in addition to scikit-learn; a server "
         "trusts their classes with whatever state an artifact gives them",
     )
     endpoint_hosts: str = Field(
@@ -156,7 +156,7 @@ class Settings(BaseSettings):
         for origin in _listed(value):
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}" or "*" in origin:
-                raise ValueError(f"{origin!r} is no origin like https://example.org; name each, without a path")
+                raise ValueError(f"must be origins like https://example.org, without a path, got {origin!r}")
         return value
 
     @field_validator("endpoint_hosts")
@@ -166,7 +166,9 @@ class Settings(BaseSettings):
             host, colon, port = pattern.rpartition(":")
             has_odd_port = bool(colon) and (":" not in host or host.endswith("]")) and not port.isdecimal()
             if has_odd_port or "/" in pattern or " " in pattern or "@" in pattern:
-                raise ValueError(f"{pattern!r} is no host like models.example, *.models.example or 127.0.0.1:9000")
+                raise ValueError(
+                    f"must be hosts like models.example, *.models.example, or 127.0.0.1:9000, got {pattern!r}"
+                )
         return value
 
     def origins(self) -> tuple[str, ...]:
@@ -178,5 +180,5 @@ class Settings(BaseSettings):
         return _listed(self.endpoint_hosts)
 
     def allowed_modules(self) -> tuple[str, ...]:
-        """Give the modules that learners may come from beside scikit-learn."""
+        """The modules of learners, in addition to scikit-learn."""
         return _listed(self.learner_modules)

@@ -23,7 +23,7 @@ _MOST_RECORDS = 24
 _FOR_PROGRAMS = ("traffic", "savings")
 """What of a summary is shown otherwise: ``--json`` has it."""
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
-"""What tells records apart stands first."""
+"""Columns that identify records come first."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -40,7 +40,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: Sequence[str] = ()) -> None:
-    """Print a table; numbers stand to the right. whole: columns whose cells are not to be broken, if there is room."""
+    """Print a table; numbers are right-aligned. whole: columns whose cells are not wrapped, if there is room."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for position, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[position], int | float) for row in rows)
@@ -160,7 +160,7 @@ def print_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_savings(record: ArtifactRecord) -> None:
-    """Print what an artifact is worth, with the simple alternatives it was held against."""
+    """Print the savings of an artifact and the simple baselines."""
     savings = record.savings
     if savings is None:
         return
@@ -170,7 +170,7 @@ def print_savings(record: ArtifactRecord) -> None:
     console().print()
     rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in savings.baselines]
     own = (f"{record.kind} {record.name}, {savings.decision}", f"{savings.accuracy:.1%}", savings.cost)
-    print_table(f"on {savings.rows} rows that chose nothing", ["", "right", f"cost, {record.unit}"], [*rows, own])
+    print_table(f"on {savings.rows} holdout rows", ["", "right", f"cost, {record.unit}"], [*rows, own])
 
 
 def build(made: Build, as_json: bool) -> None:
@@ -196,7 +196,7 @@ def versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
 
 
 def say_if_empty(listed: Sequence[object]) -> None:
-    """Tell where an empty store is: the command may have been run in another folder than the server."""
+    """Print where an empty store is: the command may have been run in another folder than the server."""
     settings = Settings()
     if not listed and settings.url is not None:
         console(stderr=True).print(f"nothing yet at {settings.url}", soft_wrap=True)
@@ -242,7 +242,7 @@ def feedback(report: FeedbackReport, as_json: bool) -> None:
     if rows:
         print_table(title, ["", "outcomes", "estimated", "actual", "95 %", "drift"], rows)
     else:
-        console().print(f"{title}; none tells correct, cost or time", markup=False, highlight=False)
+        console().print(f"{title}; none reports correct, cost, or time", markup=False, highlight=False)
     if report.alarms:
         columns = ["quantity", "changed at", "outcome", "detected at", "before", "after"]
         alarms = [

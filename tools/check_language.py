@@ -34,13 +34,22 @@ def check_python() -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
                 yield from banned_words(path, node.lineno, node.value)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_vague(node):
+        for node in public_functions(tree):
+            if is_vague(node):
                 yield f"{path}:{node.lineno}: function name {node.name} must have a verb and an object"
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 if node.name in defined:
                     yield f"{path}:{node.lineno}: class name {node.name} is used in {defined[node.name]}"
                 defined[node.name] = str(path)
+
+
+def public_functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions of a module and the methods of its classes."""
+    for node in tree.body:
+        for each in node.body if isinstance(node, ast.ClassDef) else (node,):
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
+                yield each
 
 
 def check_texts() -> Iterator[str]:

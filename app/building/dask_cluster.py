@@ -36,7 +36,7 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
         return _Whole(func.items), list(func.items)
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """Count the cluster's threads, but never say 1, for which joblib would do the work here."""
+        """Return the number of the cluster's threads, at least 2: for 1 joblib would work locally."""
         return max(2, int(super().effective_n_jobs(n_jobs)))
 
     def submit(self, func: Any, callback: Any = None) -> Any:
@@ -51,7 +51,7 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
         self.client.loop.add_callback(self._watch)
 
     async def _watch(self) -> None:
-        """Give all work up once the cluster has had no worker for a while: nobody else would ever say so."""
+        """Abort all work once the cluster has had no worker for a while: nothing else would report it."""
         seen = time.monotonic()
         while self._continue:
             await asyncio.sleep(PATIENCE_S / 10)
@@ -76,9 +76,7 @@ def training_on_cluster(scheduler: str) -> Iterator[None]:
         asyncio.run(_reach(scheduler))
         client = Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ParsimonyError(
-            f"there is no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}"
-        ) from error
+        raise ParsimonyError(f"no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
     with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=PATIENCE_S)):
         try:
             yield

@@ -45,10 +45,10 @@ STILL_S = 60.0
 
 
 class BuildJob(Job):
-    """A job that runs the build or the batch of its own id and nothing else, whatever the store says that is to be
-    called.
+    """A job that runs the build or the batch of its own id and nothing else, whatever the store has as the function
+    to be called.
 
-    RQ would import and call any function named there: whoever can write to the store could run code.
+    RQ would import and call any function named there: anyone who can write to the store could run code.
     """
 
     run_batch: ClassVar[Callable[[str], None]]
@@ -99,7 +99,7 @@ class BuildWorker(Worker):
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Say that this worker is alive; a store that came back empty knows nothing of it otherwise."""
+        """Renew this worker's registration; a store that came back empty has lost it."""
         self.sign_of_life()
         super().heartbeat(timeout, pipeline)
         worker_registration.register(self, pipeline)
@@ -127,13 +127,13 @@ class BuildWorker(Worker):
                 os.kill(self.horse_pid, sig)
 
     def maintain_heartbeats(self, job: Job) -> None:
-        """Say that the build's worker is alive; end a build that does not end itself when its time is over."""
+        """Renew the build's heartbeat; end a build that exceeds its time limit."""
         try:
             with translated():
                 super().maintain_heartbeats(job)
                 self._beat(job.id)
         except (StoreUnavailable, StoreRefused) as error:
-            logger.warning("build %s goes on unheard: %s", job.id, error)
+            logger.warning("heartbeat of build %s failed; the build continues: %s", job.id, error)
         limit = float(job.timeout or 0)
         if batch_of(job.id) is None and self._stands_still():  # a batch may wait for those it calls
             self._end(job, f"its process did nothing for {STILL_S:.0f} s: it hangs")
@@ -142,7 +142,7 @@ class BuildWorker(Worker):
             self._end(job, f"took longer than {limit:g} s ({whose})")
         elif self._told_to_stop is not None and time.monotonic() - self._told_to_stop > self.grace_s:
             what = "build" if batch_of(job.id) is None else "batch"
-            self._give_up(job, f"the worker was told to stop before the {what} had ended; start it again")
+            self._give_up(job, f"the worker was stopped before the {what} had ended; start it again")
             self.kill_horse()
 
     def _stands_still(self) -> bool:
@@ -160,7 +160,7 @@ class BuildWorker(Worker):
             self.batches.beat(batch[0])
 
     def _give_up(self, job: Job, why: str) -> None:
-        """End a build whose process is no more; a batch goes on where it stopped, in another process."""
+        """End a build whose process has died; a batch continues where it stopped, in another process."""
         batch = batch_of(job.id)
         if batch is None:
             self.builds.end(job.id, "failed", why)
@@ -187,9 +187,9 @@ class BuildWorker(Worker):
 def work(
     settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, sign_of_life: Callable[[], None]
 ) -> None:
-    """Take builds and batches from the queue until told to stop, through every absence of the store.
+    """Take builds and batches from the queue until SIGTERM, through every absence of the store.
 
-    run_batch: runs the batch of a job. grace_s: how long what runs may go on once it is told.
+    run_batch: runs the batch of a job. grace_s: how long a running job may continue after SIGTERM.
     sign_of_life: called every ten seconds or so.
     """
     for name in PRELOADED:
@@ -212,7 +212,7 @@ def work(
 
 
 def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None]) -> bool:
-    """Take builds until told to stop (True) or cut off from the store (False)."""
+    """Take builds until SIGTERM (True) or until the store is lost (False)."""
     queue = Queue(QUEUE_NAME, connection=repos.store.client, serializer=JSONSerializer, job_class=BuildJob)
     worker = BuildWorker(
         [queue],

@@ -23,7 +23,7 @@ RunBatch = Callable[[str], None]
 NAME = "build-worker"
 """What the process is called."""
 GRACE_S = 45.0
-"""How long a build may go on when ``parsimony worker`` is told to stop; the composed house waits for a minute."""
+"""How long a build may continue after SIGTERM; docker-compose.yml waits for a minute."""
 _SILENCE_S = 30.0
 """How long a worker may be silent: thrice as long as an idle one is, and longer than it waits for the store."""
 _END_S = 6.0
@@ -77,7 +77,7 @@ class SupervisedWorker(threading.Thread):
 
 
 def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
-    """Keep one worker running until told to stop (the whole life of ``parsimony worker``)."""
+    """Keep one worker running until SIGTERM (the whole life of ``parsimony worker``)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
     with ExitStack() as stack:
@@ -112,7 +112,7 @@ def _end(worker: BaseProcess, grace_s: float) -> None:
 
 
 def work_supervised(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
-    """Be the worker beside a process that watches it (the child's whole life), and tell it signs of life."""
+    """Run the worker under a supervising process (the child's whole life), and send it heartbeats."""
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for who watches: a worker that is told twice breaks its build off
     name_process(NAME)
     die_with_parent(signal.SIGTERM, watcher)

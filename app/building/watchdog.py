@@ -12,7 +12,7 @@ from models.batch import Batch
 Job = TypeVar("Job", Build, Batch)
 
 SILENCE_S = 30.0
-"""How long a running build's beat may stand still before the build is given up."""
+"""The time without a heartbeat after which a running build is given up."""
 
 
 GAP_S = 10.0
@@ -20,7 +20,7 @@ GAP_S = 10.0
 
 
 class Watchdog:
-    """Gives up what a worker has died of: one whose beat stood still, or that is queued yet stands in no queue."""
+    """Gives up builds whose worker has died: without a heartbeat, or queued but in no queue."""
 
     def __init__(self, builds: Builds, batches: Batches, clock: Callable[[], float] = time.monotonic) -> None:
         self._builds, self._batches, self._clock = builds, batches, clock

@@ -47,7 +47,7 @@ def run_build(build_id: str) -> None:
             logger.info("%s", error)
         except BaseException as error:
             reason = _reason(error, repos.settings.build_timeout_s)
-            internal = f"an internal error; the worker's log tells more under build {build_id}"
+            internal = f"an internal error; see build {build_id} in the worker's log"
             logger.info("build %s failed: %s", build_id, reason or internal)
             repos.builds.end(build_id, "failed", reason or internal)
             if reason is None:
@@ -55,7 +55,7 @@ def run_build(build_id: str) -> None:
 
 
 def _reason(error: BaseException, limit: int) -> str | None:
-    """Say why a build failed, None if only the log can tell."""
+    """Return why a build failed; None for an internal error, which only the log has."""
     if isinstance(error, JobTimeoutException):
         return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
     if any(isinstance(cause, MemoryError) for cause in _causes(error)):
@@ -109,7 +109,7 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
 
 
 def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
-    """Build every method that a stored dataset allows, and say which to take."""
+    """Build every artifact kind that a stored dataset allows, and recommend one."""
     info = repos.datasets.info(request.dataset)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):

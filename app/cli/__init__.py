@@ -1,1 +1,1 @@
-"""The command line: ``main`` joins the commands, which stand here by what they are about."""
+"""The command line: ``main`` joins the commands of the other modules."""

@@ -23,7 +23,7 @@ def advise(
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build every method that the dataset allows, and say which to take within the limits."""
+    """Build every artifact kind that the dataset allows, and recommend one within the limits."""
     request = AdviceRequest(
         dataset=dataset,
         budget=budget,

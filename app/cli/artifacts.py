@@ -28,9 +28,9 @@ def artifacts(
     """List the artifacts; show one; roll it back or forward; delete it, or a version of it."""
     asked = [option for option, given in _given(activate, delete, delete_version).items() if given]
     if len(asked) > 1:
-        raise InvalidRequest.at(Fault((asked[1],), f"is not to be given beside {asked[0]}"))
+        raise InvalidRequest.at(Fault((asked[1],), f"cannot be combined with {asked[0]}"))
     if even_active and delete_version is None:
-        raise InvalidRequest.at(Fault(("even-active",), "belongs to --delete-version"))
+        raise InvalidRequest.at(Fault(("even-active",), "requires --delete-version"))
     if kind is not None:
         kind_named(kind)
     with open_service() as service:

@@ -60,7 +60,7 @@ def batch_show(batch_id: BatchArgument, as_json: AsJson = False) -> None:
 
 @batch.command("cancel")
 def batch_cancel(batch_id: BatchArgument, as_json: AsJson = False) -> None:
-    """Tell a batch to stop; the answers that it has stay."""
+    """Cancel a batch; its answers are kept."""
     with open_service() as service:
         _print(service.cancel_batch(batch_id), as_json)
 

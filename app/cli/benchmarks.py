@@ -22,7 +22,7 @@ def bench(
     known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
     if name not in known:
         raise InvalidRequest(
-            f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
+            f"benchmark {name!r} not found; available: {', '.join(known) or 'none outside of a checkout'}"
         )
     sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}", *context.args], cwd=root))
 
@@ -30,4 +30,4 @@ def bench(
 bench_command = single_command(
     bench, context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 )
-"""What stands behind a name, ``--help`` too, is for that benchmark."""
+"""Options after a name, ``--help`` too, are those of that benchmark."""

@@ -140,7 +140,7 @@ def builds_show(build: BuildArgument, as_json: AsJson = False) -> None:
 
 @builds.command("cancel")
 def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
-    """Tell a build to stop."""
+    """Cancel a build."""
     with open_service() as service:
         terminal.build(service.cancel(build), as_json)
 
@@ -176,7 +176,7 @@ def follow(service: Service, queued: Build) -> Build:
         service.cancel(queued.id)
         raise
     if ended.status != "succeeded":
-        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was told to stop'}")
+        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was cancelled'}")
     return ended
 
 

@@ -29,7 +29,7 @@ def feedback(
     version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was estimated of an artifact's decisions against what was told of them."""
+    """Compare expected with actual outcomes of an artifact's decisions."""
     kind_named(kind)
     with open_service() as service:
         report = service.feedback(kind, name, version)
@@ -37,7 +37,7 @@ def feedback(
 
 
 def show_decision(service: Service, decision: dict[str, Any], version: int | None, as_json: bool) -> None:
-    """Show what an artifact decided, of which this version was asked, the active one if none."""
+    """Print a decision of an artifact's version, the active one by default."""
     if as_json:
         terminal.print_json(decision)
         return

@@ -28,7 +28,7 @@ def endpoint_add(
     try:
         content = json.loads(spec.read_text())
     except ValueError as error:
-        raise InvalidRequest.at(Fault((str(spec),), f"is no JSON: {error}")) from error
+        raise InvalidRequest.at(Fault((str(spec),), f"must be JSON: {error}")) from error
     with open_service() as service:
         kept = service.put_endpoint(name, content)
     if as_json:
@@ -58,7 +58,7 @@ def endpoint_show(name: EndpointArgument) -> None:
     with open_service() as service:
         listed = next((item for item in service.endpoints() if item["name"] == name), None)
     if listed is None:
-        raise InvalidRequest.at(Fault((name,), "is no endpoint; parsimony endpoint list shows those there are"))
+        raise InvalidRequest.at(Fault((name,), "not found; list endpoints with: parsimony endpoint list"))
     terminal.print_json(listed["endpoint"])
 
 
@@ -68,7 +68,7 @@ def endpoint_probe(
     item: Annotated[str, typer.Argument(help="An item, as JSON or text; @FILE reads it from a file.")],
     as_json: AsJson = False,
 ) -> None:
-    """Call an endpoint once with an item, and show what it said."""
+    """Call an endpoint once with an item, and show its reply."""
     with open_service() as service:
         said = service.probe(name, _item(item))
     if as_json:

@@ -92,7 +92,7 @@ def load(name: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as error:
         raise InvalidRequest.at(Fault(("function",), f"{name} cannot be imported: {error}")) from error
     if not callable(loaded):
-        raise InvalidRequest.at(Fault(("function",), f"{name} is no function"))
+        raise InvalidRequest.at(Fault(("function",), f"{name} must be a function"))
     return loaded  # type: ignore[no-any-return]
 
 

@@ -32,7 +32,7 @@ def read_query(kind: str, pairs: Sequence[str]) -> Value:
     try:
         return artifact_kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        said = f"is no query parameter; there are {', '.join(artifact_kind.model_fields)}"
+        said = f"is not a query parameter; available: {', '.join(artifact_kind.model_fields)}"
         raise InvalidRequest.of(error).telling_known(said) from error
 
 

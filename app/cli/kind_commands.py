@@ -1,4 +1,4 @@
-"""What single kinds have beside builds and decisions: ``index measure``, ``portfolio assign``, …"""
+"""Commands of single artifact kinds: ``index measure``, ``portfolio assign``, …"""
 
 import json
 from pathlib import Path

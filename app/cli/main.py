@@ -16,14 +16,14 @@ from typer.core import TyperGroup
 from app.cli.commands import PLAIN, single_command
 
 COMMANDS = {
-    "serve": ("serving:serve", "Run the service; with the embedded store a build worker runs beside it."),
+    "serve": ("serving:serve", "Run the service; with the embedded store, a build worker too."),
     "worker": ("serving:worker", "Run a worker that takes builds from the queue."),
     "demo": ("serving:demo", "Build every kind from real images, and do what it decides."),
     "dataset": ("datasets:dataset", "Datasets: what builds learn from."),
     "build": ("builds:build_command", "Build an artifact and wait for it."),
     "builds": ("builds:builds", "Builds: list them, show one, cancel one."),
     "rebuild": ("builds:rebuild", "Build a new version with the rows that came as feedback."),
-    "advise": ("advice:advise", "Say which method to take for a dataset."),
+    "advise": ("advice:advise", "Recommend an artifact kind for a dataset."),
     "artifacts": ("artifacts:artifacts", "List the artifacts; show, roll back or delete one."),
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
     "evaluate": ("evaluation:evaluate", "Send complete items through an artifact."),
@@ -31,7 +31,7 @@ COMMANDS = {
     "run": ("endpoints:run", "Run an item: the classifiers are called."),
     "endpoint": ("endpoints:endpoint", "Endpoints: where classifiers are, for runs."),
     "batch": ("batches:batch", "Batches: files of items, run behind the service."),
-    "feedback": ("decisions:feedback", "Show what was estimated against what came true."),
+    "feedback": ("decisions:feedback", "Compare expected with actual outcomes."),
     "plot": ("plot:plot", "Draw an artifact's picture, as the console shows it."),
     "export": ("files:export", "Write an artifact's bytes to a file."),
     "import": ("files:import_", "Publish an exported artifact as the next version of its name."),
@@ -39,7 +39,7 @@ COMMANDS = {
     "portfolio": ("kind_commands:portfolio", "Portfolios: batches of queries."),
     "bench": ("benchmarks:bench_command", "Run a benchmark of the repository (from a checkout)."),
 }
-"""Where each command is defined, and what the list of all says of it."""
+"""The module of each command, and its line in the list of commands."""
 
 
 class Commands(Mapping[str, Any]):
@@ -94,10 +94,10 @@ def _print_version(asked: bool) -> None:
 @cli.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take what stands before a command."""
+    """Parse the options before a command."""
 
 
 def _end(number: int, frame: FrameType | None) -> None:

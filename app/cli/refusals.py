@@ -1,4 +1,4 @@
-"""What the command line says of an error that is the caller's or the world's, not ours."""
+"""Messages of the command line for errors of the user or the environment."""
 
 from pydantic import ValidationError
 
@@ -6,7 +6,7 @@ from models.errors import ParsimonyError
 
 
 def refusal_of(error: Exception) -> str | None:
-    """Say in a line what was wrong; None for a fault of the program."""
+    """Return the message of an error in one line; None for a fault of the program."""
     match error:
         case ParsimonyError():
             return str(error)

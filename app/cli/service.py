@@ -61,7 +61,7 @@ class Service:
         self._client = client
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
-        """Upload a table, whose name says what it is."""
+        """Upload a table; the file name's suffix is its format."""
         kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:
@@ -80,7 +80,7 @@ class Service:
         return self._model(ShownDataset, "GET", _at("datasets", name))
 
     def delete_dataset(self, name: str) -> DeletedDataset:
-        """Delete a dataset, and say what was built from it."""
+        """Delete a dataset, and return what was built from it."""
         reply = self._ask("DELETE", _at("datasets", name))
         nothing = DeletedDataset(name=name, artifacts=())
         return nothing if reply.status_code == 204 else DeletedDataset.model_validate_json(reply.content)
@@ -296,4 +296,4 @@ def _refusal(reply: httpx.Response) -> str:
             return f"{detail}; commands take the key from PARSIMONY_KEY"
         if isinstance(detail, str):
             return detail
-    return f"the server answered {reply.status_code}, which is no reply of Parsimony: is PARSIMONY_URL right?"
+    return f"the server answered {reply.status_code}, not as Parsimony does: check PARSIMONY_URL"

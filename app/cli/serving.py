@@ -1,4 +1,4 @@
-"""``parsimony serve``, ``worker`` and ``demo``: what runs until it is told to stop, and the demo."""
+"""``parsimony serve``, ``worker``, and ``demo``."""
 
 import os
 from typing import Annotated
@@ -15,7 +15,7 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Number of server processes.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Make what is missing of the demo, behind it.")] = False,
 ) -> None:
-    """Run the service; with the embedded store a build worker runs beside it."""
+    """Run the service; with the embedded store, a build worker too."""
     from app.http.server import serve
 
     flags = {"HOST": host, "PORT": port, "WORKERS": workers}

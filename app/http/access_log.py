@@ -1,6 +1,6 @@
 """The log of requests: a line for each, written many at once, for one write takes as long as a look-up.
 
-Each tells which key was sent, by the first eight digits of its SHA-256, and which version of which artifact answered.
+Each has the API key (first eight digits of its SHA-256) and the artifact version that answered.
 
 Lines are at most ``DELAY_S`` behind, and are written in the order in which requests ended, each with the time at which
 it did. What was not written yet is lost if the process is killed with -9; a shutdown writes it.

@@ -73,10 +73,12 @@ REQUEST_BODY: dict[str, Any] = {
 
 
 def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
-    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if options are given beside it."""
+    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if query parameters are given."""
     given = [name for name, value in parameters.items() if value not in (None, {})]
     if given:
-        raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
+        raise InvalidRequest.at(
+            Fault((given[0],), f"must be in the JSON body; as a query parameter it is supported with {NPY} only")
+        )
     content = decode_json(body)
     try:
         request = ConstrainedRequest.model_validate(content)
@@ -100,7 +102,7 @@ def read_parts(
         said = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
         raise InvalidRequest.at(Fault((QUERIES,), said))
     if QUERIES in parts and TEXTS in parts:
-        raise InvalidRequest.at(Fault((TEXTS,), f"belongs instead of {QUERIES}, not beside it"))
+        raise InvalidRequest.at(Fault((TEXTS,), f"cannot be combined with {QUERIES}"))
     columns: dict[str, Any] = {}
     vectors: Queries
     if TEXTS in parts:
@@ -129,7 +131,7 @@ def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[s
         try:
             given = decode_json(parts[CONSTRAINTS])
         except RequestValidationError as error:
-            raise InvalidRequest.at(Fault((CONSTRAINTS,), "is no JSON that can be read")) from error
+            raise InvalidRequest.at(Fault((CONSTRAINTS,), "must be JSON")) from error
         if not isinstance(given, dict):
             raise InvalidRequest.at(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
     options = {name: value for name, value in parameters.items() if value is not None}
@@ -162,7 +164,7 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
             resource["uses"] = _array(part, parts[part]).tolist()
         elif part not in (QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS):
             known = ", ".join((QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, f"{USES}<resource>"))
-            raise InvalidRequest.at(Fault((part,), f"is no part that is read; there are {known}"))
+            raise InvalidRequest.at(Fault((part,), f"is not a known part; available: {known}"))
 
 
 def _array(part: str, body: bytes) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class _Body:
         self._ended = not message.get("more_body", False)
         self._read += len(message.get("body", b""))
         if self._read > self.most:
-            self.refusal = self.too_large("the body goes on")
+            self.refusal = self.too_large("the body continues")
             raise self.refusal
         return message
 

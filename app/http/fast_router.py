@@ -35,7 +35,7 @@ LONG_BYTES = 2**14
 
 @dataclass(frozen=True, slots=True)
 class FastPost:
-    """A route that calls endpoints: POST ``{prefix}{name}{suffix}``, or ``prefix`` alone where there is no suffix.
+    """A route that calls endpoints: POST ``{prefix}{name}{suffix}``, or ``prefix`` alone without a suffix.
 
     Attributes:
         body: the model of its body.
@@ -200,7 +200,7 @@ def _is_plain_json(scope: Scope) -> bool:
 
 
 async def _body(receive: Receive) -> bytes:
-    """Read a body to its end; where the caller left before that, it is no JSON."""
+    """Read a body to its end; a body of a client that disconnected is not JSON."""
     message = await receive()
     parts: list[bytes] = [message.get("body", b"")]
     while message.get("more_body", False):

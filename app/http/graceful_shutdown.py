@@ -1,4 +1,4 @@
-"""A server that is told to stop first says so, and answers on, so that whoever shares out requests sends it no more."""
+"""Graceful shutdown: on SIGTERM readiness fails first, while in-flight and new requests are still answered."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ logger = logging.getLogger("parsimony")
 
 
 class GracefulShutdown:
-    """Whether this process has been told to stop, and for how long it answers on."""
+    """Whether SIGTERM was received, and the drain period."""
 
     def __init__(self, drain_s: float) -> None:
         self.asked_to_stop = False
@@ -21,14 +21,14 @@ class GracefulShutdown:
         if not self._drain_s or threading.current_thread() is not threading.main_thread():
             return
         loop, stop = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
-        assert callable(stop), "the server that runs this application ends in order when it is told to"
+        assert callable(stop), "the server must handle SIGTERM"
 
         def leave(number: int, frame: FrameType | None) -> None:
             if self.asked_to_stop:
                 stop(number, frame)
                 return
             self.asked_to_stop = True
-            logger.info("told to stop: not ready any longer, and answering on for %g s", self._drain_s)
+            logger.info("SIGTERM received; draining for %g s", self._drain_s)
             loop.call_soon_threadsafe(loop.call_later, self._drain_s, stop, number, frame)
 
         signal.signal(signal.SIGTERM, leave)

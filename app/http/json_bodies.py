@@ -28,8 +28,8 @@ PIECE, PIECE_BYTES = 100, 100_000
 def decode_json(body: bytes) -> Any:
     """Decode a JSON text.
 
-    Raises RequestValidationError for what is no JSON, as FastAPI does (NaN and infinities are none), and InvalidRequest
-    where a name stands twice in one object: of two values one would be lost.
+    Raises RequestValidationError for invalid JSON, as FastAPI does (NaN and infinities are invalid), and InvalidRequest
+    for a duplicate key in an object: one of the values would be lost.
     """
     if not body:
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
@@ -45,8 +45,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def repeated_name(body: bytes) -> str | None:
-    """Return a name that stands twice in one object of a JSON text; None if there is none. Raises InvalidRequest for
-    what is nested too deeply to tell.
+    """Return a duplicate key of an object in a JSON text, or None. Raises InvalidRequest if it is nested too deeply.
 
     >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
     ('fast', None)
@@ -65,10 +64,10 @@ def repeated_name(body: bytes) -> str | None:
 
 
 def has_each_name_once(content: Any, body: bytes) -> bool:
-    """Tell whether it is certain, from what was read, that no name stood twice in one object of the JSON text.
+    """Return whether the parsed content proves that no object of the JSON text has a duplicate key.
 
-    Every name is followed by a colon, so there are at least as many colons as names; of names that stand twice one is
-    not in what was read. As many names there as colons: none is missing. Fewer: one is, or a text holds a colon.
+    Every key is followed by a colon, so there are at least as many colons as keys; of duplicate keys one is
+    missing in the content. As many keys as colons: none is missing. Fewer: one is missing, or a text has a colon.
 
     >>> has_each_name_once({"a": [{"b": 1}]}, b'{"a": [{"b": 1}]}'), has_each_name_once({"a": 1}, b'{"a": 1, "a": 1}')
     (True, False)
@@ -161,7 +160,7 @@ def validated(kind: type[M], content: Any) -> M:
 
 
 def items_in(content: Any) -> list[Any]:
-    """Give the items of what is to be a batch; none if it is no such thing."""
+    """Return the items of a batch; empty if the content is not a batch."""
     items = content.get("items") if isinstance(content, dict) else None
     return items if isinstance(items, list) else []
 
@@ -169,7 +168,7 @@ def items_in(content: Any) -> list[Any]:
 def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) -> V:
     """Check a batch as ``validated`` does, its ``items`` a piece at a time, so that look-ups get their turn in between.
 
-    length: bytes that it was read from. most: items that the type allows. What is wrong beside the items is told with
+    length: bytes that it was read from. most: items that the type allows. Faults outside the items are reported with
     what is wrong in the first piece of them.
     """
     items = items_in(content)

@@ -1,4 +1,4 @@
-"""What the pages that we serve may do in a browser: run what we say, ask nobody but us, stand in nobody's frame."""
+"""Content security policy of the pages: own scripts only, requests to this server only, no embedding in frames."""
 
 from collections.abc import Sequence
 

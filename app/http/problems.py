@@ -57,7 +57,7 @@ HTTP_CODES = {
     408: "request-timeout",
     415: "unsupported-media-type",
 }
-"""Of what no error of ours stands for: the framework's refusals."""
+"""Errors of the framework, without an exception of ours."""
 
 
 class ProblemFault(BaseModel):
@@ -70,11 +70,11 @@ class ProblemFault(BaseModel):
 class ProblemLimit(BaseModel):
     """One of the limits that cannot be kept together."""
 
-    limit: str = Field(description="where it stands in the request", examples=["classifiers.large.at_most"])
+    limit: str = Field(description="its path in the request", examples=["classifiers.large.at_most"])
     bound: float = Field(description="what it is; of floors a share, from 0 to 1", examples=[100.0])
     most: bool = Field(description="whether that is the most, else the least", examples=[True])
     give: float | None = Field(
-        description="by how much it would have to move, with the others as they are; null if there was no time to tell",
+        description="by how much it must be relaxed while the others are kept; null if time ran out",
         examples=[12.0],
     )
 
@@ -93,7 +93,7 @@ class Problem(BaseModel):
     errors: list[ProblemFault] | None = Field(default=None, description="what is wrong, for invalid input")
     conflict: list[ProblemLimit] | None = Field(
         default=None,
-        description="a smallest set of limits that cannot be kept together, where several are asked of an assignment",
+        description="a smallest set of conflicting limits of an assignment",
     )
 
 
@@ -124,7 +124,7 @@ def problem(
 
 
 def _headers(status: int) -> dict[str, str]:
-    """Give what a client is told beside the body: when to come again, how to say who it is."""
+    """Return headers of an error reply: when to retry, how to authenticate."""
     if status in (429, 503):
         return {"Retry-After": str(RETRY_AFTER_S)}
     return {"WWW-Authenticate": "Bearer"} if status == 401 else {}
@@ -149,14 +149,14 @@ def _problem_of_kind(error: ParsimonyError) -> tuple[int, str]:
 
 
 def reply_to(error: ParsimonyError, path: str, request_id: str) -> JSONResponse:
-    """Make the reply in the form of the API that was asked: OpenAI's, the Open Inference Protocol's, else ours."""
+    """Make the reply in the format of the requested API: OpenAI, Open Inference Protocol, or RFC 9457."""
     return _in_another_form(path, *_problem_of_kind(error), str(error)) or problem_of(error, request_id)
 
 
 def _in_another_form(
     path: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None
 ) -> JSONResponse | None:
-    """Make the reply in the words of the API that a path belongs to; None if that is ours."""
+    """Make the reply in the format of a foreign API, by its path; None for our own API."""
     if path.startswith(_OPENAI):
         said: Any = {"message": detail, "type": code, "param": None, "code": code}
     elif path.startswith(_OPEN_INFERENCE):
@@ -233,20 +233,20 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
 
 
 def _for_people(request: Request) -> bool:
-    """Tell whether a browser asks for a page; what stands under /v1 is for programs, whoever asks."""
+    """Return whether a browser requests a page; paths under /v1 are for programs."""
     accepted = request.headers.get("accept", "")
     return request.method in ("GET", "HEAD") and "text/html" in accepted and not request.url.path.startswith("/v1/")
 
 
 def _nothing_at(request: Request) -> str:
     """Return the message, with the operations of the kind of artifact that the path names."""
-    message, parts = f"there is nothing at {request.url.path}", request.url.path.split("/")
+    message, parts = f"not found: {request.url.path}", request.url.path.split("/")
     operations = request.app.state.operations.get(parts[2]) if len(parts) > 3 and parts[1] == "v1" else None
     return f"{message}; {parts[2]} have {', '.join(operations)}" if operations else message
 
 
 def _placed(fault: dict[str, Any]) -> dict[str, Any]:
-    """Give a fault with the caller's place for it; where JSON breaks, the message tells the character."""
+    """Return a fault with its location in the request; for invalid JSON, the message has the character's position."""
     if fault["type"] == "json_invalid":
         reason = f"{fault.get('ctx', {}).get('error', 'unreadable')} at character {fault['loc'][-1]}"
         return {**fault, "loc": ("body",), "ctx": {"error": reason}}
@@ -262,8 +262,8 @@ def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
 def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONResponse:
     path, request_id, status = request.url.path, request.state.request_id, error.status_code
     if status == 400:  # FastAPI could not read the body
-        fault = Fault(("body",), "is no JSON that can be read; it may be nested too deeply")
-        return reply_to(InvalidRequest("the body is no JSON that can be read", [fault]), path, request_id)
+        fault = Fault(("body",), "must be JSON; it may be nested too deeply")
+        return reply_to(InvalidRequest("the body must be JSON", [fault]), path, request_id)
     detail = _nothing_at(request) if status == 404 else str(error.detail)
     headers: dict[str, str] = {}
     if status == 405:

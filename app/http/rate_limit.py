@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 MOST = 10_000
-"""Buckets held at once; the one that was asked for the longest time ago makes room for a new one."""
+"""Buckets held at once; the least recently used one is evicted for a new one."""
 
 
 class RateLimiter:

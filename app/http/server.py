@@ -1,4 +1,4 @@
-"""Runs the server processes and, with the embedded store, a build worker beside them."""
+"""Runs the server processes and, with the embedded store, a build worker."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ _GRACE_S = 4.0
 
 
 def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> None:
-    """Serve until told to stop; then finish what is in flight, stop the worker, and let go of the store."""
+    """Serve until SIGTERM; then finish in-flight requests, stop the worker, and release the store."""
     _refuse_taken(settings.host, settings.port)
     signal.signal(signal.SIGTERM, leave)  # what uvicorn raises again once it has stopped
     configure_logging(settings.log_level, settings.log_format)

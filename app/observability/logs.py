@@ -42,4 +42,6 @@ def configure_logging(level: str, style: str) -> None:
 def warn_of_misspelt() -> None:
     """Log which variables of the environment are no settings, but nearly."""
     for name, meant in misspelt(os.environ).items():
-        logging.getLogger("parsimony").warning("%s is no setting and is ignored; %s is one", name, meant)
+        logging.getLogger("parsimony").warning(
+            "%s is not a known setting and is ignored; did you mean %s?", name, meant
+        )

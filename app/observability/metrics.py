@@ -23,7 +23,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from models.feedback import DRIFT_QUANTITIES
 
 OUTCOMES = ("answered", "infeasible", "refused")
-"""What may become of a decision that is asked for."""
+"""Outcomes of a requested decision."""
 _DECIDING = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 0.01, 0.05, 0.25, 1.0, 5.0)
 
 
@@ -55,7 +55,7 @@ class Metrics:
             "parsimony_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=_BUCKETS
         )
         self.decisions = Counter(
-            "parsimony_decisions_total", "Decisions asked for", ["kind", "name", "outcome"], registry=self.registry
+            "parsimony_decisions_total", "Requested decisions", ["kind", "name", "outcome"], registry=self.registry
         )
         self.decision_seconds = Histogram(
             "parsimony_decision_seconds",
@@ -86,7 +86,7 @@ class Metrics:
         self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "kind")
         self._measure_calls()
         self.feedback = Counter(
-            "parsimony_feedback_total", "Outcomes of decisions told", ["kind", "name"], registry=self.registry
+            "parsimony_feedback_total", "Outcomes received as feedback", ["kind", "name"], registry=self.registry
         )
         self.drift = self._gauge(
             "parsimony_drift", "Whether outcomes have parted from estimates", "kind", "name", "quantity"
@@ -98,7 +98,7 @@ class Metrics:
         )
         self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
         self.forgotten = 0
-        """Counts up when series are removed: whoever keeps some must ask for them again."""
+        """Incremented when series are removed: cached series are invalid then."""
         self._refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
@@ -146,7 +146,7 @@ class Metrics:
     def forget(self, kind: str, name: str) -> None:
         """Remove the series of an artifact that is gone.
 
-        Several processes share files, from which nothing can be removed: there its gauges say that all is well.
+        Several processes share files, from which nothing can be removed: there its gauges are reset.
         """
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             self.note_drift(kind, name, ())
@@ -201,7 +201,7 @@ def _refreshed_at(families: list[Metric]) -> float:
 
 
 def _forget_ended(folder: Path) -> None:
-    """Remove what processes that have ended said of themselves; what they counted stays."""
+    """Remove gauges of processes that have ended; their counters stay."""
     for path in folder.glob("gauge_live*_*.db"):
         process = int(path.stem.rpartition("_")[2])
         if process != os.getpid() and not _is_sibling(process):
@@ -209,7 +209,7 @@ def _forget_ended(folder: Path) -> None:
 
 
 def _is_sibling(process: int) -> bool:
-    """Tell whether a process lives and has our parent: its number may be another's by now."""
+    """Return whether a process is alive and has our parent: its id may have been reused."""
     try:
         state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:

@@ -1,4 +1,4 @@
-"""What the pictures share: a figure, colours that colour-blind people tell apart, axes, and the file.
+"""Shared parts of pictures: a figure, colors that color-blind people can distinguish, axes, and the file.
 
 Figures are 8 inches wide, which is a page's width of 800 pixels; PNGs have twice as many. Nothing global is changed:
 styles hold while a picture is drawn and written.
@@ -27,7 +27,7 @@ WIDTH, WORTH_HEIGHT, LINE = 8.0, 2.0, 0.16
 MOST_LINES = 14
 """Lines of a headline."""
 MOST_ALTERNATIVES = 8
-"""Simple alternatives that are all named; of more, those that are worth taking."""
+"""Baselines that are all named; of more, those on the Pareto front."""
 DOTS = 200
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """The palette of Okabe and Ito; beyond its end it begins again."""
@@ -96,8 +96,8 @@ def families() -> list[str]:
 
 
 def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
-    """Start a picture of panels of these heights in inches, one below the other; at the foot stands what the artifact
-    is worth, if that was measured."""
+    """Start a picture of panels of these heights in inches, one below the other; savings are at the bottom, if
+    they were measured."""
     every = heights if record.savings is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.savings)))
     picture = Figure(figsize=(WIDTH, sum(every)), dpi=DOTS, layout="constrained")
     made = picture.subplots(len(every), 1, height_ratios=every, squeeze=False)[:, 0].tolist()
@@ -136,7 +136,7 @@ def drawn_alternatives(savings: Savings) -> list[SimpleBaseline]:
 
 
 def shown(name: str) -> str:
-    """Shorten a name so that it fits beside others; what begins with an underscore would be left out of legends.
+    """Shorten a name so that it fits; a leading underscore would be omitted from legends.
 
     >>> shown("fast"), shown("_fast"), len(shown("x" * 200))
     ('fast', ' _fast', 28)
@@ -146,7 +146,7 @@ def shown(name: str) -> str:
 
 
 def distinct_names(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
-    """Let shortened names that stand in one legend differ: where several are equal the ends of the names are kept, too,
+    """Make shortened names of one legend distinct: where several are equal, the ends of the names are kept, too,
     and what is equal then has a number.
 
     >>> distinct_names(["x" * 40 + "-near", "x" * 40 + "-far", "y"], ["xx…", "xx…", "y"])
@@ -185,7 +185,7 @@ def percents(axes: Axes) -> None:
 
 
 def logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
-    """Make an axis logarithmic if its values need it to be told apart."""
+    """Make an axis logarithmic if its values are spread widely."""
     if spread_widely(values):
         axes.set(**{f"{name}scale": "log"})
         axis = axes.xaxis if name == "x" else axes.yaxis
@@ -194,7 +194,7 @@ def logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
 
 
 def spread_widely(values: Floats) -> bool:
-    """Tell whether values need a logarithmic axis to be told apart.
+    """Return whether values need a logarithmic axis.
 
     >>> spread_widely(np.array([1.0, 2.0])), spread_widely(np.array([0.0, 1.0, 100.0]))
     (False, True)

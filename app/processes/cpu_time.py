@@ -1,4 +1,4 @@
-"""How much a process and its children have worked, so that one that hangs can be told from one that takes long."""
+"""CPU time of a process and its children, to distinguish a hang from a long computation."""
 
 from contextlib import suppress
 from pathlib import Path

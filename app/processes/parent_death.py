@@ -8,7 +8,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(sig: signal.Signals, parent: int) -> None:
-    """Ask the kernel to send this process a signal when its parent, whose id it was told, ends: even by kill -9."""
+    """Ask the kernel to send this process a signal when its parent, given by id, ends: even by kill -9."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
     if os.getppid() != parent:  # it ended before the kernel was told
         os.kill(os.getpid(), sig)

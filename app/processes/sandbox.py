@@ -102,7 +102,7 @@ class Sandbox:
         return link
 
     def _end(self, wait_s: float = 0.5) -> str:
-        """End the process if there is one, having waited for it so long, and tell how it ended."""
+        """End the process, if there is one, after a wait, and return how it ended."""
         with self._guard:
             child, self._child = self._child, None
         if child is None:

@@ -1,4 +1,4 @@
-"""How a child process is ended: asked first, killed when it takes too long."""
+"""Termination of child processes: SIGTERM first, SIGKILL after a grace period."""
 
 from subprocess import Popen, TimeoutExpired
 

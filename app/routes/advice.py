@@ -25,6 +25,6 @@ def start(request: AdviceRequest, context: InContext, response: Response) -> Bui
 
 @router.get("/{name}", summary="The latest advice on a dataset", responses=errors(404, 503))
 def show(name: PathName, context: InContext) -> Advice:
-    """Say which method to take within the limits that were asked for, and what every one reached on the same rows;
+    """Recommend an artifact kind within the given limits, and show what each kind reached on the same rows;
     404 until a job has ended well, and once the dataset is replaced."""
     return context.repos.datasets.advice(name)

@@ -78,7 +78,7 @@ def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) 
 
 @router.get("/{kind}/{name}", summary="Show an artifact", responses=errors(404, 503))
 def show(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
-    """Tell of the active version: where it came from and what the build found."""
+    """Show the active version: its provenance and the build's results."""
     return context.repos.feedback.with_drift([context.repos.artifacts.record(kind, name)])[0]
 
 

@@ -82,7 +82,7 @@ class BatchList(Listed):
 async def start(request: Request, context: InContext) -> Response:
     """Queue a file of items; a worker runs them, a portfolio's within one budget, assigned as a whole.
 
-    Refused before anything is called: a file that is empty, has a line that is no item (said with its number) or more
+    Refused before anything is called: a file that is empty, has an invalid line (its number is in the error) or more
     items than PARSIMONY_MAX_BATCH; an artifact that is not there, or has a classifier without an endpoint; limits that
     its kind does not take, or cannot keep.
     """
@@ -106,7 +106,7 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 @router.get("/{batch_id}", summary="Show a batch", responses=errors(404, 503))
 def show(batch_id: BatchId, context: InContext) -> Batch:
-    """Tell how far a batch has come, what it has spent and what became of it."""
+    """Show a batch: progress, cost so far, and result."""
     return context.repos.batches.get(batch_id)
 
 
@@ -180,7 +180,7 @@ async def _queued(context: Context, form: FormData) -> Batch:
     """Read the parts of a form, check what can be checked, and queue the batch."""
     unknown = sorted(set(form) - {"spec", FILE})
     if unknown:
-        raise InvalidRequest.at(Fault((unknown[0],), f"is no part of a batch: there are spec and {FILE}"))
+        raise InvalidRequest.at(Fault((unknown[0],), f"is not a part of a batch; available: spec, {FILE}"))
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
     loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)

@@ -50,7 +50,7 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 @router.get("/{build_id}", summary="Show a build", responses=errors(404, 503))
 def show(build_id: BuildId, context: InContext) -> Build:
-    """Tell how far a build has come and what became of it."""
+    """Show a build: progress and result."""
     return context.repos.builds.get(build_id)
 
 

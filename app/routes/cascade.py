@@ -60,7 +60,7 @@ async def graph(
         str,
         Query(
             pattern=r"^[A-Za-z0-9_.-]{1,100}$",
-            description="where in a step's reply its confidence stands, as a gjson path",
+            description="the gjson path of the confidence in a step's reply",
             examples=["outputs.1.data.0"],
         ),
     ] = "confidence",

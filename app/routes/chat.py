@@ -51,7 +51,7 @@ _PASSED = frozenset(
 )
 """What of a request is passed on to the models that are called."""
 _IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "logprobs", "top_logprobs"})
-"""What else may be sent, and changes nothing here beside the stream."""
+"""Further fields that are accepted; they affect the stream only."""
 
 
 router = JsonRouter(prefix="/v1", tags=["chat"])
@@ -133,7 +133,7 @@ async def _streaming(
 
 
 def _headers(loaded: LoadedArtifact[Plan], asked: ItemRun) -> dict[str, str]:
-    """Tell artifact, decision and what was called so far: the whole, unless pieces of the last one's answer follow."""
+    """Return the artifact, the decision, and the calls so far: complete, unless pieces of the last answer follow."""
     embedders = [one.name for one in asked.progress.results if one.name not in asked.progress.started_calls]
     return {
         "X-Parsimony-Artifact": loaded.ref.spelt,
@@ -236,7 +236,7 @@ async def _events(
     pieces: "asyncio.Queue[str]",
     first: str,
 ) -> AsyncIterator[str]:
-    """Write an answer as server-sent events: its text as it comes, its end and, if it was asked for, the usage."""
+    """Write an answer as server-sent events: its text as it comes, its end, and, if requested, the usage."""
     begun = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion.chunk", "created": int(time.time())}
     begun |= {"model": request.model}
 

@@ -130,7 +130,7 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 @router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
 def show(name: PathName, context: InContext, response: Response) -> ShownDataset:
-    """Tell how a dataset is read, how large it is, and whether there is advice on it; its `ETag` is for `If-Match`."""
+    """Show a dataset: spec, size, and whether there is advice on it; its `ETag` is for `If-Match`."""
     shown = context.repos.datasets.shown(name)
     response.headers["ETag"] = etag(shown.sha256)
     return shown
@@ -143,7 +143,7 @@ def show(name: PathName, context: InContext, response: Response) -> ShownDataset
     responses=errors(404, 503, 504),
 )
 async def show_profile(name: PathName, context: InContext) -> Response:
-    """Tell of a trace how accurate, dear and sure its classifiers are, and who is right when who is wrong; of a table
+    """Show the profile of a trace: accuracy, cost, and calibration of its classifiers, and their agreement; of a table
     of features what they cost over the item's size."""
     reply = await solved(context, _profile, context, name)
     return Response(reply.model_dump_json(), media_type="application/json")
@@ -194,7 +194,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
     },
 )
 async def draft(request: Request, context: InContext) -> Response:
-    """Say what a table's columns are likely to mean, from their names and the first rows; nothing is kept."""
+    """Guess the spec of a table from its column names and first rows; nothing is stored."""
     kind = refuse_other_types(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
     with room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = Path(folder) / "table"
@@ -218,7 +218,7 @@ def _store(
     """Let another process check the parts of the form, which are on disk already, and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:
-        raise InvalidRequest.at(Fault((unknown[0],), "is no part of a dataset: there are spec, table and embeddings"))
+        raise InvalidRequest.at(Fault((unknown[0],), "is not a part of a dataset; available: spec, table, embeddings"))
     table, spec = _file(form, "table"), _bytes(form, "spec")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = _copied(table, Path(folder) / "table")

@@ -92,11 +92,11 @@ class Context:
     client: str = ""
     """Who sent the request."""
     log_fields: dict[str, Any] = field(default_factory=dict)
-    """What the log is to tell of the request."""
+    """Further fields of the request's log line."""
 
 
 async def context_of(request: Request) -> Context:
-    """Give the context, with what the log is to tell of this request."""
+    """Return the context of a request, with its log fields."""
     context: Context = request.state.context
     return replace(context, client=client_of(request.scope), log_fields=request.scope["state"])
 
@@ -113,7 +113,7 @@ async def needs_store(request: Request) -> None:
 
 
 async def json_only(request: Request) -> None:
-    """Refuse a body that does not say it is JSON."""
+    """Refuse a body without a JSON content type."""
     refuse_other_types(request, JSON)
 
 
@@ -153,7 +153,7 @@ def body_of(kind: type[BaseModel]) -> dict[str, Any]:
 def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
     """Read a batch from JSON; refused before it is looked at if it is larger than the settings allow.
 
-    most: items that the type itself allows: beyond it the batch is no such thing, whatever the settings say.
+    most: items that the type itself allows, whatever the settings allow.
     """
     content = decode_json(body)
     count = len(items_in(content))
@@ -168,7 +168,7 @@ def refuse_many(context: Context, count: int, what: str) -> None:
 
 
 async def known_query_only(request: Request) -> None:
-    """Refuse a query parameter that the route does not have, or that stands twice: a typing error must not pass."""
+    """Refuse unknown and duplicate query parameters, so that a typing error does not pass."""
     parameters = request.scope["route"].dependant.query_params
     known = {parameter.alias for parameter in parameters}
     repeatable = {parameter.alias for parameter in parameters if _is_list(parameter.field_info.annotation)}
@@ -176,7 +176,7 @@ async def known_query_only(request: Request) -> None:
     for name, _ in request.query_params.multi_items():
         if name not in known:
             there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
-            raise InvalidRequest.at(Fault((name,), f"is no query parameter; {there}"))
+            raise InvalidRequest.at(Fault((name,), f"is not a query parameter; {there}"))
         if name in seen and name not in repeatable:
             raise InvalidRequest.at(Fault((name,), "is given twice"))
         seen.add(name)
@@ -202,7 +202,7 @@ async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version
         demo = context.seen.demo
         if demo is None or demo.state == "done":
             raise
-        raise UnknownArtifact(f"{error}; {demo.said}") from error
+        raise UnknownArtifact(f"{error}; {demo.text}") from error
     context.log_fields["artifact"] = loaded.ref
     return cast(LoadedArtifact[P], loaded)  # the catalog holds plans of this kind under its name
 

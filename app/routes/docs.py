@@ -53,7 +53,7 @@ def install(app: FastAPI) -> None:
 
 
 def _with_policy(page: HTMLResponse) -> HTMLResponse:
-    """Let a page run the scripts that stand in it.
+    """Allow a page to run its inline scripts.
 
     Both pages set styles from their scripts, which only ``unsafe-inline`` allows; ReDoc searches in a worker that it
     makes of a blob.

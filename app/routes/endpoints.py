@@ -114,11 +114,11 @@ async def delete(name: PathEndpoint, context: InContext) -> None:
     responses=errors(404, 413, 415, 503),
 )
 async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
-    """Call an endpoint once, as a run would, and tell what it said or why it said nothing."""
+    """Call an endpoint once, as a run would, and return its reply or why it failed."""
     tools = tools_of(context)
     endpoint = tools.caller.endpoint(name)
     if endpoint is None:
-        raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+        raise UnknownEndpoint(f"endpoint {name!r} not found")
     reply = to_probe_reply(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
     return reply.model_copy(update={"warnings": _compare_with_builds(context, name, reply.confidence)})
 

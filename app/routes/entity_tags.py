@@ -1,6 +1,6 @@
-"""Entity tags: whoever replaces or deletes something may say what it takes it for (RFC 9110, Section 13.1).
+"""Entity tags: conditional replacement and deletion (RFC 9110, Section 13.1).
 
-The tag is of what is stored, not of how a reply tells of it.
+The tag identifies what is stored, not its representation.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ def etag(sha256: str) -> str:
 def refuse_changed(
     name: str, if_match: Sequence[str] | None, if_none_match: Sequence[str] | None, sha256: str | None
 ) -> None:
-    """Raise Changed where what is there, of that SHA-256 or None, is not what the lines of the headers say.
+    """Raise Changed where the stored SHA-256, or None, does not match the lines of the headers.
 
     >>> refuse_changed("rows", [etag("e3b0")], None, "e3b0")
     >>> refuse_changed("rows", [etag("e3b0")], None, None)
     Traceback (most recent call last):
-    models.errors.Changed: there is no 'rows'
+    models.errors.Changed: 'rows' not found
     """
     if if_match is not None and sha256 is None:
-        raise Changed(f"there is no {name!r}")
+        raise Changed(f"{name!r} not found")
     if if_match is not None and sha256 is not None and not _names(if_match, sha256):
         raise Changed(f"{name!r} is another one now, with the ETag {etag(sha256)}")
     weakly = [line.replace("W/", "") for line in if_none_match or ()]  # Section 13.1.2
@@ -45,5 +45,5 @@ def refuse_changed(
 
 
 def _names(lines: Sequence[str], sha256: str) -> bool:
-    """Tell whether the tags in a header's lines are of what has a SHA-256."""
+    """Return whether the tags in a header's lines match a SHA-256."""
     return bool({"*", etag(sha256)} & {tag.strip() for line in lines for tag in line.split(",")})

@@ -52,7 +52,7 @@ KindName = Annotated[str, Path(description="the artifact kind", examples=["casca
 
 @router.post(
     "",
-    summary="Tell what became of decisions",
+    summary="Send actual outcomes of decisions",
     dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503, 504),
     openapi_extra=body_of(FeedbackRequest),
@@ -60,7 +60,7 @@ KindName = Annotated[str, Path(description="the artifact kind", examples=["casca
 async def give(request: Request, context: InContext) -> FeedbackReply:
     """Count outcomes, for the version that decided, and return drift alarms. All are counted or none is.
 
-    A decision is told by its id, or by the artifact and what it was asked. Rows are kept for a rebuild.
+    A decision is identified by its id, or by the artifact and the query. Rows are kept for a rebuild.
     """
     body = await request.body()
     # to the end, however long it waits for its turn: what has been counted must not be told to have run out of time
@@ -210,7 +210,7 @@ def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
     try:
         return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
-        said = "is no decision's id: send the decision field of a reply as it is"
+        said = "must be the decision field of a reply"
         raise InvalidRequest.at(Fault(("decision",), said)) from error
 
 

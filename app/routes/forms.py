@@ -18,7 +18,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
-    """Read a form of so many parts at most, each of so many bytes if it is no file; raises InvalidRequest."""
+    """Read a form within limits on its parts and on the bytes of each that is not a file; raises InvalidRequest."""
     try:
         return await request.form(max_files=parts, max_fields=parts, max_part_size=part_bytes)
     except MultiPartException as error:

@@ -13,7 +13,7 @@ router = APIRouter(tags=["health"])
 
 
 MOST_PROBLEMS = 20
-"""Artifacts that are told of by name."""
+"""Artifacts that are listed by name."""
 _MEANWHILE = "decisions go on from memory, uploads and builds are refused"
 
 
@@ -27,7 +27,7 @@ class Readiness(BaseModel):
     """Whether decisions can be made, and what is wrong."""
 
     status: Literal["ready", "loading", "leaving"] = Field(
-        description="loading until the first look at the store has finished, leaving once the server is told to stop"
+        description="loading until the artifacts are read from the store, leaving after SIGTERM"
     )
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
     artifacts: int = Field(description="artifacts in memory")
@@ -52,7 +52,7 @@ async def live() -> Liveness:
     },
 )
 async def ready(context: InContext, response: Response) -> Readiness:
-    """Say what is loaded and what is wrong; 503 until the first load has finished, and before a stop."""
+    """Show what is loaded and which problems there are; 503 until the first load has finished, and while draining."""
     catalog = context.catalog
     bad = catalog.problems
     problems = [f"{kind} {name!r}: {bad[kind, name]}" for kind, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
@@ -66,25 +66,25 @@ async def ready(context: InContext, response: Response) -> Readiness:
     if lacking is not None:
         problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
-        meanwhile = _MEANWHILE if catalog.loaded else "there is nothing to decide from until it can"
+        meanwhile = _MEANWHILE if catalog.loaded else "no artifact can be loaded until then"
         problems.append(f"{catalog.away or 'the store has not been reached yet'}; {meanwhile}")
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:
         own_worker = context.settings.redis_url is None
-        wait = "the one beside this server has started" if own_worker else "`parsimony worker` is started"
+        wait = "the worker of this server has started" if own_worker else "`parsimony worker` is started"
         problems.append(f"no build worker is running; builds wait until {wait}")
     problems += [f"endpoint {name!r} fails and is left out" for name in sorted(context.caller.open_circuits())]
     active = {one.ref for one in catalog.plans.values()}
     problems += context.confidences.problems(active, context.seen.confidence_reports)[:MOST_PROBLEMS]
     if context.seen.demo is not None and context.seen.demo.state == "failed":
-        problems.append(context.seen.demo.said)
+        problems.append(context.seen.demo.text)
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
     if context.leaving.asked_to_stop:
         response.status_code = 503
-        problems.append("the server was told to stop; it answers on for a little while")
+        problems.append("SIGTERM received; draining")
     return Readiness(
         status="leaving" if context.leaving.asked_to_stop else "ready" if catalog.loaded else "loading",
         store="up" if catalog.store_up else "unreachable",

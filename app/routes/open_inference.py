@@ -47,7 +47,7 @@ class Tensor(BaseModel):
 
 
 class RequestedOutput(BaseModel):
-    """An output that is asked for."""
+    """A requested output."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -92,7 +92,7 @@ bodies = (InferRequest,)
 class InferReply(BaseModel):
     """The answers."""
 
-    model_name: str = Field(description="the artifact, as it was asked for")
+    model_name: str = Field(description="the requested artifact")
     model_version: str = Field(description="its version")
     id: str | None = Field(default=None, description="the request's id")
     outputs: list[Tensor] = Field(description="label, and confidence where each answer has one")
@@ -118,14 +118,14 @@ class ServerMetadata(BaseModel):
 
 async def _no_form(request: Request) -> None:
     """Refuse what a page of another site could send unasked: clients of the protocol may state no type, which such a
-    page can, too, but then the browser tells its origin."""
+    page can, too, but then the browser sends its origin."""
     if "content-type" in request.headers or "origin" in request.headers:
         refuse_other_types(request, "application/json", "application/octet-stream")
 
 
 @router.get("", summary="Metadata of the server", responses=errors_as(InferenceError))
 async def server() -> ServerMetadata:
-    """Say what this is."""
+    """Return the server's metadata."""
     return ServerMetadata(version=version_of("parsimony"))
 
 
@@ -144,7 +144,7 @@ async def ready(context: InContext) -> dict[str, bool]:
 
 @router.get("/models/{name}", summary="An artifact's metadata", responses=errors_as(InferenceError, 404, 503))
 async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
-    """Tell an artifact's name, version, inputs and outputs."""
+    """Return an artifact's name, version, inputs, and outputs."""
     serving = await _live(context, name)
     outputs: list[dict[str, Any]] = [
         {"name": "label", "datatype": "BYTES", "shape": [-1]},
@@ -156,7 +156,7 @@ async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
 
 @router.get("/models/{name}/ready", summary="Whether it answers", responses=errors_as(InferenceError, 404, 503))
 async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | str]:
-    """404 if there is no such artifact."""
+    """Return 404 if the artifact is not found."""
     await _live(context, name)
     return {"name": name, "ready": True}
 
@@ -212,7 +212,7 @@ def _request(body: bytes, length: str | None) -> InferRequest:
 
 
 def _encoded(reply: InferReply, request: InferRequest) -> Response:
-    """Write the outputs that are asked for, each as JSON or behind it."""
+    """Write the requested outputs, each as JSON or as bytes after it."""
     every = request.parameters.get("binary_data_output") is True
     asked: dict[str, bool] = {each.name: each.parameters.get("binary_data", every) is True for each in request.outputs}
     outputs, behind = list[dict[str, Any]](), b""
@@ -234,7 +234,7 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
 async def _live(context: Context, model: str) -> LoadedArtifact[Plan]:
     kind, _, name = model.partition(".")
     if kind not in KINDS:
-        raise UnknownArtifact(f"there is no model {model!r}: it must be KIND.NAME, one of {', '.join(KINDS)}")
+        raise UnknownArtifact(f"model {model!r} not found: it must be KIND.NAME, with a kind of {', '.join(KINDS)}")
     return await plan_of(context, KINDS[kind], name, None)
 
 

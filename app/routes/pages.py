@@ -1,4 +1,4 @@
-"""The console: pages for people, made of a server-rendered frame and of what the public API tells their scripts."""
+"""The console: server-rendered frames whose scripts use the public API."""
 
 import asyncio
 import gzip
@@ -77,7 +77,7 @@ def install(api: FastAPI) -> Callable[[str], Response]:
     @router.get("/artifacts/{kind}/{name}")
     async def artifact(kind: str, name: Name, context: InContext) -> Response:
         if kind not in KINDS:
-            raise UnknownArtifact(f"there is no kind called {kind!r}: there are {', '.join(KINDS)}")
+            raise UnknownArtifact(f"artifact kind {kind!r} not found; available: {', '.join(KINDS)}")
         await _refuse_if_missing(context, context.repos.artifacts.record, kind, name)
         return pages.render_kind(kind, name)
 
@@ -101,8 +101,8 @@ def install(api: FastAPI) -> Callable[[str], Response]:
 async def _refuse_if_missing(context: Context, look: Callable[..., object], *names: str) -> None:
     """Raise NotFound if what a page is about is not there.
 
-    With keys a page, which sends none, may not tell what there is: its script asks with the key. Nor is it known while
-    the store is away or slow.
+    With keys a page, which sends none, must not reveal names: its script requests them with the key. Nor is it known
+    while the store is away or slow.
     """
     if context.settings.api_keys or context.catalog.away is not None:
         return
@@ -118,14 +118,14 @@ class _Fresh(StaticFiles):
     """Files that a browser asks for again each time, so that a new version's frames never meet old scripts."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
-        """Give a file, or say that it has not changed."""
+        """Return a file, or 304 if it has not changed."""
         response = super().file_response(*args, **options)
         response.headers["cache-control"] = "no-cache"
         return response
 
 
 class _Pages:
-    """Renders the frames, and keeps the charts' library, packed when it is first asked for."""
+    """Renders the frames, and keeps the charts' library, compressed at the first request."""
 
     def __init__(self) -> None:
         loader = FileSystemLoader(IN_PROCESS / "templates")
@@ -136,7 +136,8 @@ class _Pages:
         return gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
 
     def render(self, page: str, **names: object) -> Response:
-        """Make a page; the names in its address stand in the frame for its script, which asks the API for the rest."""
+        """Make a page; the names in its address are in the frame for its script, which requests the rest from the
+        API."""
         section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
         context = {
             "script": page,

@@ -19,7 +19,7 @@ DEFAULT_LIMIT = USUAL_PAGE
 
 
 class Listed(BaseModel):
-    """What stands beside the items of a page."""
+    """The fields of a page in addition to its items."""
 
     next: Annotated[
         str | None,

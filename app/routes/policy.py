@@ -42,8 +42,8 @@ async def traffic(
     min_accuracy: Annotated[float | None, query_field(PolicyTarget, "min_accuracy")] = None,
     version: Version = None,
 ) -> Response:
-    """Tell for a trade-off, or a budget, how many items come to each set of sensors, stop there or go on; with neither,
-    for the artifact's headline.
+    """Return for a trade-off, or a budget, how many items reach each set of sensors, stop there, or continue; with
+    neither, for the artifact's headline.
 
     Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
     traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.

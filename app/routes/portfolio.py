@@ -110,7 +110,7 @@ async def assignments(
     floor of ``accuracy``. The reply then has each limit's use and shadow price. Limits that cannot be kept together
     are refused with a smallest set of them (``conflict``), and by how much each would have to give.
 
-    The gap says how far the answer is, at most, from the best there is. Queries come by their embeddings, or as
+    The gap is a proven bound on the distance to the optimum. Queries come by their embeddings, or as
     ``texts``, which the endpoint embeds that the artifact names as its ``embedder``, many in a request: 502 if one has
     no embedding, 504 if the time was over before it had. They come as JSON, or as the body itself in NumPy's format or
     Parquet with everything else as query parameters, or as a form of these and further limits. With
@@ -159,7 +159,7 @@ async def _parts_of(request: Request) -> dict[str, bytes]:
 def _read(
     context: Context, kind: str, parts: dict[str, bytes], parameters: dict[str, Any]
 ) -> tuple[Queries, AssignmentOptions, float]:
-    """Read a batch, and tell how many seconds that took; off the event loop, for it takes its time."""
+    """Read a batch, and return the seconds that took; off the event loop."""
     started = monotonic()
     read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.table_sandbox)
     queries, options = (
@@ -186,7 +186,7 @@ def _assign(
     wanted: str,
     more: dict[str, Any],
 ) -> bytes:
-    """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
+    """Assign a batch of embeddings, and write the reply; off the event loop. more: its further fields."""
     started = monotonic()
     with count_decision(loaded, context.metrics):
         estimates = PortfolioAssigner().estimate(loaded.plan, vectors)
@@ -202,7 +202,7 @@ def _assign(
 async def _embedded(
     http: Request, context: Context, loaded: LoadedArtifact[PortfolioPlan], texts: tuple[str, ...], where: str
 ) -> tuple[list[tuple[float, ...]], Embedding]:
-    """Have texts embedded as long as the caller waits for it, and tell what that took. Raises InvalidRequest where the
+    """Embed texts while the caller waits, and return what that took. Raises InvalidRequest where the
     artifact names no embedder, EndpointFailed or RunTimeout, with the text's place, where one has no embedding."""
     name, started = embedder_of(loaded, where), monotonic()
     tools = tools_of(context)
@@ -262,7 +262,7 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
 
 
 def _route_at_once(loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest) -> bytes | None:
-    """Answer where neither a ledger, an embedder nor a slow search for neighbours is asked for."""
+    """Answer where neither a ledger, an embedder, nor a slow search for neighbors is needed."""
     if request.budget_pacing is not None or request.text is not None or not loaded.plan.answers_at_once:
         return None
     request = with_default_limits(loaded, request)

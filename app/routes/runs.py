@@ -65,8 +65,8 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
     ) -> Response:
         """Decide, call the endpoints of that name in the order decided, and give the answer with the way to it.
 
-        Budget and deadline hold; what fails is left out and told as ``degraded``. With ``items`` each item has its own
-        reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
+        Budget and deadline hold; what fails is excluded and reported as ``degraded``. With ``items`` each item has
+        its own reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
         """
         loaded = await plan_of(context, kind, name, version)
         tools = tools_of(context)

@@ -45,7 +45,7 @@ async def decisions(
     lives = [plans[kind, name] for kind in sorted(KINDS) if (kind, name) in plans]
     if not lives:
         context.catalog.refuse_unless_loaded()
-        raise UnknownArtifact(f"there is no artifact called {name!r} of any kind")
+        raise UnknownArtifact(f"no artifact of any kind is called {name!r}")
     given = {
         "size": size,
         "budget": budget,

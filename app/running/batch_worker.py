@@ -1,6 +1,7 @@
 """Runs a batch in a worker's process: each answer is stored before the next item is begun in its place.
 
-After a crash the batch goes on with the items that have no stored answer; the calls that were under way are made again.
+After a crash the batch continues with the items that have no stored answer; the calls that were under way are made
+again.
 """
 
 import asyncio
@@ -72,13 +73,13 @@ def run_batch(job_id: str) -> None:
             raise  # nobody can write what became of it: whoever watches over it sees it stand still
         except BaseException as error:
             reason = _reason(error)
-            repos.batches.end(batch_id, "failed", reason or "an internal error; the worker's log tells more")
+            repos.batches.end(batch_id, "failed", reason or "an internal error; see the worker's log")
             if reason is None:
                 raise
 
 
 def _reason(error: BaseException) -> str | None:
-    """Say why a batch failed, None if only the log can tell."""
+    """Return why a batch failed; None for an internal error, which only the log has."""
     if isinstance(error, TimeoutError):
         return f"took longer than {LONGEST_S // 3600} hours"
     if isinstance(error, MemoryError):
@@ -335,14 +336,14 @@ class _Work:
 
 
 def _was_called(outcome: CompletedItem | FailedItem, names: frozenset[str]) -> bool:
-    """Tell whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
+    """Return whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
     if isinstance(outcome, CompletedItem) or not isinstance(outcome.error, EndpointFailed):
         return True
     return any(step.attempts and (step.classifier in names or step.error is not None) for step in outcome.steps)
 
 
 def _is_uncalled(outcome: Embedded | FailedItem) -> bool:
-    """Tell whether a text has no embedding because nothing was called, as while the embedder's circuit is open."""
+    """Return whether a text has no embedding because nothing was called, as while the embedder's circuit is open."""
     return isinstance(outcome, FailedItem) and not any(step.attempts for step in outcome.steps)
 
 

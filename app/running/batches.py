@@ -125,7 +125,7 @@ def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunI
     for place, item in enumerate(items, start=1):
         text = item.text if item.text is not None else item.item
         if item.embedding is None and (embedder is None or not isinstance(text, str)):
-            lacks = "it is no text" if embedder is not None else "the artifact names no embedder"
+            lacks = "it is not a text" if embedder is not None else "the artifact names no embedder"
             fault = f"item {place} has no embedding, and none can be made: {lacks}"
             raise InvalidRequest.at(Fault((FILE,), fault))
     if len({len(item.embedding) for item in items if item.embedding is not None}) > 1:
@@ -133,7 +133,7 @@ def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunI
 
 
 def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
-    """Tell what is known of a batch that is about to be queued."""
+    """Return the facts of a batch before it is queued."""
     return BatchFacts(
         id=new_id(),
         artifact=loaded.ref,

@@ -1,6 +1,6 @@
 """Calls endpoints: each one's limits, tries again where nothing can have been paid, circuits that open.
 
-A call ends in what it said or why it said nothing, never in an exception: a run goes on without it.
+A call ends in a result or an error message, never in an exception: a run continues without it.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class Caller:
         )
 
     def begin_anew(self, name: str) -> None:
-        """Forget how an endpoint fared: whoever registers it again has seen to it."""
+        """Reset the circuit breaker of an endpoint that was registered again."""
         line = self._lines.get(name)
         if line is not None:
             line.circuit = CircuitBreaker()
@@ -108,7 +108,7 @@ class Caller:
         return None if line is None else line.endpoint
 
     def state(self, name: str) -> CircuitState:
-        """Tell the state of an endpoint's circuit."""
+        """Return the state of an endpoint's circuit breaker."""
         line = self._lines.get(name)
         return "closed" if line is None else line.circuit.state(time.monotonic())
 
@@ -119,7 +119,7 @@ class Caller:
         return frozenset(name for name, circuit in opened if not circuit.admits(now))
 
     def secret_known(self, endpoint: Endpoint) -> bool | None:
-        """Tell whether the key of an endpoint is there; None if it needs none."""
+        """Return whether the key of an endpoint is set; None if it needs none."""
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
     async def call(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
@@ -213,7 +213,7 @@ class Caller:
             raise
 
     async def _judged(self, heard: CallResult, item: Any, left: float) -> CallResult:
-        """Let an endpoint's judge tell how sure its answer is."""
+        """Let an endpoint's judge rate the confidence of its answer."""
         endpoint = self.endpoint(heard.name)
         judge = endpoint.judge if isinstance(endpoint, ChatEndpoint) else None
         if judge is None or judge == heard.name or left <= 0:
@@ -238,7 +238,7 @@ class _Tries:
 
 
 class _Wait(wait_base):
-    """Waits longer from try to try, with jitter, and as long as a reply's Retry-After says."""
+    """Exponential backoff with jitter, and at least the Retry-After of a reply."""
 
     def __init__(self, first_s: float) -> None:
         self._usual = wait_exponential(multiplier=first_s, max=60.0) + wait_random(0.0, first_s)

@@ -1,7 +1,7 @@
 """Circuit breakers: an endpoint that fails again and again is left out for a while, then tried by a single call.
 
 In a server process, for each endpoint. (The libraries for it wrap a function and keep its exceptions; here what failed
-is told by a reply, and the state is asked for beforehand, by who decides what to call.)
+is set by replies, and read before a decision which endpoints to call.)
 """
 
 from dataclasses import dataclass
@@ -23,24 +23,24 @@ class CircuitBreaker:
     is_probed: bool = False
 
     def state(self, now: float) -> CircuitState:
-        """Tell it."""
+        """Return the state at a time."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if now >= self.opened_at + REST_S else "open"
 
     def admits(self, now: float) -> bool:
-        """Tell whether a call may be made; half-open, one may at a time."""
+        """Return whether a call may be made; half-open, one at a time."""
         state = self.state(now)
         return state == "closed" or (state == "half-open" and not self.is_probed)
 
     def begin(self, now: float) -> bool:
-        """Note that a call is made; tells whether it is the one that tries a circuit that was open."""
+        """Record the start of a call; returns whether it is the probe of an open circuit."""
         is_probe = self.state(now) == "half-open"
         self.is_probed = self.is_probed or is_probe
         return is_probe
 
     def end(self, now: float, is_ill: bool | None, is_probe: bool) -> None:
-        """Note how a call ended. is_ill: whether it tells that the endpoint is; None: it tells nothing. While the
+        """Record the end of a call. is_ill: whether the endpoint failed; None: unknown. While the
         circuit is open only the call that tries it counts: others were begun before."""
         if is_probe:
             self.is_probed = False

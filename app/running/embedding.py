@@ -82,7 +82,7 @@ def _embedded(loaded: LoadedArtifact[Plan], heard: CallResult, ends_at: float) -
     else:
         why = heard.error or "it gave no numbers"
     kind = RunTimeout if ends_at - time.monotonic() < COARSE_S else EndpointFailed
-    return FailedEmbedding(kind(f"there is no embedding: {heard.name}: {why}"), heard)
+    return FailedEmbedding(kind(f"no embedding: {heard.name}: {why}"), heard)
 
 
 async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float) -> list[CallResult]:
@@ -93,7 +93,7 @@ async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float
 
 
 def texts_at_once(loaded: LoadedArtifact[Plan], caller: Caller) -> int:
-    """Say how many texts the embedder of an artifact takes in a request; 1 where there is none."""
+    """Return how many texts the embedder of an artifact takes in a request; 1 without an embedder."""
     embedder = loaded.record.params.get("embedder")
     return 1 if embedder is None else _most_texts(caller.endpoint(str(embedder)))
 

@@ -1,4 +1,4 @@
-"""Drives a runner: makes the calls it asks for, those of a step at the same time, and hands back what was said."""
+"""Drives a runner: makes its calls, those of a step concurrently, and sends the results back."""
 
 import asyncio
 import time
@@ -17,15 +17,21 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CallPricing:
-    """How the costs of calls are reckoned where no endpoint tells them. planned: by name; unit_s: seconds of a unit,
-    None where the artifact's unit is none of time."""
+    """Costs of calls whose endpoint reports none.
+
+    Attributes:
+        planned_cost: the expected cost, by name.
+        unit: the artifact's unit of cost.
+        unit_s: seconds of a unit; None if it is not a unit of time.
+    """
 
     planned_cost: Callable[[str], float]
     unit: str
     unit_s: float | None
 
     def cost_of(self, heard: CallResult) -> float:
-        """Give what a call cost: as told, else how long it took, else what was planned, if it may have been paid."""
+        """Return the cost of a call: as reported, else its duration, else the planned cost, if it may have been
+        paid."""
         if heard.cost is not None:
             return heard.cost
         if not heard.attempts:
@@ -37,8 +43,13 @@ class CallPricing:
 
 @dataclass(slots=True)
 class RunProgress:
-    """What is known of a run while it goes on. facts: what the reply says beside it, once it is decided. begun: what is
-    or was called, in order. heard: what calls have told, those made before the decision among them."""
+    """The progress of a run.
+
+    Attributes:
+        facts: further fields of the reply, once it is decided.
+        started_calls: names that are or were called, in order.
+        results: results of calls, those before the decision included.
+    """
 
     facts: dict[str, Any] = field(default_factory=dict)
     started_calls: list[str] = field(default_factory=list)
@@ -47,7 +58,7 @@ class RunProgress:
 
 @dataclass(slots=True)
 class CompletedRun:
-    """A run as it went."""
+    """A completed run: the answer, the results of its calls, and its seconds."""
 
     answer: Answer
     results: list[CallResult]
@@ -66,9 +77,9 @@ async def drive_runner(
 ) -> CompletedRun:
     """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
 
-    ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether a step takes so long that others
-    would wait for it. progress: filled as the run goes on, so that it is known if it fails. on_text: takes the pieces
-    of an answer that is taken whatever it says; one that then breaks off ends the run.
+    ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether steps run in a thread, because
+    they are slow. progress: updated during the run, so that it is known if the run fails. on_text: receives the pieces
+    of the final answer; an interrupted answer ends the run.
     """
     started = time.monotonic()
     sent: list[str] = []
@@ -119,7 +130,7 @@ def _stepped(step: Callable[[], Call]) -> Call:
 
 
 def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:
-    """Tell a run as replies do."""
+    """Make the reply of a run."""
     steps = to_run_steps(ran.results, tariff, ran.answer.answered_by)
     spent = Spent(cost=sum(step.cost for step in steps), seconds=ran.seconds, unit=tariff.unit)
     answer = ran.answer
@@ -135,12 +146,12 @@ def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:
 
 
 def to_probe_reply(heard: CallResult) -> ProbeReply:
-    """Tell a call that was made to try an endpoint."""
+    """Make the reply of a probe."""
     return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields if field != "warnings"})
 
 
 def to_run_steps(heard: list[CallResult], tariff: CallPricing, taken: str | None) -> tuple[RunStep, ...]:
-    """Tell the calls of a run."""
+    """Make the reply's steps of a run."""
     return tuple(
         RunStep(
             classifier=one.name,

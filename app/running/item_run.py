@@ -1,4 +1,4 @@
-"""What is asked of a run: an item, its limits, and the time that it has; and what is known of it since."""
+"""The run of an item: its limits, remaining time, and progress."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,13 @@ OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "max_item_cost"
 
 @dataclass(frozen=True, slots=True)
 class ItemRun:
-    """The request of a run, and its progress. seconds: the time limit. ends_at: when that is over, on the clock
-    ``time.monotonic``."""
+    """An item to run, its limits, and its progress.
+
+    Attributes:
+        time_limit_s: seconds that it may take.
+        ends_at: the end of that time, on the clock ``time.monotonic``.
+        excluded: names that must not be called.
+    """
 
     item: RunItem
     limits: RunLimits
@@ -29,15 +34,15 @@ class ItemRun:
 
     @property
     def remaining_seconds(self) -> float:
-        """The seconds that are left."""
+        """Seconds until the time limit."""
         return self.ends_at - time.monotonic()
 
     def restarted(self) -> "ItemRun":
-        """Give the same with its time beginning now."""
+        """Return a copy whose time begins now."""
         return replace(self, ends_at=time.monotonic() + self.time_limit_s)
 
     def with_embedding(self, embedding: tuple[float, ...], calls: list[CallResult]) -> "ItemRun":
-        """Give the same with the item's embedding. calls: those that were made for it."""
+        """Return a copy with the item's embedding. calls: those made to compute it."""
         item = self.item.model_copy(update={"embedding": embedding})
         return replace(self, item=item, progress=RunProgress(results=list(calls)))
 
@@ -50,11 +55,12 @@ class ItemRun:
 
 
 def time_limit_of(limits: RunLimits, unit: str) -> float:
-    """Give how many seconds a run may take; raises InvalidRequest for a deadline in a unit that is none of time."""
+    """Return the time limit of a run in seconds; raises InvalidRequest for a deadline in a unit that is not one of
+    time."""
     if limits.deadline is None:
         return limits.timeout_s
     unit_s = seconds_in(unit)
     if unit_s is None:
-        fault = f"is {limits.deadline:g}, in {unit}, which is no unit of time: give timeout_s, in seconds"
+        fault = f"requires a unit of time, got {limits.deadline:g} {unit}: set timeout_s, in seconds"
         raise InvalidRequest.at(Fault(("deadline",), fault))
     return min(limits.timeout_s, limits.deadline * unit_s)

@@ -148,6 +148,6 @@ def text_of(loaded: LoadedArtifact[Plan], item: RunItem) -> str:
     """Return the text that an item's embedding is made of; raises InvalidRequest if there is none, or no embedder."""
     text = item.text if item.text is not None else item.item
     if not isinstance(text, str):
-        raise InvalidRequest.at(Fault(("embedding",), "is missing, and cannot be made: the item is no text"))
+        raise InvalidRequest.at(Fault(("embedding",), "is required: the item is not a text that could be embedded"))
     embedder_of(loaded)
     return text

@@ -1,4 +1,4 @@
-"""Runs of items: begin them, drive them, and tell them; several at the same time."""
+"""Runs of items: start, drive, and report them; several concurrently."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ from solvers.base import Plan
 
 @dataclass(frozen=True, slots=True)
 class CompletedItem:
-    """A run that has an answer. ran: as it went, with the text of the answer."""
+    """An item with an answer. completed: its run, with the text of the answer."""
 
     run: Run
     facts: dict[str, Any]
@@ -43,7 +43,7 @@ class CompletedItem:
 
 @dataclass(frozen=True, slots=True)
 class FailedItem:
-    """A run that has none, and what was called for it."""
+    """An item without an answer, and the calls made for it."""
 
     error: ParsimonyError
     steps: tuple[RunStep, ...]
@@ -53,15 +53,14 @@ class FailedItem:
 async def run_one(
     loaded: LoadedArtifact[Plan], item: RunItem, limits: RunLimits, tools: RunDependencies
 ) -> CompletedItem:
-    """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer."""
+    """Run an item; raises InvalidRequest, Infeasible, EndpointFailed, or RunTimeout."""
     return await run_item(loaded, new_item_run(loaded, item, limits, tools), tools)
 
 
 async def run_item(
     loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies, on_text: OnText | None = None
 ) -> CompletedItem:
-    """Run what was asked, as ``run_one`` does. on_text: takes the pieces of the answer while they come, where they
-    do."""
+    """Run an item, as ``run_one`` does. on_text: receives the pieces of the answer, where it is streamed."""
     work = partial(run_to_outcome, loaded, asked, tools, on_text)
     outcome = await tools.queue.run_one(tools.client, work, asked.limits.timeout_s)
     if isinstance(outcome, FailedItem):
@@ -99,7 +98,8 @@ async def _run_item(
 async def run_to_outcome(
     loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies, on_text: OnText | None = None
 ) -> CompletedItem | FailedItem:
-    """Run an item, to its answer or to why it has none; calls in vain that may have been paid are told as planned."""
+    """Run an item to its answer or its error; failed calls that may have been paid are counted at their planned
+    cost."""
     planned: Mapping[str, float] = {}
     try:
         started = await start_item(loaded, asked, tools)
@@ -110,7 +110,7 @@ async def run_to_outcome(
 
 
 def new_item_run(loaded: LoadedArtifact[Plan], item: RunItem, limits: RunLimits, tools: RunDependencies) -> ItemRun:
-    """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
+    """Start the time of an item; raises InvalidRequest for a deadline in a unit that is not one of time."""
     seconds = time_limit_of(limits, loaded.kind.time_unit(loaded.plan) or loaded.record.unit)
     return ItemRun(item, limits, seconds, time.monotonic() + seconds, tools.caller.open_circuits())
 
@@ -138,7 +138,7 @@ async def _driven(
 
 
 def pricing_of(loaded: LoadedArtifact[Plan], planned: Mapping[str, float] = MappingProxyType({})) -> CallPricing:
-    """Give how calls for an artifact are reckoned. planned: what they are expected to cost, except its embedder's."""
+    """Return the pricing of an artifact's calls. planned: expected costs, except its embedder's."""
     known = {str(loaded.record.params.get("embedder")): loaded.kind.embedding_cost(loaded.plan), **planned}
     return CallPricing(lambda name: float(known.get(name, 0.0)), loaded.record.unit, seconds_in(loaded.record.unit))
 
@@ -198,7 +198,12 @@ class AssignedBatch:
 def refuse_sizes(items: Iterable[RunItem]) -> None:
     """Raise InvalidRequest where items that are to be assigned together have sizes."""
     if any(item.size is not None for item in items):
-        raise InvalidRequest.at(Fault(("items",), "have sizes: run them one by one, or leave the sizes out"))
+        raise InvalidRequest.at(
+            Fault(
+                ("items",),
+                "must have no sizes to be assigned together: run them one by one",
+            )
+        )
 
 
 async def assign_batch(
@@ -265,10 +270,10 @@ def _text_at(loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], place: int)
 
 
 def to_run_reply(loaded: LoadedArtifact[Plan], done: CompletedItem) -> RunReply:
-    """Tell a run together with the artifact that decided it."""
+    """Make the reply of a run, with the artifact that decided it."""
     return RunReply(**dict(done.run), artifact=loaded.ref, **done.facts)
 
 
 def to_failed_run(undone: FailedItem, status: int) -> FailedRun:
-    """Tell a run without an answer."""
+    """Make the reply of an item without an answer."""
     return FailedRun(id=undone.item_id, error=str(undone.error), status=status, steps=undone.steps)

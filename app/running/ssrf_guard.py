@@ -53,7 +53,7 @@ class SsrfGuard:
         """Addresses that are not public and were resolved from, or are, hosts that are named."""
 
     def refuse_url(self, url: str) -> None:
-        """Raise InvalidRequest for an address that must not be called, as far as that can be told without resolving."""
+        """Raise InvalidRequest for an address that must not be called, as far as is known without resolving."""
         host, port = _host_and_port(url)
         try:
             self.check(host, port, [host] if _literal(host) else [])
@@ -77,7 +77,7 @@ class SsrfGuard:
         """Raise HostNotAllowed unless a host, of these addresses, may be called."""
         is_named = self._names(host, port)
         if self._patterns and not is_named:
-            raise HostNotAllowed(f"{host}:{port} is none of the hosts that may be called (PARSIMONY_ENDPOINT_HOSTS)")
+            raise HostNotAllowed(f"host {host}:{port} is not allowed: set PARSIMONY_ENDPOINT_HOSTS to allow it")
         is_named_closely = self._names(host, port, but="*")
         for text in addresses:
             address = _address(text)
@@ -91,7 +91,7 @@ class SsrfGuard:
                 self._named.add(str(address))
 
     def _names(self, host: str, port: int, but: str = "") -> bool:
-        """Tell whether a pattern, other than ``but``, names a host."""
+        """Return whether a pattern, other than ``but``, matches a host."""
         lower = host.lower().rstrip(".")
         return any(
             fnmatchcase(lower, name) and wanted in (None, port) for name, wanted in self._patterns if name != but
@@ -149,7 +149,7 @@ def _literal(host: str) -> bool:
 
 
 def _address(text: str) -> Address:
-    """Read an address, without its zone; of IPv6 the IPv4 address that it stands for, if it does."""
+    """Read an address, without its zone; of IPv6 the embedded IPv4 address, if there is one."""
     address = ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 

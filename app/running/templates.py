@@ -70,7 +70,7 @@ def part_of(document: Any, pointer: str) -> Any:
     try:
         value = _pointer(pointer).resolve(document, _LACKING)
     except jsonpointer.JsonPointerException as error:
-        raise WrongShape(f"there is no {pointer}") from error
+        raise WrongShape(f"{pointer} not found") from error
     if value is _LACKING or isinstance(value, jsonpointer.EndOfList):
-        raise WrongShape(f"there is no {pointer or 'value'}")
+        raise WrongShape(f"{pointer or 'value'} not found")
     return value

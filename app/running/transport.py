@@ -31,16 +31,16 @@ CONNECT_S = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 OK, REDIRECT, CLIENT_FAULT, SERVER_FAULT = 200, 300, 400, 500
 _BLAMED = (408, 429)
-"""Replies of the 4xx that tell of the endpoint, and not of the item."""
+"""4xx statuses that are faults of the endpoint, not of the item."""
 _REFUSING = (400, 413, 422)
-"""Replies that tell of the request as it was."""
+"""Statuses that are faults of the request."""
 MOST_BYTES = 2**26
 """Of a reply, whatever the endpoint's own limit for each answer comes to."""
 
 
 class CallFailed(Exception):
     """A try that failed. again: whether it may be tried again, for nothing can have been paid; wait_s: after how many
-    seconds at least. blames: whether it tells that the endpoint is ill. refuses: whether it is the request that the
+    seconds at least. blames: whether it is a fault of the endpoint. refuses: whether it is the request that the
     endpoint does not take. cost: what it cost all the same, if known."""
 
     def __init__(
@@ -252,8 +252,8 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
 
 
 def priced(endpoint: Endpoint, said: ParsedResponse) -> float | None:
-    """Give what a call cost: what the reply says, else by its tokens; None where prices are by the token and the reply
-    tells of none."""
+    """Return the cost of a call: as in the reply, else by its tokens; None where prices are per token and the reply
+    has no tokens."""
     prices = endpoint.prices
     if said.cost is not None or prices is None:
         return said.cost
@@ -274,7 +274,7 @@ def least_cost(endpoint: Endpoint) -> float | None:
 
 
 def _retry_after(text: str) -> float:
-    """Read how many seconds to wait, told as seconds or as a date; 0 for what is neither.
+    """Parse a Retry-After header, seconds or a date, into seconds; 0 for anything else.
 
     >>> _retry_after("3"), _retry_after("soon")
     (3.0, 0.0)

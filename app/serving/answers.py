@@ -27,9 +27,10 @@ FIXING = (*LIMITS, "budget_total", "solution")
 
 
 def decision_facts(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> dict[str, Any]:
-    """Give what a reply says beside its decision, as of ``DecisionFacts``: its id, and what is expected.
+    """Return the facts of a reply in addition to its decision, as of ``DecisionFacts``: its id, and the expected
+    outcome.
 
-    The id tells what was expected, too, so that feedback can be held against it.
+    The id contains the expected outcome, too, so that feedback can be compared with it.
     """
     estimates = _estimates(loaded, query, decision)
     return {
@@ -43,7 +44,7 @@ def _estimates(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> E
 
 
 def _rows(loaded: LoadedArtifact[Plan], decision: Value) -> int:
-    """Say how many rows a decision's figures are means of; 0 for that of a single item."""
+    """Return the number of rows that a decision's figures are means of; 0 for a single item."""
     return loaded.kind.judged_on(loaded.record.summary) if loaded.kind.is_mean(decision) else 0
 
 
@@ -159,7 +160,7 @@ def count_decision(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator
 
 @contextmanager
 def count_refusals(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator[None]:
-    """Count what is refused; what is not is no answer yet."""
+    """Count refused decisions."""
     try:
         yield
     except ParsimonyError as error:

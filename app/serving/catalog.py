@@ -26,7 +26,7 @@ FULL_LOOK_S = 60.0
 _TRIED_AGAIN = 10
 """Bad artifacts that are tried again at each look; all of them are at a full one."""
 _NAMED = 11
-"""Names of a kind's artifacts that are kept for messages: those told, and one that says there are more."""
+"""Names of a kind's artifacts that messages list, and one more, to know whether there are others."""
 _LOST = "is in memory only, the store has lost it; restore a backup, or build or import it again"
 
 
@@ -46,7 +46,7 @@ class Catalog:
     refreshed_at: float = field(default_factory=time.monotonic)
     load_failures: int = 0
     changed: set[Id] = field(default_factory=set)
-    """Artifacts whose plan came, went or was replaced; for whoever follows them, who empties it."""
+    """Artifacts whose plan was added, removed, or replaced; consumers clear it."""
     _mark: bytes | None = None
     """What moved until then has been seen; None: a full look is due."""
     _pointed: set[Id] = field(default_factory=set)
@@ -63,7 +63,7 @@ class Catalog:
         if loaded is None:
             self.refuse_unless_loaded()
             known = known_names(self._first_names(kind))
-            raise UnknownArtifact(f"there is no {kind} artifact called {name!r}{known}")
+            raise UnknownArtifact(f"{kind} artifact {name!r} not found{known}")
         return loaded
 
     def at(self, kind: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
@@ -91,7 +91,7 @@ class Catalog:
             raise UnknownVersion(f"{kind} {name!r} has no version {version}") from error
 
     def refuse_unless_loaded(self) -> None:
-        """Raise StoreUnavailable before the first load: until then nobody can say what there is."""
+        """Raise StoreUnavailable before the first load: until then artifacts are unknown."""
         if not self.loaded:
             why = "" if self.away is None else f": {self.away}"
             raise StoreUnavailable(f"the artifacts have not been loaded yet{why}")
@@ -140,7 +140,7 @@ class Catalog:
         self._mark, self._full_look_due = mark, time.monotonic() + FULL_LOOK_S
 
     def _follow(self, asked: Iterable[Id], pointers: Mapping[Id, Pointer]) -> None:
-        """Bring artifacts to where their pointers, or the lack of one, say that they are."""
+        """Load or remove artifacts, as their pointers require."""
         asked = set(asked)
         if not asked:
             return

@@ -34,7 +34,7 @@ def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
 
 
 def _baselines(loaded: LoadedArtifact[Plan], rows: int) -> Iterable[Baseline]:
-    """Yield the baselines that the build measured, on the rows of the worth or of the curve."""
+    """Yield the baselines that the build measured, on the rows of the savings or of the curve."""
     savings = loaded.record.savings
     for one in () if savings is None else savings.baselines:
         counted = 0 if savings is None else savings.rows

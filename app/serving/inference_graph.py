@@ -13,7 +13,7 @@ _NO_NAME = re.compile(r"[^a-z0-9-]+")
 def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) -> dict[str, Any]:
     """Write a cascade as a sequence: each step after the first is taken if the one before was not sure enough.
 
-    confidence: where in a step's reply its confidence stands, as a gjson path. A sequence ends, with the reply it has,
+    confidence: the gjson path of the confidence in a step's reply. A sequence ends, with the reply it has,
     at the first step whose condition does not hold; every step gets the request as it came. Source: the KServe
     documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``. Raises InvalidRequest where two
     classifiers would have one name there.

@@ -95,14 +95,14 @@ async def decide_paced(
 
 
 def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> Terms:
-    """Say what a stream is held to, and what this query takes of it; raises InvalidRequest, and Infeasible where not
+    """Return the limits of a stream, and what this query uses of them; raises InvalidRequest, and Infeasible where not
     even the least that queries take fits."""
     accounts = tuple(_accounts(plan, single.query, pacing))
     for account in accounts:
         account.stream.refuse_if_hopeless(plan.unit if account.is_cost else f"of {account.name[1]}")
     for name in pacing.classifiers:
         if name not in plan.classifiers:
-            said = f"is no classifier of this portfolio; there are {', '.join(plan.classifiers)}"
+            said = f"is not a classifier of this portfolio; available: {', '.join(plan.classifiers)}"
             raise InvalidRequest.at(Fault(("budget_pacing", "classifiers", name), said))
     limits = pacing.classifiers.items()
     windows = [Window(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]

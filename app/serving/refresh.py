@@ -23,7 +23,7 @@ POLL_S = 2.0
 
 
 class CatalogThread(threading.Thread):
-    """Keeps a catalog fresh until it is told to stop.
+    """Keeps a catalog fresh until it is stopped.
 
     ``chores`` run in each round that reached the store, ``revive`` in each that did not, ``note`` in every round.
     """
@@ -60,7 +60,7 @@ class CatalogThread(threading.Thread):
                 self._stopping.wait(0.5)
                 self._try_revive()
             except Exception:  # whatever it is, the plans in memory must go on being kept fresh
-                logger.exception("the catalog's thread goes on after an internal error")
+                logger.exception("the catalog's thread continues after an internal error")
                 self._stopping.wait(POLL_S)
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class HousekeepingJobs:
         self._watch = Watchdog(repos.builds, repos.batches)
         self._failures = 0
         self.due = 0.0
-        """When the store is to be asked again."""
+        """When to query the store again."""
         self._mend_due = 0.0
         self._changed: set[Id] = set()
         """Artifacts whose plan came or was replaced since drift was looked at."""
@@ -122,7 +122,7 @@ class HousekeepingJobs:
         self._failures = catalog.load_failures
 
     def run(self) -> None:
-        """Do what needs the store; one that takes no writes is no reason to stop looking at it."""
+        """Do what needs the store; a read-only store does not end the refresh."""
         if self._catalog.changed:
             self._forget_deleted()
         if time.monotonic() < self.due:  # many announcements may follow each other
@@ -173,7 +173,7 @@ class HousekeepingJobs:
             self.endpoints = self._repos.endpoints.all()
 
     def _note_drift(self) -> None:
-        """Say of the versions in service whether outcomes have parted from what was estimated, where that is new."""
+        """Update the drift metrics of the active versions."""
         drifts, plans = self._repos.feedback.drifts(), self._catalog.plans
         differing = {*drifts.items()} ^ {*self._drifts.items()}
         changed = {_artifact(version) for version, _ in differing} | self._changed
@@ -182,7 +182,7 @@ class HousekeepingJobs:
         self._drifts, self._changed = drifts, set()
 
     def _forget_deleted(self) -> None:
-        """Take over which plans changed, and forget what was told of those that are gone."""
+        """Take over which plans changed, and remove metrics of those that are gone."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._changed |= changed
         for kind, name in changed - self._catalog.plans.keys():

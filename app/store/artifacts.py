@@ -1,7 +1,7 @@
 """Artifacts in the store: publish, list, roll back, delete, export, import.
 
 For each (kind, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
-the active one. The counter stays when all else is deleted: a name that is used again goes on counting, so that the id
+the active one. The counter stays when all else is deleted: a reused name continues counting, so that the id
 of an old decision never names a new version; and it distinguishes what was deleted from what the store has lost.
 Where the store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
 """
@@ -121,7 +121,7 @@ class Artifacts:
         return self._cut(behind[: limit + 1], limit, len(ids))
 
     def active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
-        """List the active versions, of one kind or name only if asked."""
+        """List the active versions, optionally of one kind or name."""
         return list(walk(lambda cursor: self.page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
 
     def versions_page(
@@ -160,7 +160,7 @@ class Artifacts:
         return records
 
     def has(self, kind: str, name: str) -> bool:
-        """Tell whether there is an artifact of this name."""
+        """Return whether there is an artifact of this name."""
         try:
             return bool(self.record(kind, name))
         except UnknownArtifact:
@@ -196,7 +196,7 @@ class Artifacts:
     def delete(self, kind: str, name: str, version: int, *, even_active: bool = False) -> None:
         """Delete a version and its feedback; raises UnknownArtifact, UnknownVersion or Conflict.
 
-        The active one is deleted only if asked for explicitly: then the highest of those that remain answers, or the
+        The active one is deleted only with ``even_active``: then the highest of those that remain answers, or the
         artifact is gone if none of them can be read.
         """
 
@@ -238,7 +238,7 @@ class Artifacts:
         self._store.transact(change, _counter(kind, name), _versions(kind, name))
 
     def deleted(self, ids: Iterable[Id]) -> set[Id]:
-        """Tell which of these, that have no pointer any more, were deleted; the others were lost by the store.
+        """Return which of these, that have no pointer any more, were deleted; the store lost the others.
 
         A counter is left of what was deleted, and no version.
         """
@@ -269,7 +269,7 @@ class Artifacts:
     def _unknown(self, kind: str, name: str) -> UnknownArtifact:
         fields, _ = self.pointing.names.behind(None, _NAMED + 1, [f"{kind}/"])
         names = [_id(field)[1] for field in fields]
-        return UnknownArtifact(f"there is no {kind} artifact called {name!r}{known_names(names)}")
+        return UnknownArtifact(f"{kind} artifact {name!r} not found{known_names(names)}")
 
 
 def checked_manifest(data: bytes) -> ArtifactManifest:
@@ -287,7 +287,7 @@ def checked_manifest(data: bytes) -> ArtifactManifest:
 
 
 def known_names(names: Sequence[str]) -> str:
-    """Tell what else there is, for a message about what there is not.
+    """Return the list of available names for a message of one that was not found.
 
     >>> known_names(["a", "b"])
     '; there are a, b'
@@ -316,7 +316,7 @@ def _reference(kind: str, name: str, version: int) -> str:
 
 
 def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
-    """Give the plan of a version, once its bytes hold what the record says; raises StoreRefused or CorruptArtifact."""
+    """Return the plan of a version after checking its bytes; raises StoreRefused or CorruptArtifact."""
     if record.kind not in KINDS:  # published by a newer version of the service
         raise CorruptArtifact(f"the artifact is for the artifact kind {record.kind!r}, known are {', '.join(KINDS)}")
     return codec.decode(_checked_data(record, data), KINDS[record.kind].plan, is_verified=True)
@@ -340,7 +340,7 @@ def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active
 
 
 def _read_all(pipe: Pipeline, kind: str, name: str) -> dict[int, str | None]:
-    """Read inside a transaction which versions there are, and the SHA-256 of each; None if its record tells none."""
+    """Read inside a transaction which versions there are, and the SHA-256 of each; None if its record has none."""
     numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(kind, name)))))
     raws = cast("list[bytes | None]", pipe.mget([_record(kind, name, n) for n in numbers])) if numbers else []
     return {number: _digest_in(raw) for number, raw in zip(numbers, raws, strict=True)}

@@ -1,5 +1,5 @@
 """The items of batches and their answers: each answer is stored and counted in one step of the store, so that one that
-was paid for is never asked for again, whenever the worker dies.
+was paid for is never called again, whenever the worker dies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

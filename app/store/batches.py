@@ -29,7 +29,7 @@ from models.errors import TooManyBuilds, UnknownBatch
 from models.run import RunItem, Spent
 
 KEPT_S = 7 * 24 * 3600
-"""How long a batch that has ended can be asked for, with its output."""
+"""How long an ended batch and its output are kept."""
 LONGEST_S = 24 * 3600
 """How long a batch may run, from when a worker takes it."""
 MOST_DEATHS = 3
@@ -71,7 +71,7 @@ class Batches(BatchItems):
         return _read(facts.id, {name.encode(): value.encode() for name, value in record.items()})
 
     def get(self, batch_id: str) -> Batch:
-        """Tell of a batch; raises UnknownBatch."""
+        """Return a batch; raises UnknownBatch."""
         return _read(batch_id, self._store.ask("hgetall", record_key(batch_id)))
 
     def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Batch]:
@@ -107,7 +107,7 @@ class Batches(BatchItems):
         return self.get(batch_id) if self._store.transact(change, record_key(batch_id)) else None
 
     def beat(self, batch_id: str) -> None:
-        """Say that the worker of a batch is alive."""
+        """Renew the heartbeat of a batch."""
         self._store.ask("hincrby", _BEATS, batch_id, 1)
 
     def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
@@ -132,7 +132,7 @@ class Batches(BatchItems):
         return {batch_id: int(beat) for batch_id, beat in self._store.texts(_BEATS).items()}
 
     def is_waiting(self, batch_id: str) -> bool:
-        """Whether the batch stands in the queue."""
+        """Whether the batch is queued."""
         job = f"{batch_id}-{self.attempt(batch_id)}"
         return self._queue.holds(job)
 
@@ -175,7 +175,7 @@ class Batches(BatchItems):
         """Give the number of the attempt that runs a batch, or is to run it; raises UnknownBatch."""
         attempt = self._store.ask("hget", record_key(batch_id), "attempt")
         if attempt is None:
-            raise UnknownBatch(f"there is no batch {batch_id!r}")
+            raise UnknownBatch(f"batch {batch_id!r} not found")
         return int(attempt)
 
     def _those(self, ids: Sequence[str]) -> list[Batch]:
@@ -199,7 +199,7 @@ class Batches(BatchItems):
             self._store.ask("srem", _OPEN, *gone)
 
     def _enqueue(self, pipe: Pipeline, batch_id: str, attempt: int) -> None:
-        """Queue a job of its own for each attempt: what is left of an older one is no hindrance."""
+        """Queue a job of its own for each attempt, so that remains of an older one do not matter."""
         self._queue.add(pipe, _JOB, f"{batch_id}-{attempt}", LONGEST_S + 60)  # the batch ends itself before
 
 
@@ -232,7 +232,7 @@ def _write_end(pipe: Pipeline, batch_id: str, status: BuildStatus, error: str | 
 
 def _read(batch_id: str, record: dict[bytes, bytes]) -> Batch:
     if not record:
-        raise UnknownBatch(f"there is no batch {batch_id!r}")
+        raise UnknownBatch(f"batch {batch_id!r} not found")
     fields = {name.decode(): value.decode() for name, value in record.items()}
     facts = read_model(BatchFacts, record[b"about"])
     spent = Spent(cost=float(fields["cost"]), seconds=float(fields["seconds"]), unit=facts.unit)

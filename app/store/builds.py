@@ -1,8 +1,8 @@
-"""Builds: queued in RQ, told of in a record of ours, which alone says what became of a build.
+"""Builds: queued in RQ, with a record of ours that holds their state.
 
 A record changes in transactions that look at its status first, so a build that was cancelled or given up can publish
 nothing, and one that published is ``succeeded`` in the same moment. While a worker builds, it counts up a *beat*; the
-servers watch the beats, and end a build whose beat stands still.
+servers watch the heartbeats, and end a build without one.
 """
 
 import json
@@ -36,7 +36,7 @@ from models.stored_dataset import DatasetInfo
 from solvers import KINDS, AnyKind
 
 ADVICE = "advice"
-"""What stands for the artifact kind in builds that make advice."""
+"""The kind of builds that compute advice."""
 JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
@@ -76,7 +76,7 @@ class Builds:
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
     def _enqueue(self, build: Build, check: Callable[[bytes | None], None]) -> Build:
-        """Queue a build once its dataset, as the store tells of it, is checked."""
+        """Queue a build after checking its dataset."""
         dataset_key = key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
@@ -100,10 +100,10 @@ class Builds:
         return queued
 
     def get(self, build_id: str) -> Build:
-        """Tell of a build; raises UnknownBuild."""
+        """Return a build; raises UnknownBuild."""
         raw, progress = self._store.get_many([_record(build_id), _progress(build_id)])
         if raw is None:
-            raise UnknownBuild(f"there is no build {build_id!r}")
+            raise UnknownBuild(f"build {build_id!r} not found")
         return _read(raw, progress)
 
     def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
@@ -146,7 +146,7 @@ class Builds:
         self.refuse_unless_running(self.get(build_id))
 
     def beat(self, build_id: str) -> None:
-        """Say that the worker of a build is alive."""
+        """Renew the heartbeat of a build."""
         self._store.ask("hincrby", _BEATS, build_id, 1)
 
     def end(self, build_id: str, status: BuildStatus, error: str | None) -> Build:
@@ -221,7 +221,7 @@ class Builds:
         return {build_id: int(beat) for build_id, beat in self._store.texts(_BEATS).items()}
 
     def is_waiting(self, build_id: str) -> bool:
-        """Whether the build stands in the queue."""
+        """Whether the build is queued."""
         return self._queue.holds(build_id)
 
     def workers(self) -> int:
@@ -252,7 +252,7 @@ def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     try:
         return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        said = f"is no parameter of {kind.name}; there are {', '.join(kind.options.model_fields)}"
+        said = f"is not a parameter of {kind.name}; available: {', '.join(kind.options.model_fields)}"
         raise InvalidRequest.of(error, "params").telling_known(said) from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
@@ -273,7 +273,7 @@ def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None
 
 def _facts(dataset: str, raw: bytes | None) -> DatasetInfo:
     if raw is None:
-        raise UnknownDataset(f"there is no dataset called {dataset!r}")
+        raise UnknownDataset(f"dataset {dataset!r} not found")
     return DatasetInfo.model_validate_json(raw)
 
 
@@ -305,7 +305,7 @@ def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | N
 def _read_watched(pipe: Pipeline, build_id: str) -> Build:
     raw = cast("bytes | None", pipe.get(_record(build_id)))
     if raw is None:
-        raise UnknownBuild(f"there is no build {build_id!r}")
+        raise UnknownBuild(f"build {build_id!r} not found")
     return _read(raw, cast("bytes | None", pipe.get(_progress(build_id))))
 
 

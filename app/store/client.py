@@ -73,7 +73,7 @@ class Store:
         self.ask("ping")
 
     def refusal(self) -> str | None:
-        """Say why the store takes no writes (it is full, or read-only), None if it takes them.
+        """Return why the store takes no writes (it is full, or read-only), None if it takes them.
 
         What is written is there already, all but the first time, so that asking costs the store nothing.
         """
@@ -132,7 +132,7 @@ class Store:
 
         ``change`` reads through the pipeline, calls ``multi()``, queues its writes and gives the result; it runs again
         if a watched key was changed meanwhile, so it must have no effect of its own. If the connection breaks, the
-        change was made wholly or not at all, nobody can tell which: it does not run again, lest it be made twice.
+        change was made wholly or not at all, and which is unknown: it is not retried, since it could be made twice.
         """
         with translated(), self.client.pipeline() as pipe:
             while True:
@@ -157,7 +157,7 @@ class Store:
         return None if data is None else checked_blob(data, digest)
 
     def announce(self, message: str) -> None:
-        """Tell every server to look at the pointers."""
+        """Notify every server to read the pointers."""
         self.ask("publish", CHANNEL, message)
 
     @contextmanager
@@ -190,19 +190,19 @@ end
 
 
 def read_model(kind: type[M], data: bytes) -> M:
-    """Read a record of ours; one that is none is the store's fault, and said to be."""
+    """Read a record; raises StoreRefused if it is malformed."""
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        raise StoreRefused(f"a record in the store is no {kind.__name__}: {data[:40]!r}") from error
+        raise StoreRefused(f"a record in the store is not a {kind.__name__}: {data[:40]!r}") from error
 
 
 def read_json(data: bytes) -> Any:
-    """Read a record; one that is no JSON is the store's fault, and said to be."""
+    """Read a JSON record; raises StoreRefused if it is malformed."""
     try:
         return json.loads(data)
     except ValueError as error:
-        raise StoreRefused(f"a record in the store is no JSON: {data[:40]!r}") from error
+        raise StoreRefused(f"a record in the store is not JSON: {data[:40]!r}") from error
 
 
 def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:

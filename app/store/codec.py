@@ -1,8 +1,8 @@
 """Frozen dataclasses of arrays and plain values to bytes and back; never pickle.
 
 The bytes are an uncompressed zip: ``sha256`` (the digest of all that follows), ``manifest.json`` (what the caller wants
-to keep beside the value), ``fields.json`` (the plain fields), and one ``.npy`` for each array. Equal values give equal
-bytes: entries stand in a fixed order, with fixed dates and sorted keys. Reading allocates no more than the bytes hold,
+to keep with the value), ``fields.json`` (the plain fields), and one ``.npy`` for each array. Equal values give equal
+bytes: entries are in a fixed order, with fixed dates and sorted keys. Reading allocates no more than the bytes hold,
 refuses object arrays, compressed or unknown entries and unknown formats, and can run no code.
 """
 
@@ -30,7 +30,7 @@ FORMAT = 1
 _UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
 """What NumPy's and JSON's readers raise at headers and texts that were made up."""
 _NPY_START = 10
-"""Where the text of a header begins; its length stands before it."""
+"""The offset of a header's text, after its length."""
 _SHORT_HEADER = 256
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def _adapter(field_type: Any) -> TypeAdapter[Any]:
 
 
 def read_manifest(data: bytes) -> dict[str, Any]:
-    """Give what was kept beside the value, once the checksum holds; raises CorruptArtifact if it does not."""
+    """Return the manifest after verifying the checksum; raises CorruptArtifact."""
     return _manifest(_entries(data))
 
 
@@ -170,7 +170,7 @@ def _object(text: bytes) -> dict[str, Any]:
     if not same:
         raise CorruptArtifact("the bytes hold JSON that is not as it would be written")
     if not isinstance(content, dict):
-        raise CorruptArtifact("the bytes hold JSON that is no object")
+        raise CorruptArtifact("the bytes hold JSON that is not an object")
     return content
 
 
@@ -186,7 +186,7 @@ def _array(name: str, data: bytes, field_type: Any) -> NDArray[Any]:
 
 @cache
 def _dtype_of(field_type: Any) -> np.dtype[Any] | None:
-    """Give the type of numbers in an array's field; None for a field that is no array.
+    """Return the dtype of an array field; None for other fields.
 
     >>> _dtype_of(NDArray[np.int32])
     dtype('int32')

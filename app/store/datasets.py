@@ -35,9 +35,9 @@ class Datasets:
         created_at: str,
         allow: Callable[[str | None], None] = lambda sha256: None,
     ) -> tuple[DatasetInfo, Replaced | None]:
-        """Keep a dataset under a name, in place of an older one; tells of that, None if the name is new.
+        """Store a dataset under a name; returns the dataset that it replaces, None if the name is new.
 
-        ``allow`` is told the SHA-256 of the one whose place it takes, and may raise: nothing is changed then.
+        ``allow`` receives the SHA-256 of the replaced one, and may raise: nothing is changed then.
         """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at)
@@ -74,18 +74,18 @@ class Datasets:
         return list(walk(lambda cursor: self.page(limit=LARGEST_PAGE, cursor=cursor)))
 
     def mend(self) -> None:
-        """Find again what an older version of the service, running beside, has put in place of another dataset."""
+        """Find a dataset that an older version of the service, running at the same time, has replaced."""
         self._names.mend()
 
     def info(self, name: str) -> DatasetInfo:
-        """Tell of one dataset; raises UnknownDataset."""
+        """Return a dataset's info; raises UnknownDataset."""
         (record,) = self._store.get_many([_record(name)])
         if record is None:
-            raise UnknownDataset(f"there is no dataset called {name!r}")
+            raise UnknownDataset(f"dataset {name!r} not found")
         return read_model(DatasetInfo, record)
 
     def shown(self, name: str) -> ShownDataset:
-        """Tell of one dataset, and whether there is advice on it; raises UnknownDataset."""
+        """Return a dataset's info, and whether there is advice on it; raises UnknownDataset."""
         return ShownDataset(**dict(self.info(name)), advised=self._store.ask("exists", _advice(name)) > 0)
 
     def load(self, info: DatasetInfo) -> Dataset:
@@ -101,7 +101,7 @@ class Datasets:
         """Give the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
         record, raw = self._store.get_many([_record(name), _advice(name)])
         if record is None:
-            raise UnknownDataset(f"there is no dataset called {name!r}")
+            raise UnknownDataset(f"dataset {name!r} not found")
         if raw is None:
             raise UnknownAdvice(f"no advice was given on dataset {name!r}; ask for it by POST /v1/advice")
         return read_model(Advice, raw)
@@ -114,14 +114,14 @@ class Datasets:
     def delete(self, name: str, *, allow: Callable[[str], None] = lambda sha256: None) -> None:
         """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict.
 
-        ``allow`` is told its SHA-256, and may raise: nothing is changed then.
+        ``allow`` receives its SHA-256, and may raise: nothing is changed then.
         """
         reference = f"dataset/{name}"
 
         def change(pipe: Pipeline) -> None:
             raw = cast("bytes | None", pipe.get(_record(name)))
             if raw is None:
-                raise UnknownDataset(f"there is no dataset called {name!r}")
+                raise UnknownDataset(f"dataset {name!r} not found")
             ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
             open_builds = {i: cast("bytes | None", pipe.get(key("build", i))) for i in sorted(ids)}
             using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]

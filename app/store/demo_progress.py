@@ -9,7 +9,7 @@ from models import Value
 
 _PROGRESS, _BEAT = key("demo", "progress"), key("demo", "beat")
 SILENT_S = 120
-"""A part of the demo may say nothing for so long; after it, whoever made it is held to have died."""
+"""Seconds without progress after which the process that makes the demo is considered dead."""
 
 
 class DemoProgress(Value):
@@ -21,10 +21,10 @@ class DemoProgress(Value):
     message: str = Field(description="what is being made, or why it failed")
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Give it as half a sentence.
 
-        >>> DemoProgress(state="making", message="timing features").said
+        >>> DemoProgress(state="making", message="timing features").text
         'the demo is being made: timing features'
         """
         if self.state == "failed":
@@ -35,7 +35,7 @@ class DemoProgress(Value):
 
 
 def note_demo(store: Store, progress: DemoProgress | None) -> None:
-    """Say how far the demo is; None: nothing is to be said of it."""
+    """The demo's progress as text; None if there is nothing to show."""
     if progress is None:
         store.ask("delete", _PROGRESS)
         return
@@ -48,7 +48,5 @@ def demo_progress(store: Store) -> DemoProgress | None:
     raw, beat = store.get_many([_PROGRESS, _BEAT])
     progress = None if raw is None else read_model(DemoProgress, raw)
     if progress is not None and progress.state == "making" and beat is None:
-        return DemoProgress(
-            state="failed", message=f"nothing was heard of it for {SILENT_S} s after: {progress.message}"
-        )
+        return DemoProgress(state="failed", message=f"no progress for {SILENT_S} s after: {progress.message}")
     return progress

@@ -18,7 +18,7 @@ from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
 from models.errors import StoreUnavailable
 
 _ROOM_BYTES = 2**20
-"""What must be free beside what is to be written: for what the store notes of it, and of workers."""
+"""Bytes that must stay free in addition to what is written, for records and workers."""
 
 
 class EmbeddedRedis:
@@ -43,7 +43,8 @@ class EmbeddedRedis:
         return f"unix://{socket_path(self.folder)}"
 
     def lacking_room(self, more: int = 0) -> str | None:
-        """Say that the disk has no room for so many bytes more, None if it has: a server that cannot write ends."""
+        """Return a message if the disk has no room for so many bytes more, else None: a server that cannot write
+        ends."""
         free = shutil.disk_usage(self.folder).free
         if free >= more + _ROOM_BYTES:
             return None

@@ -39,7 +39,7 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
     socket = socket_path(folder)
     socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if socket.parent.stat().st_uid != os.getuid():
-        raise SystemExit(f"{socket.parent} belongs to somebody else")
+        raise SystemExit(f"{socket.parent} is owned by another user")
     options = {
         "port": "0",
         "unixsocket": str(socket),

@@ -21,10 +21,10 @@ class Endpoints:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: tuple[dict[str, str], dict[str, Endpoint]] = ({}, {})
-        """The hash as it was read last, and what it says: servers look every few seconds, and it seldom changes."""
+        """The hash as it was read last, and its endpoints: it is read every few seconds, and rarely changes."""
 
     def put(self, name: str, endpoint: Endpoint) -> bool:
-        """Keep an endpoint, in place of an older one; tells whether the name is new. Raises PayloadTooLarge."""
+        """Store an endpoint; returns whether the name is new. Raises PayloadTooLarge."""
 
         def change(pipe: Pipeline) -> bool:
             is_new = not pipe.hexists(_ALL, name)
@@ -42,7 +42,7 @@ class Endpoints:
 
         def change(pipe: Pipeline) -> None:
             if not pipe.hexists(_ALL, name):
-                raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+                raise UnknownEndpoint(f"endpoint {name!r} not found")
             pipe.multi()
             pipe.hdel(_ALL, name)
             pipe.incr(_WRITTEN)
@@ -70,7 +70,7 @@ class Endpoints:
         """Give one; raises UnknownEndpoint, or CorruptArtifact for what cannot be read."""
         text = self._store.ask("hget", _ALL, name)
         if text is None:
-            raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+            raise UnknownEndpoint(f"endpoint {name!r} not found")
         try:
             return ENDPOINT.validate_json(text)
         except ValueError as error:

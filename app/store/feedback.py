@@ -224,7 +224,7 @@ class Feedback:
         return {version: _in_order(quantities) for version, quantities in by_version.items()}
 
     def with_drift(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
-        """Say in records what has drifted."""
+        """Add to records what has drifted."""
         listed = list(records)
         drifts = self.drifted([record.ref for record in listed])
         return [record.model_copy(update={"drift": drift}) for record, drift in zip(listed, drifts, strict=True)]

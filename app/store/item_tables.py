@@ -1,4 +1,4 @@
-"""Items of batches in Parquet, a row each; and their answers, as a batch's output tells them."""
+"""Items of batches in Parquet, a row each; and their answers, as in a batch's output."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -55,14 +55,14 @@ def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
             _refuse_columns(table.column_names)
             return _objects(table, max_bytes)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault((FILE,), f"is no readable Parquet: {error}")) from error
+            raise InvalidRequest.at(Fault((FILE,), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_columns(names: list[str]) -> None:
     known = ", ".join(_COLUMNS)
     stray = next((name for name in names if name not in _COLUMNS), None)
     if stray is not None:
-        raise InvalidRequest.at(Fault((FILE, stray), f"is none of the columns that are read: {known}"))
+        raise InvalidRequest.at(Fault((FILE, stray), f"is not a known column; available: {known}"))
     if "item" not in names:
         raise InvalidRequest.at(Fault((FILE, "item"), f"is missing: the columns are {known}"))
 
@@ -85,11 +85,11 @@ def _object(number: int, row: dict[str, Any]) -> bytes:
     try:
         return json.dumps(cells, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidRequest.at(Fault((FILE, f"row {number}"), f"holds what is no JSON: {error}")) from error
+        raise InvalidRequest.at(Fault((FILE, f"row {number}"), f"must be JSON: {error}")) from error
 
 
 def write_answers(lines: Iterable[str], target: Any) -> None:
-    """Write the lines of a batch's output as Parquet, some at a time: what is asked for most has a column, and the line
+    """Write the lines of a batch's output as Parquet, some at a time: the most used fields have a column, and the line
     is there as it is, as JSON."""
     with pa.parquet.ParquetWriter(target, _ANSWERS) as writer:
         answers = (_answer(line) for line in lines)

@@ -1,4 +1,4 @@
-"""The queue that workers take builds and batches from: one, so that whoever is free takes what waits longest."""
+"""The queue that workers take builds and batches from: a single one, so that any free worker takes the oldest job."""
 
 from typing import TYPE_CHECKING
 

@@ -14,7 +14,7 @@ BOM = b"\xef\xbb\xbf"
 def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, longest: int | None = None) -> None:
     """Write the objects' fields as columns, in the order in which they first appear; a field that an object lacks, or
     that is null, is an empty cell. longest: letters of a cell, of which the rest is cut off. Raises InvalidRequest,
-    with the line, for what is no flat object."""
+    with the line, for anything but a flat object."""
     names: dict[str, None] = {}
     for number, record in _records(source):
         names |= dict.fromkeys(record)
@@ -44,9 +44,9 @@ def _record(number: int, line: bytes) -> dict[str, str]:
     try:
         pairs = json.loads(line, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
-        raise _wrong(number, f"is no JSON: {error}") from error
+        raise _wrong(number, f"must be JSON: {error}") from error
     if not isinstance(pairs, _Pairs):
-        raise _wrong(number, "is no JSON object")
+        raise _wrong(number, "must be a JSON object")
     record = {_text(number, name): _cell(number, name, value) for name, value in pairs}
     if len(record) < len(pairs):
         raise _wrong(number, "has a name twice")
@@ -54,7 +54,7 @@ def _record(number: int, line: bytes) -> dict[str, str]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The fields of an object, as they stand."""
+    """The fields of an object, unchanged."""
 
 
 def _cell(number: int, name: str, value: Any) -> str:
@@ -76,4 +76,4 @@ def _text(number: int, text: str) -> str:
 
 
 def _wrong(number: int, what: str) -> InvalidRequest:
-    return InvalidRequest.at(Fault(("table",), f"is no readable JSON Lines: line {number} {what}"))
+    return InvalidRequest.at(Fault(("table",), f"must be JSON Lines: line {number} {what}"))

@@ -1,8 +1,9 @@
 """Ledgers: what streams of single queries have spent, counted in the store for all servers at once.
 
 A server chooses by the state that it saw last, and the store takes the choice only if every account of the stream, and
-the rate limit of the classifier, still allows it; else it tells its state, and the server chooses again. So nothing is
-ever exceeded, however many servers count. Rate limits are kept by the store's clock and the time of each call.
+the rate limit of the classifier, still allows it; else it returns its state, and the server
+chooses again. So no limit is ever exceeded, however many servers there are. Rate limits are kept by the store's
+clock and the time of each call.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ local accounts, lowest = tonumber(ARGV[1]), tonumber(ARGV[2])
 local counts, chosen = tonumber(ARGV[4]) == 1, tonumber(ARGV[5])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local told, states, able = {0}, {}, counts
+local reply, states, able = {0}, {}, counts
 for i = 1, accounts do
     local at = 6 + (i - 1) * 7
     local name, allowed, cheapest = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
@@ -46,7 +47,7 @@ for i = 1, windows do
     redis.call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('%.0f', now - tonumber(ARGV[at + 1]) * 1000000))
     local free = tonumber(ARGV[at]) - redis.call('ZCARD', KEYS[i + 1])
     able = able and (i ~= chosen or free > 0)
-    told[1 + accounts * 3 + i] = free
+    reply[1 + accounts * 3 + i] = free
 end
 for i = 1, accounts do
     local name, spent, queries, lean, amount, terms, old = unpack(states[i])
@@ -56,24 +57,24 @@ for i = 1, accounts do
             name .. 'queries', string.format('%.0f', queries), name .. 'lean', string.format('%.17g', lean),
             name .. 'terms', terms)
     end
-    told[3 * i - 1] = string.format('%.17g', spent)
-    told[3 * i] = string.format('%.0f', queries)
-    told[3 * i + 1] = string.format('%.17g', old)
+    reply[3 * i - 1] = string.format('%.17g', spent)
+    reply[3 * i] = string.format('%.0f', queries)
+    reply[3 * i + 1] = string.format('%.17g', old)
 end
 if able then
-    told[1] = 1
+    reply[1] = 1
     redis.call('EXPIRE', KEYS[1], ARGV[3])
     if chosen > 0 then
         local at = 6 + accounts * 7 + (chosen - 1) * 2
-        redis.call('ZADD', KEYS[chosen + 1], string.format('%.0f', now), string.format('%.0f', now) .. ' ' .. told[3])
+        redis.call('ZADD', KEYS[chosen + 1], string.format('%.0f', now), string.format('%.0f', now) .. ' ' .. reply[3])
         redis.call('EXPIRE', KEYS[chosen + 1], math.ceil(tonumber(ARGV[at + 1])) + 1)
-        told[1 + accounts * 3 + chosen] = told[1 + accounts * 3 + chosen] - 1
+        reply[1 + accounts * 3 + chosen] = reply[1 + accounts * 3 + chosen] - 1
     end
 end
-return told
+return reply
 """
-"""Tells the state, and before that counts a query, given its choice, if all accounts and the classifier's window allow
-it: in each account what is taken of it, and its leaning."""
+"""Returns the state, and before that counts a query, given its choice, if all accounts and the classifier's window
+allow it: in each account what is taken of it, and its leaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Ledgers:
         raise Infeasible(_exhausted(name, terms, counted))
 
     def _remembered(self, ledger: str, terms: Terms) -> Counted | None:
-        """Give what was seen last; None if that is not all, or windows tell by the clock what they have free."""
+        """Return the state that was seen last; None if it is incomplete, or windows depend on the clock."""
         states = [self._seen.get((ledger, account.name)) for account in terms.accounts]
         known = tuple(state for state in states if state is not None)
         return Counted(known, ()) if len(known) == len(states) and not terms.windows else None
@@ -168,7 +169,7 @@ def _other_terms(account: Account) -> str:
 
 
 def _exhausted(name: str, terms: Terms, counted: Counted) -> str:
-    """Say which account, or which windows, leave nothing for the next query."""
+    """Return which account, or which windows, leave nothing for the next query."""
     for account, state in zip(terms.accounts, counted.states, strict=True):
         if float(account.uses.min()) > account.stream.most(state):
             of = f" of {' '.join(account.name)}" if account.name else ""

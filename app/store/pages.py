@@ -18,7 +18,7 @@ USUAL_PAGE = 100
 LARGEST_PAGE = 1000
 NUMBER = r"[1-9][0-9]{0,14}"
 """What a cursor of a list in the order of numbers names."""
-_WRONG_CURSOR = "is no cursor of this list: send what a reply of it gave as `next`"
+_WRONG_CURSOR = "must be `next` of a reply of this list"
 _MEND = """
 local there = {}
 for _, name in ipairs(redis.call(ARGV[1], KEYS[1])) do
@@ -53,7 +53,7 @@ def write_cursor(kind: str, last: object) -> str:
 
 
 def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") -> str | None:
-    """Tell behind which item a cursor stands; raises InvalidRequest for one of another list, or of none.
+    """Return the item that a cursor follows; raises InvalidRequest for a cursor of another list.
 
     >>> read_cursor("build", "YnVpbGQ6MTI")
     '12'
@@ -100,7 +100,7 @@ def walk(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
 class NameIndex:
     """The names that a hash or a set holds, sorted in the store, so that a page costs what a page holds.
 
-    Whoever adds or removes a name does so here too, in the same transaction. Older versions of the service keep no
+    A name is added or removed here in the same transaction. Older versions of the service keep no
     index: it is made anew, all at once, when it does not hold as many names as there are.
     """
 

@@ -1,7 +1,7 @@
 """The one form of zip that artifacts have, read and written at once: it takes a third of the time of ``zipfile``.
 
 Entries are not compressed, have short ASCII names and a fixed date. Whatever is not exactly of this form, byte for byte
-as ``zipfile`` writes it, is none: ``read`` gives None, and the general reader tells what is wrong.
+as ``zipfile`` writes it, is not supported: ``read`` returns None, and the general reader reports the fault.
 """
 
 import struct

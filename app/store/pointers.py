@@ -1,8 +1,8 @@
 """Which version of each artifact answers, and which of these pointers moved lately.
 
 The pointers are the fields of one hash, so that a server sees all of them in one look; a stream notes the names whose
-pointer moved, so that one who has looked before need not look at all of them again. The note of a deletion is left out
-by a store that is full: whoever looks sees it by the number of pointers.
+pointer moved, so that a server that has read them need not read all of them again. The note of a deletion is left out
+by a store that is full: servers detect it by the number of pointers.
 """
 
 from collections.abc import Collection
@@ -76,7 +76,7 @@ class Pointers:
         return {artifact: _read(value) for artifact, value in zip(asked, values, strict=True) if value is not None}
 
     def moves(self, mark: bytes) -> Moves | None:
-        """Tell what moved since the mark was given; None if the store cannot tell: it is another, or it is too much."""
+        """Return what moved since a mark; None if that is unknown: another store, or too many moves."""
         with self._store.pipeline() as pipe:
             pipe.hlen(POINTERS)
             pipe.xrange(MOVES, min=mark, count=_MOST_MOVES + 2)

@@ -1,5 +1,5 @@
 """Queries as they are sent in Parquet: a column for each dimension of the embedding, or one of lists, or a column of
-texts; beside these ``size``, ``group`` and ``costs`` of each query. And assignments as they are told in CSV and
+texts; also ``size``, ``group``, and ``costs`` of each query. And assignments in CSV and
 Parquet."""
 
 import csv
@@ -45,7 +45,7 @@ def _columns(path: Path, max_bytes: int) -> Columns:
         try:
             return _read_columns(read_bounded(path, max_bytes, "queries"))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("queries",), f"is no readable Parquet: {error}")) from error
+            raise InvalidRequest.at(Fault(("queries",), f"must be readable Parquet: {error}")) from error
 
 
 def _read_columns(table: pa.Table) -> Columns:
@@ -71,16 +71,17 @@ def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
 
 
 def _refuse_strays(names: list[str], own: str) -> None:
-    """Raise InvalidRequest for a column beside the one that tells of queries."""
+    """Raise InvalidRequest for an unknown column."""
     known = (own, *BESIDE)
     stray = next((name for name in names if name not in known), None)
     if stray is not None:
-        raise InvalidRequest.at(Fault(("queries", stray), f"is none of the columns that are read: {', '.join(known)}"))
+        raise InvalidRequest.at(Fault(("queries", stray), f"is not a known column; available: {', '.join(known)}"))
 
 
 def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
-    """Read Parquet of no more than so many bytes, unpacked and with what stands once in the file written out in every
-    row; raises PayloadTooLarge, or InvalidRequest for columns of the same name. where: what is told to be wrong."""
+    """Read Parquet of no more than so many bytes, unpacked and with repeated values written out in every row.
+
+    Raises PayloadTooLarge, or InvalidRequest for duplicate columns. where: the location of faults."""
     said = pa.parquet.read_metadata(path)
     too_large = PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
     refuse_many(said.num_columns)
@@ -95,7 +96,7 @@ def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
         raise too_large
     repeated = first_repeated(table.column_names)
     if repeated is not None:
-        raise InvalidRequest.at(Fault((where, repeated), "stands twice among the columns"))
+        raise InvalidRequest.at(Fault((where, repeated), "is a duplicate column"))
     return table
 
 

@@ -32,7 +32,8 @@ class Repositories:
     confidence_reports: ConfidenceReports
 
     def lacking_room(self, more: int = 0) -> str | None:
-        """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
+        """Return a message if the embedded server has no room for so many bytes more; None if it has, or is not
+        ours."""
         return None if self.embedded is None else self.embedded.lacking_room(more)
 
     def revive(self) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from app.store.client import Store, key, translated
 
 KEPT_S = 30 * 24 * 3600
-"""A memory that nobody asked for in so long is forgotten."""
+"""Seconds without use after which an entry expires."""
 
 
 class TrainingCache(MutableMapping[str, bytes]):
@@ -29,7 +29,7 @@ class TrainingCache(MutableMapping[str, bytes]):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        raise TypeError("a cache is asked by name; its names are kept only as digests")
+        raise TypeError("a cache is read by name; it stores digests of names only")
 
     def __len__(self) -> int:
         with translated():

@@ -59,7 +59,7 @@ def parse_spec(text: str | bytes) -> Spec:
 
 
 def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
-    """Leave out of a place what stands nowhere in the caller's JSON: which of several types pydantic tried there."""
+    """Remove from a location what is not in the caller's JSON: which member of a union pydantic tried."""
     try:
         here = json.loads(text)
     except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratc
 
 
 def is_json_lines(text: bytes, media_type: str) -> bool:
-    """Tell JSON Lines from CSV: by what is said of them, or, where that may be either, by the first letter."""
+    """Return whether a table is JSON Lines: by its media type, or, where that may be either, by the first character."""
     kind = _kind_of(media_type)
     maybe = kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.removeprefix(BOM).lstrip()[:1] == b"{"
     return kind in JSON_LINES_TYPES or maybe
@@ -128,7 +128,7 @@ def _kind_of(media_type: str) -> str:
 
 
 def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
-    """Tell Parquet from text, and give the first bytes; raises UnsupportedMediaType for what is said to be neither."""
+    """Return whether a table is Parquet, and its first bytes; raises UnsupportedMediaType for other media types."""
     kind = _kind_of(media_type)
     with path.open("rb") as file:
         magic = file.read(4)
@@ -173,7 +173,7 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
                     raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
                 out.write(chunk)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
+        raise InvalidRequest.at(Fault(("table",), f"must be readable gzip: {error}")) from error
     return plain
 
 
@@ -200,7 +200,7 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
             reading.use_threads = False
             table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+        raise InvalidRequest.at(Fault(("table",), f"must be readable CSV: {error}")) from error
     return table
 
 
@@ -211,7 +211,7 @@ def _refuse_many_columns(path: Path) -> None:
     try:
         columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
     except csv.Error as error:
-        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+        raise InvalidRequest.at(Fault(("table",), f"must be readable CSV: {error}")) from error
     refuse_many(columns)
 
 
@@ -233,7 +233,7 @@ def bounded(max_bytes: int) -> Iterator[None]:
 
 
 def _confine(max_bytes: int) -> None:
-    """Bound what this process may take, for good: what a file says of its size need not be true."""
+    """Limit the memory of this process permanently: the size that a file declares may be wrong."""
     most = _READER_BASE + _READER_FACTOR * max_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -250,11 +250,11 @@ def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
         # Text that stands once in the file and in many rows is not to be copied into each of them.
         return pa.parquet.read_table(path, columns=present, read_dictionary=present)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
+        raise InvalidRequest.at(Fault(("table",), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
-    """Add up what the columns take once unpacked, by what the file says of itself."""
+    """Return the unpacked size of the columns, as the file declares it."""
     groups = [said.row_group(number) for number in range(said.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
@@ -267,7 +267,7 @@ def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: lis
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
     repeated = first_repeated(name for name in names if name in used)
     if repeated is not None:
-        raise InvalidRequest.at(Fault(("table", repeated), "stands twice among the columns"))
+        raise InvalidRequest.at(Fault(("table", repeated), "is a duplicate column"))
 
 
 def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -295,7 +295,7 @@ def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
 
 
 def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Turn a column into texts, each different one held once, however many rows say it."""
+    """Turn a column into texts, each distinct one held once."""
     kind = chunked.type
     try:
         whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()

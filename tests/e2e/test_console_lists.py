@@ -111,4 +111,4 @@ def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server
         assert server.client.delete("/v1/artifacts/cascade/racing").status_code == 204
         page.get_by_label("Type racing to delete it").fill("racing")
         page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
-        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("there is no cascade artifact called")
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("not found")

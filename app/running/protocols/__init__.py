@@ -1,4 +1,4 @@
-"""How endpoints are spoken to: for each protocol what a request looks like, and what a reply says."""
+"""Protocols of endpoints: for each, how to write requests and parse replies."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ def request(endpoint: Endpoint, item: Any) -> Request:
 
 
 def spent(endpoint: Endpoint, reply: Any) -> ParsedResponse:
-    """Read only what a reply tells of its cost, where its answer cannot be read."""
+    """Parse only the cost of a reply whose answer cannot be parsed."""
     return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else ParsedResponse()
 
 
 def read(endpoint: Endpoint, reply: Any, answers: int = 1) -> ParsedResponse:
-    """Read a reply's JSON, with so many answers as were asked for; raises WrongShape if it is none that the protocol
+    """Parse a reply's JSON with the requested number of answers; raises WrongShape if it is none that the protocol
     or the pointers promise."""
     match endpoint:
         case JsonEndpoint():

@@ -1,6 +1,6 @@
 """Tensors as bytes behind the JSON of a message: the Open Inference Protocol's extension ``binary_tensor_data``.
 
-A header tells how long the JSON is; each tensor whose ``parameters`` have a ``binary_data_size`` takes so many of the
+A header has the length of the JSON; each tensor whose ``parameters`` have a ``binary_data_size`` takes so many of the
 bytes that follow. Numbers are little-endian, row by row; each text has its length before it, in four bytes.
 """
 
@@ -24,7 +24,7 @@ _DTYPES = {
 
 
 def split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
-    """Part a message into its JSON and what follows; length: as the header tells it, None: all of it is JSON.
+    """Split a message into its JSON and what follows; length: from the header, None: all of it is JSON.
 
     >>> split(b'{}123', "2")
     (b'{}', b'123')
@@ -37,7 +37,7 @@ def split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
 
 
 def elements(datatype: str, data: bytes) -> list[Any]:
-    """Read a tensor, row by row. Raises WrongShape for what is no such tensor, and for numbers that JSON has not.
+    """Read a tensor, row by row. Raises WrongShape for malformed tensors, and for numbers that JSON does not have.
 
     >>> elements("FP32", elements_as_bytes("FP32", [1.0, 0.5])), elements("BYTES", elements_as_bytes("BYTES", ["cat"]))
     ([1.0, 0.5], ['cat'])
@@ -74,6 +74,6 @@ def _texts(data: bytes) -> list[str]:
         try:
             texts.append(data[start:end].decode())
         except UnicodeDecodeError as error:
-            raise WrongShape(f"text {len(texts)} is no UTF-8") from error
+            raise WrongShape(f"text {len(texts)} must be UTF-8") from error
         at = end
     return texts

@@ -22,7 +22,7 @@ def read(endpoint: JsonEndpoint, reply: Any) -> ParsedResponse:
         answer = label(part_of(reply, endpoint.label))
         confidence = None if scores is None else scores.get(answer)
     if endpoint.labels and answer is not None and answer not in endpoint.labels:
-        raise WrongShape("the label is none of the endpoint's labels")
+        raise WrongShape("the label is not one of the endpoint's labels")
     if endpoint.confidence is not None:
         confidence = number(part_of(reply, endpoint.confidence), "the confidence")
     return ParsedResponse(

@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """What a reply says; of tokens None where it does not tell. values: None where a cell of a feature is
+    """The content of a reply; tokens are None where it has none. values: None where a cell of a feature is
     missing; of several answers one behind the other."""
 
     label: str | None = None
@@ -76,7 +76,7 @@ def label(value: Any) -> str:
 
 
 def kind(value: Any) -> str:
-    """Say what a value is, and not which: a reply may hold what is no caller's business.
+    """Return the type of a value, not the value: a reply may contain secrets.
 
     >>> kind(None), kind("secret"), kind([1])
     ('nothing', 'a text', 'a list')

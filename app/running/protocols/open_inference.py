@@ -49,7 +49,7 @@ def _data(outputs: list[Any], name: str) -> list[Any]:
             if not isinstance(data, list):
                 raise WrongShape(f"the output {name!r} has no data that is JSON")
             return flat(data)
-    raise WrongShape(f"there is no output {name!r}")
+    raise WrongShape(f"output {name!r} not found")
 
 
 def flat(data: list[Any]) -> list[Any]:

@@ -41,7 +41,7 @@ def request(endpoint: ChatEndpoint, item: Any) -> Request:
 
 
 def streamed(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
-    """Let the answer come in pieces, if the endpoint's label is the answer's text as it is and no judge is asked."""
+    """Stream the answer, if the endpoint's label is the answer's text and there is no judge."""
     if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
         return request
     body = {**(request.body or {}), "stream": True, "stream_options": {"include_usage": True}}
@@ -57,13 +57,13 @@ class Pieces:
     usage: Any = None
 
     def take(self, line: bytes) -> str:
-        """Read a line of the stream, and give the text that it brings; raises WrongShape for what is no chunk."""
+        """Parse a line of the stream, and return its text; raises WrongShape for a malformed chunk."""
         if not line.startswith(b"data:") or line[5:].strip() in (b"", b"[DONE]"):
             return ""
         try:
             chunk = orjson.loads(line[5:])
         except orjson.JSONDecodeError as error:
-            raise WrongShape("a piece of the answer is no JSON") from error
+            raise WrongShape("a chunk of the answer must be JSON") from error
         if not isinstance(chunk, dict) or "error" in chunk:
             raise WrongShape("the answer broke off with an error")
         self.usage = chunk.get("usage") or self.usage
@@ -120,7 +120,7 @@ def read(endpoint: ChatEndpoint, reply: Any) -> ParsedResponse:
     choice = part_of(reply, "/choices/0")
     text = part_of(choice, "/message/content")
     if not isinstance(text, str):
-        raise WrongShape("the answer is no text")
+        raise WrongShape("the answer must be a text")
     label, confidence = read_label(endpoint.answer, text)
     sure = _mean_probability(choice) if confidence is None else confidence
     return replace(usage_of(reply), label=label, confidence=sure, text=text)
@@ -142,13 +142,13 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
             said = _plain(text)
             known = next((name for name in answer.labels if _plain(name) == said), None)
             if known is None:
-                raise WrongShape("the answer is none of the labels")
+                raise WrongShape("the answer must be one of the labels")
             return known, None
         case JsonField():
             try:
                 document = orjson.loads(text)
             except orjson.JSONDecodeError as error:
-                raise WrongShape("the answer is no JSON") from error
+                raise WrongShape("the answer must be JSON") from error
             answered = label(part_of(document, answer.label))
             if answer.confidence is None:
                 return answered, None
@@ -170,7 +170,7 @@ def _plain(text: str) -> str:
 
 
 def _mean_probability(choice: Any) -> float | None:
-    """Give the exponential of the mean log-probability of the answer's tokens; None where they are not told."""
+    """Return the exponential of the mean log-probability of the answer's tokens; None without log-probabilities."""
     logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(tokens, list) or not tokens:

@@ -40,7 +40,7 @@ def read(reply: Any, answers: int) -> ParsedResponse:
 
 
 def _in_order(data: Any, answers: int) -> list[tuple[float, ...]]:
-    """Give the vectors by the places that the reply tells, or as they come where it tells none."""
+    """Return the vectors by the indices in the reply, or in their order without indices."""
     if not isinstance(data, list) or len(data) != answers:
         came = len(data) if isinstance(data, list) else 0
         raise WrongShape(f"there are {came} embeddings for {answers} texts")

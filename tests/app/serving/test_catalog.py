@@ -101,7 +101,7 @@ def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_repor
     ("damage", "problem"),
     [
         ({"set": (key("version", "cascade", "plan", 2), b'{"from": "a later version"}')}, ""),
-        ({"set": (key("version", "cascade", "plan", 2), b"{not json")}, "no JSON"),
+        ({"set": (key("version", "cascade", "plan", 2), b"{not json")}, "JSON"),
         ({"delete": (key("version", "cascade", "plan", 2),)}, ""),
         ({"hset": (key("active"), "oracle/plan", "1 abc")}, ""),
         ({"copy": (key("version", "oracle", "plan", 1),), "hset": (key("active"), "oracle/plan", "1 abc")}, "'oracle'"),

@@ -144,7 +144,7 @@ def test_a_build_that_does_not_exist_is_unknown(build_id: str, builds: Builds) -
         lambda i: builds.end(i, "failed", None),
     ]
     for call in calls:
-        with pytest.raises(UnknownBuild, match="there is no build"):
+        with pytest.raises(UnknownBuild, match="build"):
             call(build_id)
 
 
