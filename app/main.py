@@ -46,7 +46,7 @@ from app.routes import (
     runs,
     what_if,
 )
-from app.routes.dependencies import Context, errors, known_query_only
+from app.routes.dependencies import Context, error_responses, known_query_only
 from app.routes.kind_routes import KindRoutes
 from app.routes.kinds import routes_of
 from app.running.caller import Caller
@@ -141,7 +141,7 @@ def create_api(settings: Settings, metrics: Metrics, kinds: Sequence[KindRoutes]
     fronts = (runs.router, chat.router, open_inference.router, batches.router)
     # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.
     for router in (*fronts, *resources, *(one.router for one in kinds), what_if.router, feedback.router):
-        api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
+        api.include_router(router, dependencies=[Security(BEARER)], responses=error_responses(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)
     read_by_routes: list[tuple[type[BaseModel], ...]] = [feedback.bodies, batches.bodies, open_inference.bodies]
@@ -162,10 +162,12 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
         leaving = GracefulShutdown(settings.drain_s)
         with ExitStack() as stack:
             repos = stack.enter_context(open_repositories(settings, client_name="parsimony-server"))
-            looking = stack.enter_context(repos.impatient(LOOK_S))
+            looking = stack.enter_context(repos.with_short_timeouts(LOOK_S))
             catalog = Catalog(looking.artifacts)
             chores = HousekeepingJobs(looking, catalog, metrics)
-            thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note)
+            thread = CatalogThread(
+                catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note_activity
+            )
             with frozen_heap():
                 thread.start()
                 await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered

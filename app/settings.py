@@ -35,12 +35,12 @@ def _hashed(text: str) -> dict[bytes, Role]:
     return roles
 
 
-def misspelt(environ: Iterable[str]) -> dict[str, str]:
+def misspelled_settings(environ: Iterable[str]) -> dict[str, str]:
     """Find variables that look like settings and are none, each with the one that was meant.
 
     What resembles none is left alone: others set variables of our prefix too, clusters for their services.
 
-    >>> misspelt(["PARSIMONY_MAX_BACTH", "PARSIMONY_HOST", "parsimony_port", "PARSIMONY_SERVICE_HOST"])
+    >>> misspelled_settings(["PARSIMONY_MAX_BACTH", "PARSIMONY_HOST", "parsimony_port", "PARSIMONY_SERVICE_HOST"])
     {'PARSIMONY_MAX_BACTH': 'PARSIMONY_MAX_BATCH'}
     """
     known = [name.upper() for name in Settings.model_fields]

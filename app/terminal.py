@@ -26,7 +26,7 @@ _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """Columns that identify records come first."""
 
 
-def console(*, stderr: bool = False) -> Console:
+def get_console(*, stderr: bool = False) -> Console:
     """Give the terminal, or a plain 80 columns where there is none."""
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
@@ -48,8 +48,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         widest = max((len(str(row[position])) for row in rows), default=0) if name in whole else None
         table.add_column(name.replace("_", " "), justify=justify, overflow="fold", min_width=widest)
     for row in rows:
-        table.add_row(*[shown(cell) for cell in row])
-    console().print(table)
+        table.add_row(*[format_value(cell) for cell in row])
+    get_console().print(table)
 
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:
@@ -90,10 +90,10 @@ def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value for people.
 
-    >>> shown(0.123456), shown(None), shown(["a", "b"]), shown(True)
+    >>> format_value(0.123456), format_value(None), format_value(["a", "b"]), format_value(True)
     ('0.123456', '-', 'a, b', 'yes')
     """
     if value is None:
@@ -104,16 +104,16 @@ def shown(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
         more = f", … ({len(value)} in all)" if len(value) > _MOST_ITEMS else ""
-        return ", ".join(map(shown, value[:_MOST_ITEMS])) + more or "-"
+        return ", ".join(map(format_value, value[:_MOST_ITEMS])) + more or "-"
     if isinstance(value, dict):
-        return "\n".join(f"{name}: {shown(item)}" for name, item in value.items()) or "-"
+        return "\n".join(f"{name}: {format_value(item)}" for name, item in value.items()) or "-"
     return str(value)
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
     """Show how far long work has come: a bar on a terminal, a line for each new message elsewhere."""
-    out = console(stderr=True)
+    out = get_console(stderr=True)
     if not out.is_terminal:
         yield _lines(out, what)
         return
@@ -127,7 +127,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
         yield report
 
 
-def dataset(info: DatasetInfo, as_json: bool) -> None:
+def print_dataset(info: DatasetInfo, as_json: bool) -> None:
     """Print a dataset."""
     facts = info.model_dump(mode="json")
     if as_json:
@@ -139,7 +139,7 @@ def dataset(info: DatasetInfo, as_json: bool) -> None:
     print_warnings(warnings)
 
 
-def artifact(record: ArtifactRecord, as_json: bool) -> None:
+def print_artifact(record: ArtifactRecord, as_json: bool) -> None:
     """Print a version of an artifact and what its build found."""
     facts = record.model_dump(mode="json")
     if as_json:
@@ -156,7 +156,7 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
 def print_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
     """Print what makes figures less certain than they look."""
     for one in warnings:
-        console(stderr=True).print(f"warning: {one['message']}", soft_wrap=True)
+        get_console(stderr=True).print(f"warning: {one['message']}", soft_wrap=True)
 
 
 def print_savings(record: ArtifactRecord) -> None:
@@ -164,10 +164,10 @@ def print_savings(record: ArtifactRecord) -> None:
     savings = record.savings
     if savings is None:
         return
-    console().print(f"{record.kind} {record.name} {savings.headline}")
+    get_console().print(f"{record.kind} {record.name} {savings.headline}")
     if savings.advice is not None:
-        console().print(f"What would help: {savings.advice}.")
-    console().print()
+        get_console().print(f"What would help: {savings.advice}.")
+    get_console().print()
     rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in savings.baselines]
     own = (f"{record.kind} {record.name}, {savings.decision}", f"{savings.accuracy:.1%}", savings.cost)
     print_table(f"on {savings.rows} holdout rows", ["", "right", f"cost, {record.unit}"], [*rows, own])
@@ -184,12 +184,12 @@ def build(made: Build, as_json: bool) -> None:
     print_facts(f"build {made.id}", facts)
 
 
-def versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
+def print_versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
     """Print the active version of an artifact, and a row for each version."""
     if as_json:
         print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
-    artifact(next(record for record in records if record.active), False)
+    print_artifact(next(record for record in records if record.active), False)
     rows = [(r.version, r.active, r.dataset, r.bytes, r.sha256[:8], r.created_at[:10]) for r in records]
     columns = ["version", "active", "dataset", "bytes", "sha256", "created"]
     print_table("versions", columns, rows, whole=("sha256", "created"))
@@ -199,10 +199,10 @@ def say_if_empty(listed: Sequence[object]) -> None:
     """Print where an empty store is: the command may have been run in another folder than the server."""
     settings = Settings()
     if not listed and settings.url is not None:
-        console(stderr=True).print(f"nothing yet at {settings.url}", soft_wrap=True)
+        get_console(stderr=True).print(f"nothing yet at {settings.url}", soft_wrap=True)
     elif not listed and settings.redis_url is None:
         here = (settings.data_dir / "redis").resolve()
-        console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
+        get_console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
 
 
 def _lines(out: Console, what: str) -> Progress:
@@ -225,7 +225,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def feedback(report: FeedbackReport, as_json: bool) -> None:
+def print_feedback(report: FeedbackReport, as_json: bool) -> None:
     """Show estimated against actual."""
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -242,7 +242,7 @@ def feedback(report: FeedbackReport, as_json: bool) -> None:
     if rows:
         print_table(title, ["", "outcomes", "estimated", "actual", "95 %", "drift"], rows)
     else:
-        console().print(f"{title}; none reports correct, cost, or time", markup=False, highlight=False)
+        get_console().print(f"{title}; none reports correct, cost, or time", markup=False, highlight=False)
     if report.alarms:
         columns = ["quantity", "changed at", "outcome", "detected at", "before", "after"]
         alarms = [

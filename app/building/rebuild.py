@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.datasets import digest_of
 from app.store.feedback import KeptRow
 from app.store.repositories import Repositories
@@ -38,7 +38,7 @@ class PreparedRebuild:
 def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> Rebuild:
     """Queue the build of the next version; raises as ``prepare_rebuild``, and as a build does."""
     prepared = prepare_rebuild(repos, record, options)
-    build = repos.builds.enqueue(prepared.request)
+    build = repos.builds.enqueue_build(prepared.request)
     counts = {name: getattr(prepared, name) for name in ("old_rows", "new_rows", "change_point")}
     return Rebuild(**dict(build), **counts)
 
@@ -48,14 +48,14 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
 
     Raises Conflict if there are no rows, the old dataset was replaced, or another one has the new name.
     """
-    rows = repos.feedback.rows(record.ref)
+    rows = repos.feedback.get_rows(record.ref)
     if not rows:
         reason = f"{record.kind} {record.name!r} version {record.version} has no rows among its feedback"
         raise Conflict(f"{reason}; send outcomes with their row to POST /v1/feedback")
-    info = repos.datasets.info(record.dataset)
+    info = repos.datasets.get_info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
         raise Conflict(f"dataset {info.name!r} is not what version {record.version} was built from: it was replaced")
-    change = find_change(rows, options, repos.feedback.alarms(record.ref))
+    change = find_change(rows, options, repos.feedback.get_alarms(record.ref))
     stored_at = datetime.fromisoformat(info.created_at).timestamp()
     kept = _choose_rows(info.rows, stored_at, rows, options, change, seed=record.seed)
     old, new = kept[: info.rows], [row for row, keep in zip(rows, kept[info.rows :], strict=True) if keep]
@@ -63,7 +63,7 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
         raise Conflict(f"no row came since {options.since}; the feedback has {len(rows)} rows")
     chosen = _join_rows(repos.datasets.load(info).take(np.flatnonzero(old)), new)
     name = _free_name(repos, record, options.dataset, digest_of(chosen))
-    repos.datasets.put(name, chosen, created_at=now())
+    repos.datasets.put(name, chosen, created_at=current_time())
     request = BuildRequest(kind=record.kind, name=record.name, dataset=name, params=record.params, seed=record.seed)
     return PreparedRebuild(request, int(old.sum()), len(new), change)
 
@@ -115,7 +115,7 @@ def _join_rows(old: Dataset, new: Sequence[KeptRow]) -> Any:
 
 def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, digest: str) -> str:
     """Return the name of the new dataset: one that is free, or has the same rows, by an earlier rebuild."""
-    there = {known.name: known.sha256 for known in repos.datasets.infos()}
+    there = {known.name: known.sha256 for known in repos.datasets.get_infos()}
     candidates = (_name_after(record, k) for k in count(1)) if wanted is None else iter([wanted])
     for name in candidates:
         if there.get(name, digest) == digest:

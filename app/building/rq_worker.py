@@ -22,7 +22,7 @@ from app.processes.priority import lower_priority_to_idle
 from app.settings import Settings
 from app.store.batches import LONGEST_S, Batches, batch_of
 from app.store.builds import Builds
-from app.store.client import translated
+from app.store.client import translate_errors
 from app.store.job_queue import QUEUE_NAME
 from app.store.repositories import Repositories, open_repositories
 from models.errors import StoreRefused, StoreUnavailable
@@ -129,7 +129,7 @@ class BuildWorker(Worker):
     def maintain_heartbeats(self, job: Job) -> None:
         """Renew the build's heartbeat; end a build that exceeds its time limit."""
         try:
-            with translated():
+            with translate_errors():
                 super().maintain_heartbeats(job)
                 self._beat(job.id)
         except (StoreUnavailable, StoreRefused) as error:
@@ -155,15 +155,15 @@ class BuildWorker(Worker):
     def _beat(self, job_id: str) -> None:
         batch = batch_of(job_id)
         if batch is None:
-            self.builds.beat(job_id)
+            self.builds.renew_heartbeat(job_id)
         else:
-            self.batches.beat(batch[0])
+            self.batches.renew_heartbeat(batch[0])
 
     def _give_up(self, job: Job, why: str) -> None:
         """End a build whose process has died; a batch continues where it stopped, in another process."""
         batch = batch_of(job.id)
         if batch is None:
-            self.builds.end(job.id, "failed", why)
+            self.builds.end_build(job.id, "failed", why)
         else:
             self.batches.give_up(*batch, why)
 
@@ -171,9 +171,9 @@ class BuildWorker(Worker):
         batch = batch_of(job.id)
         try:
             if batch is None:
-                self.builds.end(job.id, "failed", why)
+                self.builds.end_build(job.id, "failed", why)
             else:
-                self.batches.end(batch[0], "failed", why)
+                self.batches.end_batch(batch[0], "failed", why)
         finally:
             self.kill_horse()
 
@@ -184,7 +184,7 @@ class BuildWorker(Worker):
         super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
 
 
-def work(
+def run_rq_worker(
     settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, sign_of_life: Callable[[], None]
 ) -> None:
     """Take builds and batches from the queue until SIGTERM, through every absence of the store.
@@ -202,8 +202,8 @@ def work(
             for number in (signal.SIGTERM, signal.SIGINT):  # RQ sets handlers of its own while it works
                 signal.signal(number, lambda *_: sys.exit(0))
             try:
-                with translated():
-                    repos.store.ping()
+                with translate_errors():
+                    repos.store.check_connection()
                     told_to_stop = _work(repos, grace_s, sign_of_life)
             except (StoreUnavailable, StoreRefused) as error:
                 logger.warning("%s; trying again", error)

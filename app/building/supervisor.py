@@ -79,7 +79,7 @@ class SupervisedWorker(threading.Thread):
 def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
     """Keep one worker running until SIGTERM (the whole life of ``parsimony worker``)."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
+        signal.signal(number, stop_gracefully)
     with ExitStack() as stack:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
@@ -88,7 +88,7 @@ def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
             signal.pause()
 
 
-def leave(number: int, frame: FrameType | None) -> None:
+def stop_gracefully(number: int, frame: FrameType | None) -> None:
     """End in order (a signal's handler)."""
     raise SystemExit(0)
 
@@ -97,7 +97,7 @@ def _start_worker(grace_s: float, run_batch: RunBatch) -> tuple[BaseProcess, Con
     """Start a worker: its process, and where its signs of life come from."""
     context = get_context("spawn")
     signs, sign_end = context.Pipe(duplex=False)
-    worker = context.Process(target=work_supervised, args=(os.getpid(), sign_end, grace_s, run_batch), name=NAME)
+    worker = context.Process(target=run_supervised_worker, args=(os.getpid(), sign_end, grace_s, run_batch), name=NAME)
     worker.start()
     sign_end.close()
     return worker, signs
@@ -111,16 +111,16 @@ def _end(worker: BaseProcess, grace_s: float) -> None:
     worker.join()
 
 
-def work_supervised(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
+def run_supervised_worker(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
     """Run the worker under a supervising process (the child's whole life), and send it heartbeats."""
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for who watches: a worker that is told twice breaks its build off
     name_process(NAME)
     die_with_parent(signal.SIGTERM, watcher)
-    from app.building.rq_worker import work  # what takes a second, once we are sure to end with who watches
+    from app.building.rq_worker import run_rq_worker  # what takes a second, once we are sure to end with who watches
 
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    work(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
+    run_rq_worker(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
 
 
 def _tell(sign_end: Connection) -> None:

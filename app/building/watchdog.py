@@ -27,19 +27,19 @@ class Watchdog:
         self._seen: dict[str, tuple[tuple[str, int], float]] = {}
         self._looked = clock()
 
-    def look(self) -> None:
+    def check_builds(self) -> None:
         """Look once; to be called every few seconds."""
         if self._clock() - self._looked > GAP_S:
             self._seen.clear()  # the store was away: nobody could beat
         self._looked = self._clock()
-        builds, batches = self._builds.unended(), self._batches.unended()
+        builds, batches = self._builds.list_unended(), self._batches.list_unended()
         ids = {build.id for build in builds} | {batch.id for batch in batches}
         self._seen = {one: seen for one, seen in self._seen.items() if one in ids}
         why = f"its worker died: no sign of life for {SILENCE_S:.0f} s"
-        for build in self._silent(builds, self._builds.beats(), self._builds.is_waiting):
-            self._builds.end(build.id, "failed", why)
-        for batch in self._silent(batches, self._batches.beats(), self._batches.is_waiting):
-            self._batches.give_up(batch.id, self._batches.attempt(batch.id), why)
+        for build in self._silent(builds, self._builds.list_heartbeats(), self._builds.is_waiting):
+            self._builds.end_build(build.id, "failed", why)
+        for batch in self._silent(batches, self._batches.list_heartbeats(), self._batches.is_waiting):
+            self._batches.give_up(batch.id, self._batches.enqueue_attempt(batch.id), why)
 
     def _silent(
         self, jobs: Sequence[Job], beats: Mapping[str, int], is_waiting: Callable[[str], bool]

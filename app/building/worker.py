@@ -13,7 +13,7 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq.timeouts import JobTimeoutException
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
 from app.store import codec
@@ -36,7 +36,7 @@ _REPORT_S = 0.2
 def run_build(build_id: str) -> None:
     """Run one queued build to its end (the function that RQ calls, in a process of its own)."""
     with open_repositories(Settings(), client_name="parsimony-build") as repos:
-        build = repos.builds.start(build_id)
+        build = repos.builds.start_build(build_id)
         if build is None:
             return
         logger.info("build %s begins: %s %s from the dataset %s", build_id, build.kind, build.name, build.dataset)
@@ -49,7 +49,7 @@ def run_build(build_id: str) -> None:
             reason = _reason(error, repos.settings.build_timeout_s)
             internal = f"an internal error; see build {build_id} in the worker's log"
             logger.info("build %s failed: %s", build_id, reason or internal)
-            repos.builds.end(build_id, "failed", reason or internal)
+            repos.builds.end_build(build_id, "failed", reason or internal)
             if reason is None:
                 raise
 
@@ -74,14 +74,16 @@ def _build_and_publish(repos: Repositories, build: Build) -> None:
     request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
     options = KINDS[build.kind].options.model_validate(build.params)
     data = fit(repos, request, options, _reporting(repos, build.id))
-    check, commit = repos.builds.committing(build.id)
-    repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
+    check, commit = repos.builds.commit_result(build.id)
+    repos.artifacts.publish(
+        data, created_at=current_time(), check=check, commit=commit, watched=(Builds.watch_cancellation(build.id),)
+    )
 
 
 def _advise_and_keep(repos: Repositories, build: Build) -> None:
     request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
     advice = advise_on(repos, request, _reporting(repos, build.id))
-    repos.builds.succeed(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
+    repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
 
 
 def _reporting(repos: Repositories, build_id: str) -> Progress:
@@ -93,14 +95,14 @@ def _reporting(repos: Repositories, build_id: str) -> Progress:
         moment = time.monotonic()
         if moment - last >= _REPORT_S or done == total:
             last = moment
-            repos.builds.report(build_id, BuildProgress(done=done, total=total, message=message))
+            repos.builds.report_progress(build_id, BuildProgress(done=done, total=total, message=message))
 
     return progress
 
 
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
     """Fit a kind to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
-    info = repos.datasets.info(request.dataset)
+    info = repos.datasets.get_info(request.dataset)
     kind, rng = KINDS[request.kind], generator(request.seed)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
@@ -110,7 +112,7 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
 
 def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
     """Build every artifact kind that a stored dataset allows, and recommend one."""
-    info = repos.datasets.info(request.dataset)
+    info = repos.datasets.get_info(request.dataset)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         advised = advise(dataset, request, request.seed, request.time_limit_s, run)
@@ -127,7 +129,7 @@ def _run(repos: Repositories, progress: Progress) -> Run:
 def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
     """Fit in this process and publish, with no queue or worker."""
     data = fit(repos, request, options, progress)
-    return repos.artifacts.publish(data, created_at=now())
+    return repos.artifacts.publish(data, created_at=current_time())
 
 
 def _manifest(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app import terminal
-from app.cli.builds import Local, follow
+from app.cli.builds import Local, follow_build
 from app.cli.options import AsJson
 from app.cli.service import open_service
 from models.advice import Advice, AdviceRequest
@@ -36,8 +36,8 @@ def advise(
         advice = _advise_here(request)
     else:
         with open_service() as service:
-            follow(service, service.enqueue_advice(request))
-            advice = service.advice(dataset)
+            follow_build(service, service.enqueue_advice(request))
+            advice = service.get_advice(dataset)
     _print(advice, as_json)
 
 
@@ -53,7 +53,7 @@ def _print(advice: Advice, as_json: bool) -> None:
     if as_json:
         terminal.print_json(advice.model_dump(mode="json"))
         return
-    out = terminal.console()
+    out = terminal.get_console()
     out.print(advice.summary)
     terminal.print_warnings([one.model_dump() for one in advice.warnings])
     out.print()
@@ -81,9 +81,9 @@ def _print_build(advice: Advice) -> None:
         if one.kind == advice.recommended:
             given = "".join(f" -p {name}={shlex.quote(json.dumps(value))}" for name, value in one.params.items())
             build = f"parsimony build {one.kind} {advice.dataset} --dataset {advice.dataset}{given}"
-            terminal.console().print(f"Build it: {build}", soft_wrap=True)
+            terminal.get_console().print(f"Build it: {build}", soft_wrap=True)
             ask = " ".join(f"{name}={shlex.quote(json.dumps(_short(value)))}" for name, value in one.query.items())
-            terminal.console().print(f"Ask it with {ask}; it is what was compared.", soft_wrap=True)
+            terminal.get_console().print(f"Ask it with {ask}; it is what was compared.", soft_wrap=True)
 
 
 def _short(value: Any) -> Any:

@@ -43,7 +43,7 @@ def artifacts(
         else:
             if activate is not None:
                 service.activate(kind, name, activate)
-            terminal.versions(service.versions(kind, name), as_json)
+            terminal.print_versions(service.list_versions(kind, name), as_json)
 
 
 def _given(activate: int | None, delete: bool, delete_version: int | None) -> dict[str, bool]:
@@ -51,7 +51,7 @@ def _given(activate: int | None, delete: bool, delete_version: int | None) -> di
 
 
 def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
-    records = service.artifacts(kind)
+    records = service.list_artifacts(kind)
     if as_json:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
@@ -69,7 +69,7 @@ def _delete(
 ) -> None:
     """Delete an artifact or a version of it, once its name has been typed."""
     with suppress(StoreRefused):  # a damaged record can be deleted, too
-        service.artifact(kind, name, version)  # one that is not there needs no confirmation
+        service.get_artifact(kind, name, version)  # one that is not there needs no confirmation
     what = f"{kind} {name}" if version is None else f"version {version} of {kind} {name}"
     if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
         raise InvalidRequest.at(Fault(("name",), f"is another: {what} was not deleted"))
@@ -80,7 +80,7 @@ def _delete(
     if as_json:
         terminal.print_json({"deleted": {"kind": kind, "name": name, "version": version}})
     else:
-        terminal.console().print(f"deleted {what}")
+        terminal.get_console().print(f"deleted {what}")
 
 
 def _typed(question: str) -> str:

@@ -42,7 +42,7 @@ def batch_list(
 ) -> None:
     """List the latest batches."""
     with open_service() as service:
-        latest = service.batches(most)
+        latest = service.list_batches(most)
     if as_json:
         terminal.print_json({"items": [one.model_dump(mode="json") for one in latest]})
         return
@@ -55,7 +55,7 @@ def batch_list(
 def batch_show(batch_id: BatchArgument, as_json: AsJson = False) -> None:
     """Show how far a batch has come."""
     with open_service() as service:
-        _print(service.batch(batch_id), as_json)
+        _print(service.get_batch(batch_id), as_json)
 
 
 @batch.command("cancel")
@@ -81,7 +81,7 @@ def batch_output(
         return
     output.write_bytes(answers)
     many = f"{len(answers)} bytes" if as_parquet else f"{len(answers.splitlines())} lines"
-    terminal.console().print(f"wrote {output}: {many}", soft_wrap=True)
+    terminal.get_console().print(f"wrote {output}: {many}", soft_wrap=True)
 
 
 def _print(made: Batch, as_json: bool) -> None:

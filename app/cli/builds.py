@@ -64,7 +64,7 @@ def build(
     else:
         with open_service() as service:
             record = _build_in_worker(service, request)
-    terminal.artifact(record, as_json)
+    terminal.print_artifact(record, as_json)
 
 
 build_command = single_command(build, cls=BuildCommand)
@@ -101,7 +101,7 @@ def rebuild(
         from app.cli.in_process import open_store
 
         with open_store() as repos:
-            prepared = prepare_rebuild(repos, repos.artifacts.record(kind, name, version), options)
+            prepared = prepare_rebuild(repos, repos.artifacts.get_record(kind, name, version), options)
             _print_rows(prepared.request.dataset, prepared.old_rows, prepared.new_rows)
             record = _build_here(repos, prepared.request)
     else:
@@ -109,11 +109,11 @@ def rebuild(
             started = service.rebuild(kind, name, options, version)
             _print_rows(started.dataset, started.old_rows, started.new_rows)
             record = _followed(service, started)
-    terminal.artifact(record, as_json)
+    terminal.print_artifact(record, as_json)
 
 
 def _print_rows(dataset: str, old_rows: int, new_rows: int) -> None:
-    terminal.console(stderr=True).print(f"dataset {dataset}: {old_rows} rows and {new_rows} of feedback")
+    terminal.get_console(stderr=True).print(f"dataset {dataset}: {old_rows} rows and {new_rows} of feedback")
 
 
 @builds.command("list")
@@ -122,7 +122,7 @@ def builds_list(
 ) -> None:
     """List the latest builds."""
     with open_service() as service:
-        latest = service.builds(most)
+        latest = service.list_builds(most)
     if as_json:
         terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
         return
@@ -149,7 +149,7 @@ def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
     from app.building.worker import build_locally
 
     kind, options = checked_request(request)
-    info = repos.datasets.info(request.dataset)
+    info = repos.datasets.get_info(request.dataset)
     check_dataset(kind, options, request.dataset, info.model_dump_json().encode())
     with terminal.progress_bar(f"{request.kind} {request.name}") as progress:
         return build_locally(repos, request, options, progress)
@@ -157,19 +157,19 @@ def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
 
 def _build_in_worker(service: Service, request: BuildRequest) -> ArtifactRecord:
     """Queue a build and follow it."""
-    return _followed(service, service.enqueue(request))
+    return _followed(service, service.enqueue_build(request))
 
 
 def _followed(service: Service, queued: Build) -> ArtifactRecord:
-    ended = follow(service, queued)
+    ended = follow_build(service, queued)
     assert ended.artifact is not None
-    return service.artifact(ended.artifact.kind, ended.artifact.name, ended.artifact.version)
+    return service.get_artifact(ended.artifact.kind, ended.artifact.name, ended.artifact.version)
 
 
-def follow(service: Service, queued: Build) -> Build:
+def follow_build(service: Service, queued: Build) -> Build:
     """Follow a build to its good end; interrupting the command cancels it. Raises ParsimonyError if it ends badly."""
     if not service.has_worker():
-        terminal.console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
+        terminal.get_console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
     try:
         ended = _watched(service, queued)
     except KeyboardInterrupt:

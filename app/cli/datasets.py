@@ -32,8 +32,10 @@ def dataset_add(
         stored = service.put_dataset(name, table, spec, embeddings)
     if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
         said = f"it took the place of a dataset of {stored.replaced.rows} rows, which is gone"
-        terminal.console(stderr=True).print(said, soft_wrap=True)
-    terminal.dataset(DatasetInfo(**{field: getattr(stored, field) for field in DatasetInfo.model_fields}), as_json)
+        terminal.get_console(stderr=True).print(said, soft_wrap=True)
+    terminal.print_dataset(
+        DatasetInfo(**{field: getattr(stored, field) for field in DatasetInfo.model_fields}), as_json
+    )
 
 
 @dataset.command("draft")
@@ -53,16 +55,16 @@ def dataset_draft(
         terminal.print_json(spec)
     else:
         output.write_text(json.dumps(spec, indent=1, ensure_ascii=False))
-        terminal.console().print(f"wrote {output}: a {spec['kind']} of {len(columns)} columns", soft_wrap=True)
+        terminal.get_console().print(f"wrote {output}: a {spec['kind']} of {len(columns)} columns", soft_wrap=True)
     for guess in guesses:
-        terminal.console(stderr=True).print(f"guessed: {guess}", soft_wrap=True)
+        terminal.get_console(stderr=True).print(f"guessed: {guess}", soft_wrap=True)
 
 
 @dataset.command("list")
 def dataset_list(as_json: AsJson = False) -> None:
     """List the datasets."""
     with open_service() as service:
-        infos = service.datasets()
+        infos = service.list_datasets()
     if as_json:
         terminal.print_json({"items": [info.model_dump(mode="json") for info in infos]})
         return
@@ -77,7 +79,7 @@ def dataset_list(as_json: AsJson = False) -> None:
 def dataset_show(name: NameArgument, as_json: AsJson = False) -> None:
     """Show a dataset."""
     with open_service() as service:
-        terminal.dataset(service.dataset(name), as_json)
+        terminal.print_dataset(service.get_dataset(name), as_json)
 
 
 @dataset.command("delete")
@@ -88,9 +90,9 @@ def dataset_delete(name: NameArgument, as_json: AsJson = False) -> None:
     if as_json:
         terminal.print_json(deleted.model_dump(mode="json"))
         return
-    terminal.console().print(f"deleted dataset {name}")
+    terminal.get_console().print(f"deleted dataset {name}")
     if deleted.artifacts:
         built = ", ".join(f"{ref.kind} {ref.name}" for ref in deleted.artifacts)
-        terminal.console(stderr=True).print(
+        terminal.get_console(stderr=True).print(
             f"{built}: built from it, answers on, cannot be built again", soft_wrap=True
         )

@@ -32,8 +32,8 @@ def feedback(
     """Compare expected with actual outcomes of an artifact's decisions."""
     kind_named(kind)
     with open_service() as service:
-        report = service.feedback(kind, name, version)
-    terminal.feedback(report, as_json)
+        report = service.get_feedback(kind, name, version)
+    terminal.print_feedback(report, as_json)
 
 
 def show_decision(service: Service, decision: dict[str, Any], version: int | None, as_json: bool) -> None:
@@ -42,5 +42,5 @@ def show_decision(service: Service, decision: dict[str, Any], version: int | Non
         terminal.print_json(decision)
         return
     ref = ArtifactRef.model_validate(decision["artifact"])
-    unit = service.artifact(ref.kind, ref.name, version).unit
+    unit = service.get_artifact(ref.kind, ref.name, version).unit
     terminal.print_facts(f"{ref.kind} {ref.name}, version {ref.version}, in {unit}", decision)

@@ -34,14 +34,14 @@ def endpoint_add(
     if as_json:
         terminal.print_json(kept)
         return
-    terminal.console().print(f"registered {name}: try it with parsimony endpoint probe {name} ITEM", soft_wrap=True)
+    terminal.get_console().print(f"registered {name}: try it with parsimony endpoint probe {name} ITEM", soft_wrap=True)
 
 
 @endpoint.command("list")
 def endpoint_list(as_json: AsJson = False) -> None:
     """List the endpoints."""
     with open_service() as service:
-        items = service.endpoints()
+        items = service.list_endpoints()
     if as_json:
         terminal.print_json({"items": items})
         return
@@ -56,7 +56,7 @@ def endpoint_list(as_json: AsJson = False) -> None:
 def endpoint_show(name: EndpointArgument) -> None:
     """Show an endpoint as JSON, as it is registered; keys are kept in no endpoint."""
     with open_service() as service:
-        listed = next((item for item in service.endpoints() if item["name"] == name), None)
+        listed = next((item for item in service.list_endpoints() if item["name"] == name), None)
     if listed is None:
         raise InvalidRequest.at(Fault((name,), "not found; list endpoints with: parsimony endpoint list"))
     terminal.print_json(listed["endpoint"])
@@ -70,7 +70,7 @@ def endpoint_probe(
 ) -> None:
     """Call an endpoint once with an item, and show its reply."""
     with open_service() as service:
-        said = service.probe(name, _item(item))
+        said = service.probe_endpoint(name, _item(item))
     if as_json:
         terminal.print_json(said)
         return
@@ -82,7 +82,7 @@ def endpoint_delete(name: EndpointArgument) -> None:
     """Forget an endpoint; runs that need it go on without."""
     with open_service() as service:
         service.delete_endpoint(name)
-    terminal.console().print(f"forgot {name}")
+    terminal.get_console().print(f"forgot {name}")
 
 
 def run(

@@ -41,7 +41,7 @@ def evaluate(
         reply = service.evaluate(artifact_kind.plural, name, body, media_type, wanted, limits or [], truth, version)
         if output is not None:
             output.write_bytes(reply)
-            terminal.console().print(f"wrote {output}: {kind} {name}, the items of {items}")
+            terminal.get_console().print(f"wrote {output}: {kind} {name}, the items of {items}")
             return
         found = orjson.loads(reply)
     if as_json:
@@ -67,7 +67,7 @@ def curve(
         terminal.print_json(found)
         return
     columns = ["limits", "accuracy", "from", "to", f"cost, {found['unit']}"]
-    rows = [_row(terminal.shown(point["limits"]), point["expected"]) for point in found["points"]]
+    rows = [_row(terminal.format_value(point["limits"]), point["expected"]) for point in found["points"]]
     terminal.print_table(f"{kind} {name}, on {found['rows']} rows", columns, rows)
     others = [_row(one["name"], point) for one in found["baselines"] for point in one["points"]]
     terminal.print_table("baselines", ["baseline", *columns[1:]], others)

@@ -19,12 +19,12 @@ def export(
 ) -> None:
     """Write an artifact's bytes to a file; they carry their own checksum."""
     with open_service() as service:
-        record = service.artifact(kind, name, version)
+        record = service.get_artifact(kind, name, version)
         output.write_bytes(service.export(record))
     if as_json:
         terminal.print_json(record.model_dump(mode="json"))
     else:
-        terminal.console().print(f"wrote {output}: {kind} {name} version {record.version}, SHA-256 {record.sha256}")
+        terminal.get_console().print(f"wrote {output}: {kind} {name} version {record.version}, SHA-256 {record.sha256}")
 
 
 def import_(
@@ -34,4 +34,4 @@ def import_(
     """Publish an exported artifact as the next version of its name."""
     with open_service() as service:
         record = service.import_(file.read_bytes())
-    terminal.artifact(record, as_json)
+    terminal.print_artifact(record, as_json)

@@ -69,4 +69,4 @@ def _announce_new_store(settings: Settings) -> None:
     folder = (settings.data_dir / "redis").resolve()
     if settings.redis_url is None and not folder.exists():
         message = f"a new store is made in {folder}; to reach a server that runs elsewhere, set PARSIMONY_URL"
-        terminal.console(stderr=True).print(message, soft_wrap=True)
+        terminal.get_console(stderr=True).print(message, soft_wrap=True)

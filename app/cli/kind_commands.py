@@ -95,7 +95,7 @@ def portfolio_assign(
         parts = {part: file.read_bytes() for part, file in files.items() if file is not None}
         if queries.suffix == ".txt":
             parts["texts"] = orjson.dumps(parts.pop("queries").decode(errors="replace").splitlines())
-        reply = service.assign(name, parts, asked, version)
+        reply = service.assign_batch(name, parts, asked, version)
         if output is not None:
             output.write_bytes(_written(reply, output.suffix.lower()))
         show_decision(service, reply, version, as_json)

@@ -32,13 +32,13 @@ def plot(
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidRequest.at(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
     with open_service() as service:
-        record = service.artifact(kind_named(kind).name, name, version)
+        record = service.get_artifact(kind_named(kind).name, name, version)
         data = service.export(record)
     loaded = LoadedArtifact.from_record(record, codec.decode(data, KINDS[kind].plan))
     legible = save(lambda: draw(loaded), output)
     if as_json:
         terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": loaded.ref.model_dump()})
     else:
-        terminal.console().print(f"wrote {output}: {kind} {name} version {loaded.ref.version}")
+        terminal.get_console().print(f"wrote {output}: {kind} {name} version {loaded.ref.version}")
         if not legible:
-            terminal.console().print(NO_FONT, soft_wrap=True)
+            terminal.get_console().print(NO_FONT, soft_wrap=True)

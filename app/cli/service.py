@@ -71,11 +71,11 @@ class Service:
             data = {"spec": spec.read_text()}
             return self._model(StoredDataset, "PUT", _at("datasets", name), data=data, files=files)
 
-    def datasets(self) -> list[DatasetInfo]:
+    def list_datasets(self) -> list[DatasetInfo]:
         """List the datasets."""
         return [DatasetInfo.model_validate(item) for item in self._all("/v1/datasets")]
 
-    def dataset(self, name: str) -> ShownDataset:
+    def get_dataset(self, name: str) -> ShownDataset:
         """Return the facts of one dataset."""
         return self._model(ShownDataset, "GET", _at("datasets", name))
 
@@ -85,7 +85,7 @@ class Service:
         nothing = DeletedDataset(name=name, artifacts=())
         return nothing if reply.status_code == 204 else DeletedDataset.model_validate_json(reply.content)
 
-    def enqueue(self, request: BuildRequest) -> Build:
+    def enqueue_build(self, request: BuildRequest) -> Build:
         """Queue a build."""
         return self._model(Build, "POST", "/v1/builds", json=request.model_dump(mode="json"))
 
@@ -98,7 +98,7 @@ class Service:
         """Queue the builds of advice."""
         return self._model(Build, "POST", "/v1/advice", json=request.model_dump(mode="json"))
 
-    def advice(self, dataset: str) -> Advice:
+    def get_advice(self, dataset: str) -> Advice:
         """Give the latest advice on a dataset."""
         return self._model(Advice, "GET", _at("advice", dataset))
 
@@ -110,7 +110,7 @@ class Service:
         """Return a build."""
         return self._model(Build, "GET", _at("builds", build_id))
 
-    def builds(self, most: int) -> list[Build]:
+    def list_builds(self, most: int) -> list[Build]:
         """List the latest builds."""
         items = self._ask("GET", "/v1/builds", params={"limit": most}).json()["items"]
         return [Build.model_validate(item) for item in items]
@@ -119,22 +119,22 @@ class Service:
         """Stop a build."""
         return self._model(Build, "DELETE", _at("builds", build_id))
 
-    def artifacts(self, kind: str | None) -> list[ArtifactRecord]:
+    def list_artifacts(self, kind: str | None) -> list[ArtifactRecord]:
         """List the active versions."""
         given = {} if kind is None else {"kind": kind}
         return [ArtifactRecord.model_validate(item) for item in self._all("/v1/artifacts", **given)]
 
-    def artifact(self, kind: str, name: str, version: int | None) -> ArtifactRecord:
+    def get_artifact(self, kind: str, name: str, version: int | None) -> ArtifactRecord:
         """Give a version's record."""
         if version is None:
             return self._model(ArtifactRecord, "GET", _at("artifacts", kind, name))
-        every = self.versions(kind, name)
+        every = self.list_versions(kind, name)
         record = next((one for one in every if one.version == version), None)
         if record is None:
             raise ParsimonyError(f"{kind} {name!r} has no version {version}; there are {len(every)}")
         return record
 
-    def versions(self, kind: str, name: str) -> list[ArtifactRecord]:
+    def list_versions(self, kind: str, name: str) -> list[ArtifactRecord]:
         """List every version of an artifact."""
         return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", kind, name, "versions"))]
 
@@ -163,7 +163,7 @@ class Service:
         headers = {"Content-Type": MEDIA_TYPE}
         return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
 
-    def feedback(self, kind: str, name: str, version: int | None) -> FeedbackReport:
+    def get_feedback(self, kind: str, name: str, version: int | None) -> FeedbackReport:
         """Compare estimates with outcomes."""
         return self._model(FeedbackReport, "GET", _at("feedback", kind, name), params=_version(version))
 
@@ -197,7 +197,7 @@ class Service:
         params = [*_version(version).items(), *read_repeated(limits)]
         return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
 
-    def assign(
+    def assign_batch(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
         """Assign a batch, given as the parts of ``assignment_requests.read_parts``."""
@@ -207,7 +207,7 @@ class Service:
         answered: dict[str, Any] = self._ask("POST", path, params=given, files=files).json()
         return answered
 
-    def endpoints(self) -> list[dict[str, Any]]:
+    def list_endpoints(self) -> list[dict[str, Any]]:
         """List the endpoints by name."""
         return list(self._all("/v1/endpoints"))
 
@@ -220,7 +220,7 @@ class Service:
         """Forget an endpoint."""
         self._ask("DELETE", _at("endpoints", name))
 
-    def probe(self, name: str, item: Any) -> dict[str, Any]:
+    def probe_endpoint(self, name: str, item: Any) -> dict[str, Any]:
         """Call an endpoint once, from the server."""
         return dict(self._ask("POST", _at("endpoints", name, "probe"), json={"item": item}).json())
 
@@ -237,12 +237,12 @@ class Service:
             files = {"spec": (None, orjson.dumps(spec)), "file": (file.name, opened, kind)}
             return self._model(Batch, "POST", "/v1/batches", files=files)
 
-    def batches(self, most: int) -> list[Batch]:
+    def list_batches(self, most: int) -> list[Batch]:
         """List the latest batches."""
         items = self._ask("GET", "/v1/batches", params={"limit": most}).json()["items"]
         return [Batch.model_validate(item) for item in items]
 
-    def batch(self, batch_id: str) -> Batch:
+    def get_batch(self, batch_id: str) -> Batch:
         """Return a batch."""
         return self._model(Batch, "GET", _at("batches", batch_id))
 

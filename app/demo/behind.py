@@ -10,10 +10,10 @@ from subprocess import DEVNULL, Popen
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from app.building.supervisor import leave
+from app.building.supervisor import stop_gracefully
 from app.observability.logs import configure_logging
 from app.processes.parent_death import die_with_parent
-from app.processes.termination import terminate
+from app.processes.termination import terminate_child
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress, note_demo
 from models.errors import ParsimonyError
@@ -45,14 +45,14 @@ class DemoBehind:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        terminate(self._child, _END_S)
+        terminate_child(self._child, _END_S)
 
 
 def make(service: int, models_port: int) -> None:
     """Store the datasets of what is missing, queue its builds and follow them; then answer for the classifiers, so that
     what was built can be run (the child's whole life)."""
     die_with_parent(signal.SIGTERM, service)
-    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGTERM, stop_gracefully)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
     from app.demo.models import serve_models  # what takes seconds, once we are sure to end with the service

@@ -14,7 +14,7 @@ from app import terminal
 from app.demo.images import SEED, DigitClassifier
 from app.demo.stage import Stage
 from app.demo.timing import timed
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats
@@ -75,7 +75,7 @@ class CascadeOutcome:
         cascade, strongest, _ = self.rows
         share = cascade.measured_mean_ms / strongest.measured_mean_ms
         points = 100 * (cascade.accuracy - strongest.accuracy)
-        terminal.console().print(
+        terminal.get_console().print(
             f"The cascade spends {share:.0%} of the time of {strongest.strategy}; "
             f"accuracy differs by {points:+.2f} points."
         )
@@ -84,7 +84,7 @@ class CascadeOutcome:
 def store(repos: Repositories, stage: Stage, progress: Progress) -> None:
     """Store a trace of all classifiers."""
     trace = _trace(stage.classifiers(progress), stage.split.trace, progress)
-    repos.datasets.put(DATASET, trace, created_at=now())
+    repos.datasets.put(DATASET, trace, created_at=current_time())
 
 
 def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> CascadeOutcome:
@@ -134,7 +134,7 @@ def _replayed_mean(record: ArtifactRecord) -> float:
 def _decide(repos: Repositories, record: ArtifactRecord) -> CascadeRunDecision:
     """Decide at the point that the headline is about, as for a query without limits."""
     limits = record.savings.query if record.savings else {}
-    decision: CascadeRunDecision = repos.artifacts.plan(record).decide(CascadeQuery.model_validate(limits))
+    decision: CascadeRunDecision = repos.artifacts.load_plan(record).decide(CascadeQuery.model_validate(limits))
     return decision
 
 

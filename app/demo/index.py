@@ -17,7 +17,7 @@ from app.demo.image_features import Extractor, extractors
 from app.demo.images import SEED, resized
 from app.demo.stage import Stage
 from app.demo.timing import timed
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.arrays import Floats
@@ -89,7 +89,7 @@ class IndexOutcome:
             [_cells(r) for r in self.rows],
         )
         summary = self.record.summary
-        terminal.console().print(
+        terminal.get_console().print(
             "cost: as predicted; mean, max: as measured; within: share of the images that kept the budget. In all "
             f"{self.exceeding:.1%} did not, interruptions by the system among them. The build asked for the accuracy "
             f"of {summary['trainings']['asked']} of {summary['naive']} feature sets."
@@ -101,13 +101,13 @@ def store(repos: Repositories, stage: Stage, progress: Progress) -> None:
     split = stage.split
     images = np.concatenate((split.train[0], split.trace[0]))
     labels = np.concatenate((split.train[1], split.trace[1]))
-    repos.datasets.put(DATASET, _table(images, labels, progress), created_at=now())
+    repos.datasets.put(DATASET, _table(images, labels, progress), created_at=current_time())
 
 
 def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> IndexOutcome:
     """Compute the features that are decided on, and classify by them."""
     (record,) = records
-    plan, final = repos.artifacts.plan(record), stage.split.final
+    plan, final = repos.artifacts.load_plan(record), stage.split.final
     assert isinstance(plan, IndexPlan)
     cases = [(budget, side) for budget in budgets(plan) for side in HELD_OUT_SIDES]
     rows = []

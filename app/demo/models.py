@@ -25,7 +25,7 @@ def serve_models(repos: "Repositories", port: int, progress: "Progress") -> None
     """Train the demo's classifiers, register where they are, and answer for them until the process is told to end."""
     classifiers = train_all(load_split(np.random.default_rng(SEED)).train, progress)
     for name, endpoint in endpoints(classifiers, port).items():
-        kept = repos.endpoints.all().get(name)
+        kept = repos.endpoints.get_all().get(name)
         if kept is None or _is_ours(kept.url):
             repos.endpoints.put(name, endpoint)
     config = uvicorn.Config(application(classifiers), host="127.0.0.1", port=port, log_level="warning", ws="none")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from app import terminal
 from app.demo.images import SEED
 from app.demo.stage import Stage
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, dataset_from_columns
 from models.pipeline import Acquire, Cells, Classify, PipelineQuery
@@ -86,13 +86,13 @@ class PipelineOutcome:
 
 def store(repos: Repositories, stage: Stage, progress: Progress) -> None:
     """Store the table of four fifths of the tumours."""
-    repos.datasets.put(DATASET, dataset_from_columns(_spec(), _columns()[0]), created_at=now())
+    repos.datasets.put(DATASET, dataset_from_columns(_spec(), _columns()[0]), created_at=current_time())
 
 
 def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> PipelineOutcome:
     """Walk the tumours that were kept back."""
     (record,) = records
-    plan: PipelinePlan = repos.artifacts.plan(record)
+    plan: PipelinePlan = repos.artifacts.load_plan(record)
     kept_back = _columns()[1]
     count = len(kept_back["diagnosis"])
     progress(0, 0, f"walking {count} tumours")

@@ -11,7 +11,7 @@ from typing import Any
 from app import terminal
 from app.demo.images import SEED, DigitClassifier, probabilities
 from app.demo.stage import Stage
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace
 from models.arrays import Floats
@@ -71,20 +71,20 @@ class PolicyOutcome:
         terminal.print_table(
             f"asking classifiers about {self.images} images", ["budget ms", "ms", "asked", "right"], cells
         )
-        terminal.console().print(
+        terminal.get_console().print(
             f"The dearest classifier alone takes {self.dearest_ms:.3g} ms; {self.dearest_accuracy:.1%} right."
         )
 
 
 def store(repos: Repositories, stage: Stage, progress: Progress) -> None:
     """Store the cascades' trace of six classifiers."""
-    repos.datasets.put(DATASET, _six(repos), created_at=now())
+    repos.datasets.put(DATASET, _six(repos), created_at=current_time())
 
 
 def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> PolicyOutcome:
     """Run images that nobody has seen through the policy."""
     (record,) = records
-    plan: PolicyPlan = repos.artifacts.plan(record)
+    plan: PolicyPlan = repos.artifacts.load_plan(record)
     images, labels = stage.split.final
     progress(0, 0, f"asking about {len(images)} images")
     asked = {k.name: _answers(k, images) for k in stage.classifiers(progress) if k.name in SIX}
@@ -102,7 +102,7 @@ def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progre
 
 def _six(repos: Repositories) -> Trace:
     """Take six classifiers of the cascades' trace."""
-    trace = repos.datasets.load(repos.datasets.info(TRACE))
+    trace = repos.datasets.load(repos.datasets.get_info(TRACE))
     assert isinstance(trace, Trace)
     kept = [i for i, classifier in enumerate(trace.spec.classifiers) if classifier.name in SIX]
     spec = trace.spec.model_copy(update={"classifiers": tuple(trace.spec.classifiers[i] for i in kept)})

@@ -17,7 +17,7 @@ from app.building.worker import training_on
 from app.demo.images import SEED, DigitClassifier, Split, probabilities
 from app.demo.stage import Stage
 from app.demo.timing import timed
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats
@@ -95,7 +95,7 @@ class PortfolioOutcome:
             f"{name} at {sum(row.batch >= getattr(row, name) for row in self.rows)} ({self._lead(name):+.1f} points)"
             for name in ("single_best", "random", "frugal_mct")
         ]
-        terminal.console().print(
+        terminal.get_console().print(
             f"Of {count} budgets the portfolio is at least as accurate as {', '.join(better)} (on average). Routed one "
             f"at a time for {self.routed_budget_ms:.3g} ms an image, images took {self.routed_mean_ms:.3g} ms; "
             f"{self.routed_accuracy:.1%} right."
@@ -111,16 +111,16 @@ def store(repos: Repositories, stage: Stage, progress: Progress) -> None:
     classifiers = stage.classifiers(progress)
     progress(0, 0, f"showing moved images to {len(classifiers)} classifiers")
     trace = _trace(classifiers, moved_images(stage.split)[0], _measured(repos))
-    repos.datasets.put(DATASET, trace, created_at=now())
+    repos.datasets.put(DATASET, trace, created_at=current_time())
 
 
 def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progress: Progress) -> PortfolioOutcome:
     """Compare on images that nobody has seen, and route single ones."""
     (record,) = records
     classifiers, final = stage.classifiers(progress), moved_images(stage.split)[1]
-    plan: PortfolioPlan = repos.artifacts.plan(record)
+    plan: PortfolioPlan = repos.artifacts.load_plan(record)
     progress(0, 2, f"comparing on {len(final[0])} images")
-    learned = repos.datasets.load(repos.datasets.info(DATASET))
+    learned = repos.datasets.load(repos.datasets.get_info(DATASET))
     assert isinstance(learned, Trace)
     rows = _compare(plan, record, classifiers, final, _measured(repos), learned)
     progress(1, 2, f"routing {len(stage.split.final[0])} images")
@@ -131,7 +131,7 @@ def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progre
 
 def _measured(repos: Repositories) -> dict[str, float]:
     """Look up what the cascades' part measured: for each classifier the mean time of an answer."""
-    trace = repos.datasets.load(repos.datasets.info(TRACE))
+    trace = repos.datasets.load(repos.datasets.get_info(TRACE))
     assert isinstance(trace, Trace)
     return dict(zip((k.name for k in trace.spec.classifiers), trace.costs.mean(axis=0).tolist(), strict=True))
 

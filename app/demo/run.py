@@ -30,7 +30,7 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
     """Do all of it, or what is missing, and print the tables."""
     wanted = [part for part in PARTS if not if_missing or missing(repos, part)]
     if not wanted:
-        terminal.console(stderr=True).print("the demo's artifacts are there")
+        terminal.get_console(stderr=True).print("the demo's artifacts are there")
         return
     with terminal.progress_bar("demo") as progress, quiet_machine():
         stage = Stage(load_split(np.random.default_rng(SEED)))
@@ -53,7 +53,7 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
 
 def missing(repos: Repositories, part: Part) -> list[BuildRequest]:
     """List what a part has yet to build."""
-    return [request for request in part.REQUESTS if not repos.artifacts.has(request.kind, request.name)]
+    return [request for request in part.REQUESTS if not repos.artifacts.has_artifact(request.kind, request.name)]
 
 
 def _built(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
@@ -67,9 +67,9 @@ def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:
     What is queued or stored already, by a service that was stopped in between, is not made again.
     """
     asked = {(request.kind, request.name) for part in PARTS for request in part.REQUESTS}
-    open_builds = [build for build in repos.builds.unended() if (build.kind, build.name) in asked]
+    open_builds = [build for build in repos.builds.list_unended() if (build.kind, build.name) in asked]
     waiting = {(build.kind, build.name) for build in open_builds}
-    stored = {info.name for info in repos.datasets.infos()}
+    stored = {info.name for info in repos.datasets.get_infos()}
     stage = Stage(load_split(np.random.default_rng(SEED)))
     queued = open_builds
     for part in PARTS:
@@ -77,7 +77,7 @@ def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:
         if wanted and part.DATASET not in stored:
             with quiet_machine():
                 part.store(repos, stage, progress)
-        queued += [repos.builds.enqueue(request) for request in wanted]
+        queued += [repos.builds.enqueue_build(request) for request in wanted]
     return queued
 
 

@@ -31,7 +31,7 @@ class AccessLog:
     _second: int = -1
     _date: str = ""
 
-    def note(self, scope: Scope, status: int, seconds: float) -> None:
+    def log_request(self, scope: Scope, status: int, seconds: float) -> None:
         """Note a request; the path is still escaped, so that none can begin a line of its own."""
         moment = time.time()
         if int(moment) != self._second:
@@ -43,7 +43,7 @@ class AccessLog:
         if len(self._lines) == 1:
             self._call_later()
         elif len(self._lines) >= MOST_LINES:
-            self.flush()
+            self.write_pending()
 
     def _line(self, stamp: str, message: str, state: dict[str, Any], status: int, seconds: float) -> str:
         ref, key = state.get("artifact"), state.get("key")
@@ -68,11 +68,11 @@ class AccessLog:
 
     def _call_later(self) -> None:
         try:
-            asyncio.get_running_loop().call_later(DELAY_S, self.flush)
+            asyncio.get_running_loop().call_later(DELAY_S, self.write_pending)
         except RuntimeError:  # no loop runs: nothing would flush later
-            self.flush()
+            self.write_pending()
 
-    def flush(self) -> None:
+    def write_pending(self) -> None:
         """Write what is held back."""
         lines, self._lines = self._lines, []
         if lines:

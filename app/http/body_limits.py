@@ -48,7 +48,7 @@ class BodyLimit:
 
     def _limit(self, scope: Scope) -> tuple[int, str]:
         """Give the most bytes that a request's body may have, and whose limit that is."""
-        route = self.routes.find(scope["method"], scope["path"])
+        route = self.routes.find_route(scope["method"], scope["path"])
         own = route[0].most_bytes if route else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
         if own >= self.max_bytes:
             return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"

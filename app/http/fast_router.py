@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.json_bodies import decode_json, replayed
+from app.http.json_bodies import decode_json, replay_body
 from app.http.problems import reply_to
 from app.observability.metrics import Metrics
 from app.serving.answers import LookUp, unavailable_names
@@ -68,7 +68,7 @@ class FastRoutes:
         }
         self._declared |= {("POST", post.prefix, post.suffix): post for post in posts}
 
-    def find(self, method: str, path: str) -> tuple[FastRoute, str] | None:
+    def find_route(self, method: str, path: str) -> tuple[FastRoute, str] | None:
         """Return the route and the name of the artifact in a path; None if the path is not declared."""
         start, end = path.find("/", 4) + 1, path.rfind("/")
         if start <= end and (route := self._declared.get((method, path[:start], path[end:]))) is not None:
@@ -87,7 +87,7 @@ class FastRouter:
         self._reading = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        hit = self.routes.find(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        hit = self.routes.find_route(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if hit is None or (scope["method"] == "POST" and not _is_plain_json(scope)):
             await self.app(scope, receive, send)
         elif isinstance(hit[0], FastPost):
@@ -103,7 +103,7 @@ class FastRouter:
             sent = None
             if look_up.method == "POST":
                 sent = await _body(receive)
-                receive = replayed(sent, receive)
+                receive = replay_body(sent, receive)
             body = self._answer(scope, look_up, loaded, sent)
         if body is None:
             await self.app(scope, receive, send)
@@ -155,7 +155,7 @@ class FastRouter:
             await self.app(scope, _gone, send)  # which has a reply for a caller that left
             return
         if reply is None:
-            await self.app(scope, replayed(body, receive), send)
+            await self.app(scope, replay_body(body, receive), send)
             return
         scope["state"]["route"] = post.path
         await reply(scope, receive, send)

@@ -97,7 +97,7 @@ class JsonRoute(APIRoute):
             body = await request.body()
             content = decode_json(body) if body else None
             try:
-                return await handle(_Decoded(request.scope, replayed(body, request.receive), content))
+                return await handle(_Decoded(request.scope, replay_body(body, request.receive), content))
             except RecursionError as error:
                 raise InvalidRequest.at(Fault(("body",), "is nested too deeply")) from error
 
@@ -137,7 +137,7 @@ def accepted_type(request: Request, *known: str) -> str:
     return next((one for one in accepted if one in known or one == JSON), JSON)
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """Let a body that was read be read once more."""
     sent = False
 
@@ -151,7 +151,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def validated(kind: type[M], content: Any) -> M:
+def validate_body(kind: type[M], content: Any) -> M:
     """Check what was read against a type; what does not fit is refused as FastAPI refuses it."""
     try:
         return kind.model_validate(content, from_attributes=True)
@@ -173,12 +173,12 @@ def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) 
     """
     items = items_in(content)
     if not 0 < len(items) <= most:
-        return validated(kind, content)
+        return validate_body(kind, content)
     step = max(1, min(PIECE, PIECE_BYTES * len(items) // length))
     whole, faults = list[Any](), list[Any]()
     first: Any = None
     try:
-        first = validated(kind, {**content, "items": items[:step]})
+        first = validate_body(kind, {**content, "items": items[:step]})
         whole += first.items
     except RequestValidationError as error:
         faults += error.errors()

@@ -97,7 +97,7 @@ class Problem(BaseModel):
     )
 
 
-def problem(
+def make_problem(
     status: int,
     code: str,
     detail: str,
@@ -135,7 +135,7 @@ def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
     status, code = _problem_of_kind(error)
     faults = error.faults if isinstance(error, InvalidRequest) else ()
     conflict = error.conflict if isinstance(error, ConflictingLimits) else ()
-    return problem(status, code, str(error), request_id, faults, conflict=conflict)
+    return make_problem(status, code, str(error), request_id, faults, conflict=conflict)
 
 
 def status_of(error: ParsimonyError) -> int:
@@ -190,7 +190,7 @@ class InferenceError(BaseModel):
 def internal_problem(path: str, request_id: str) -> JSONResponse:
     """Make the reply to a bug: the log has the trace, the caller gets the id."""
     detail = f"an internal error; the log has it under the request's id {request_id}"
-    return _in_another_form(path, 500, "internal", detail) or problem(500, "internal", detail, request_id)
+    return _in_another_form(path, 500, "internal", detail) or make_problem(500, "internal", detail, request_id)
 
 
 def install(app: FastAPI, page: Callable[[str], Response]) -> None:
@@ -271,7 +271,7 @@ def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONR
         detail = f"{request.method} is not for this path, {headers['Allow']} is"
     code = HTTP_CODES.get(status, "http-error")
     reply = _in_another_form(path, status, code, detail, headers)
-    return reply or problem(status, code, detail, request_id, headers=headers)
+    return reply or make_problem(status, code, detail, request_id, headers=headers)
 
 
 def _allowed_methods(app: FastAPI, request: Request) -> str:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import uvicorn
 
-from app.building.supervisor import SupervisedWorker, leave
+from app.building.supervisor import SupervisedWorker, stop_gracefully
 from app.demo.behind import DemoBehind
 from app.http.address_file import published_address
 from app.observability.logs import configure_logging, warn_of_misspelt
@@ -28,7 +28,7 @@ _GRACE_S = 4.0
 def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> None:
     """Serve until SIGTERM; then finish in-flight requests, stop the worker, and release the store."""
     _refuse_taken(settings.host, settings.port)
-    signal.signal(signal.SIGTERM, leave)  # what uvicorn raises again once it has stopped
+    signal.signal(signal.SIGTERM, stop_gracefully)  # what uvicorn raises again once it has stopped
     configure_logging(settings.log_level, settings.log_format)
     warn_of_misspelt()
     with ExitStack() as stack:

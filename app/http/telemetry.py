@@ -64,7 +64,7 @@ class Telemetry:
             await self.app(scope, receive, send)
         finally:
             if self.log is not None:
-                self.log.flush()
+                self.log.write_pending()
 
     def _account(self, scope: Scope, status: int, seconds: float) -> None:
         key = scope["method"], route_of(scope), status
@@ -74,7 +74,7 @@ class Telemetry:
         series[0].inc()
         series[1].observe(seconds)
         if self.log is not None:
-            self.log.note(scope, status, seconds)
+            self.log.log_request(scope, status, seconds)
 
 
 def route_of(scope: Scope) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from app.settings import misspelt
+from app.settings import misspelled_settings
 
 UTC = "%Y-%m-%dT%H:%M:%S"
 
@@ -41,7 +41,7 @@ def configure_logging(level: str, style: str) -> None:
 
 def warn_of_misspelt() -> None:
     """Log which variables of the environment are no settings, but nearly."""
-    for name, meant in misspelt(os.environ).items():
+    for name, meant in misspelled_settings(os.environ).items():
         logging.getLogger("parsimony").warning(
             "%s is not a known setting and is ignored; did you mean %s?", name, meant
         )

@@ -143,7 +143,7 @@ class Metrics:
                 self.drift.labels(*key).set(quantity in drifted)
                 self._raised.add(key)
 
-    def forget(self, kind: str, name: str) -> None:
+    def remove_artifact(self, kind: str, name: str) -> None:
         """Remove the series of an artifact that is gone.
 
         Several processes share files, from which nothing can be removed: there its gauges are reset.
@@ -162,7 +162,7 @@ class Metrics:
             with suppress(KeyError):  # older versions of the client complain of what is not there
                 metric.remove(*labels)
 
-    async def rendered(self) -> bytes:
+    async def render_async(self) -> bytes:
         """Render on a thread of its own, once for all requests that wait, and for a tenth of the time at most."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render_next())
@@ -174,11 +174,11 @@ class Metrics:
             await asyncio.sleep(self._idle_until - time.monotonic())
             self._rendering = None  # a later request includes what happens from now on
             started = time.monotonic()
-            body = await asyncio.get_running_loop().run_in_executor(self._writing, self.render)
+            body = await asyncio.get_running_loop().run_in_executor(self._writing, self.render_text)
             self._idle_until = time.monotonic() + PAUSE_SHARE * (time.monotonic() - started)
         return body
 
-    def render(self) -> bytes:
+    def render_text(self) -> bytes:
         """Write all metrics in Prometheus' text format, those of every server process if there are several."""
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
         families: list[Metric]

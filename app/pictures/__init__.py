@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 from app.pictures.canvas import (
     QUIET,
     SUFFIXES,
-    colour,
-    logarithmic,
-    panels,
-    percents,
+    make_logarithmic,
+    make_panels,
+    percent_axis,
     save,
-    shown,
+    series_color,
+    short_name,
 )
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
@@ -28,12 +28,12 @@ MARKERS = ("s", "D", "x", "v", "^", "P", "*")
 def draw(loaded: LoadedArtifact[Plan]) -> Figure:
     """Draw the trade-off curve and the savings of an artifact."""
     curve = curve_of(loaded, loaded.kind.curve_query())
-    picture, (axes,) = panels(loaded.record, 4.0)
+    picture, (axes,) = make_panels(loaded.record, 4.0)
     for place, one in enumerate(one for one in curve.baselines if len(one.points) > 1):
         _draw_baseline(axes, one, place)
     _draw_points(axes, curve.points)
-    logarithmic(axes, "x", np.array([point.expected.cost or point.expected.time or 0.0 for point in curve.points]))
-    percents(axes)
+    make_logarithmic(axes, "x", np.array([point.expected.cost or point.expected.time or 0.0 for point in curve.points]))
+    percent_axis(axes)
     axes.set(
         title="Accuracy against cost, with 95 % intervals",
         xlabel=f"cost of an item on average, {loaded.record.unit}",
@@ -53,7 +53,7 @@ def _draw_points(axes: Axes, points: tuple[CurvePoint, ...]) -> None:
         yerr=_distances(accuracies, [one.accuracy_interval for one in known]),
         xerr=_distances(costs, [one.cost_interval or one.time_interval for one in known]),
         fmt="o-",
-        color=colour(0),
+        color=series_color(0),
         ecolor=QUIET,
         elinewidth=0.6,
         label="this artifact",
@@ -71,10 +71,10 @@ def _draw_baseline(axes: Axes, one: Baseline, place: int) -> None:
     axes.plot(
         [point.cost for point in one.points],
         [point.accuracy for point in one.points],
-        color=colour(place + 1),
+        color=series_color(place + 1),
         linestyle="--",
         linewidth=1,
         marker=MARKERS[place % len(MARKERS)],
         markersize=4,
-        label=shown(one.name),
+        label=short_name(one.name),
     )

@@ -79,7 +79,7 @@ def save(draw: Callable[[], Figure], path: Path) -> bool:
     there was a font for every letter."""
     kind = path.suffix.lower()
     metadata = {"Date": None} if kind == ".svg" else {"Software": None}
-    with catch_warnings(record=True) as noted, style.context(["default", _STYLE, {"font.family": families()}]):
+    with catch_warnings(record=True) as noted, style.context(["default", _STYLE, {"font.family": font_families()}]):
         simplefilter("always")
         draw().savefig(path, format=kind[1:], metadata=cast("dict[str, str]", metadata))
     others = [one for one in noted if "missing from font" not in str(one.message)]
@@ -88,14 +88,14 @@ def save(draw: Callable[[], Figure], path: Path) -> bool:
     return len(others) == len(noted)
 
 
-def families() -> list[str]:
+def font_families() -> list[str]:
     """Name the fonts that letters are looked for in, one after the other: matplotlib's own, and those for letters that
     it lacks as far as they are installed."""
     installed = set(font_manager.get_font_names())
     return [OWN_FONT, *(name for name in FURTHER_FONTS if name in installed)]
 
 
-def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
+def make_panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
     """Start a picture of panels of these heights in inches, one below the other; savings are at the bottom, if
     they were measured."""
     every = heights if record.savings is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.savings)))
@@ -109,20 +109,20 @@ def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]
 def draw_savings(axes: Axes, savings: Savings, unit: str) -> None:
     """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
     every = drawn_alternatives(savings)
-    names = distinct_names([one.name for one in every], [shown(one.name) for one in every])
+    names = distinct_names([one.name for one in every], [short_name(one.name) for one in every])
     for place, (one, name) in enumerate(zip(every, names, strict=True)):
-        axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=name)
-    axes.plot(savings.cost, savings.accuracy, "o", color="black", markersize=8, label=shown(savings.decision))
+        axes.plot(one.cost, one.accuracy, "X", color=series_color(place), markersize=7, label=name)
+    axes.plot(savings.cost, savings.accuracy, "o", color="black", markersize=8, label=short_name(savings.decision))
     axes.margins(0.1, 0.2)
-    logarithmic(axes, "x", np.array([savings.cost, *(one.cost for one in every)]))
-    percents(axes)
+    make_logarithmic(axes, "x", np.array([savings.cost, *(one.cost for one in every)]))
+    percent_axis(axes)
     axes.set_title("\n".join(_headline(savings)), fontsize=9)
     axes.set(xlabel=f"cost of an item on average, {unit}", ylabel="right")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="crosses: instead of this plan", alignment="left")
 
 
 def _headline(savings: Savings) -> list[str]:
-    return wrap(" ".join(map(shown, savings.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
+    return wrap(" ".join(map(short_name, savings.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
 
 
 def drawn_alternatives(savings: Savings) -> list[SimpleBaseline]:
@@ -135,10 +135,10 @@ def drawn_alternatives(savings: Savings) -> list[SimpleBaseline]:
     return picked
 
 
-def shown(name: str) -> str:
+def short_name(name: str) -> str:
     """Shorten a name so that it fits; a leading underscore would be omitted from legends.
 
-    >>> shown("fast"), shown("_fast"), len(shown("x" * 200))
+    >>> short_name("fast"), short_name("_fast"), len(short_name("x" * 200))
     ('fast', ' _fast', 28)
     """
     cut = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
@@ -166,15 +166,15 @@ def distinct_names(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
 def _middle_cut(name: str) -> str:
     """Leave out the middle of a name that is too long."""
     half = LONGEST // 2
-    return shown(name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}")
+    return short_name(name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}")
 
 
-def colour(place: int) -> str:
+def series_color(place: int) -> str:
     """Give the colour of a place among a few."""
     return COLOURS[place % len(COLOURS)]
 
 
-def percents(axes: Axes) -> None:
+def percent_axis(axes: Axes) -> None:
     """Write the shares of the upright axis, from 0 to 1, as percents."""
     low, high = axes.get_ylim()
     if high - low < LEAST_SPAN and axes.get_yscale() == "linear":
@@ -184,7 +184,7 @@ def percents(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
+def make_logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
     """Make an axis logarithmic if its values are spread widely."""
     if spread_widely(values):
         axes.set(**{f"{name}scale": "log"})

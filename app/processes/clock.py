@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 
 
-def now() -> str:
+def current_time() -> str:
     """Give the time, UTC, ISO 8601 to the millisecond."""
     return time_of_day(time.time())
 

@@ -3,7 +3,7 @@
 from subprocess import Popen, TimeoutExpired
 
 
-def terminate(child: Popen[bytes], grace_s: float) -> None:
+def terminate_child(child: Popen[bytes], grace_s: float) -> None:
     """Ask a child to end (SIGTERM), kill it if it has not within ``grace_s`` seconds, and wait for its end."""
     child.terminate()
     try:

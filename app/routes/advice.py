@@ -3,7 +3,7 @@
 from fastapi import Depends, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, PathName, errors, needs_store
+from app.routes.dependencies import InContext, PathName, error_responses, needs_store
 from models import Build
 from models.advice import Advice, AdviceRequest
 
@@ -14,7 +14,7 @@ router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(
     "",
     summary="Ask which method to take",
     status_code=202,
-    responses=errors(404, 413, 415, 429, 503),
+    responses=error_responses(404, 413, 415, 429, 503),
 )
 def start(request: AdviceRequest, context: InContext, response: Response) -> Build:
     """Queue the builds of all methods as one job; follow it as a build, then ask for the dataset's advice."""
@@ -23,8 +23,8 @@ def start(request: AdviceRequest, context: InContext, response: Response) -> Bui
     return build
 
 
-@router.get("/{name}", summary="The latest advice on a dataset", responses=errors(404, 503))
+@router.get("/{name}", summary="The latest advice on a dataset", responses=error_responses(404, 503))
 def show(name: PathName, context: InContext) -> Advice:
     """Recommend an artifact kind within the given limits, and show what each kind reached on the same rows;
     404 until a job has ended well, and once the dataset is replaced."""
-    return context.repos.datasets.advice(name)
+    return context.repos.datasets.get_advice(name)

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 
 from app.building.rebuild import start_rebuild
 from app.http.json_bodies import JsonRouter, refuse_other_types
-from app.processes.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, needs_store
+from app.processes.clock import current_time
+from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
 from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.serving.loading import bytes_of
@@ -38,7 +38,7 @@ class Activation(Value):
     version: int = Field(ge=1, description="the version that is to answer from now on", examples=[1])
 
 
-@router.get("", summary="List the artifacts", responses=errors(503))
+@router.get("", summary="List the artifacts", responses=error_responses(503))
 def list_all(
     context: InContext,
     kind: Annotated[str | None, Query(description="of this kind only", examples=["cascade"])] = None,
@@ -60,7 +60,7 @@ def list_all(
     What is published or deleted between two pages makes no other artifact come twice or not at all.
     """
     if dataset is None:
-        page = context.repos.artifacts.page(kind, name, prefix=prefix or "", limit=limit, cursor=cursor)
+        page = context.repos.artifacts.list_page(kind, name, prefix=prefix or "", limit=limit, cursor=cursor)
     else:
         built = context.catalog.built_from(dataset)
         ids = [one for one in built if kind in (None, one[0]) and name in (None, one[1])]
@@ -76,13 +76,13 @@ def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) 
     return ArtifactList(items=records, next=page.next, total=page.total)
 
 
-@router.get("/{kind}/{name}", summary="Show an artifact", responses=errors(404, 503))
+@router.get("/{kind}/{name}", summary="Show an artifact", responses=error_responses(404, 503))
 def show(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
     """Show the active version: its provenance and the build's results."""
-    return context.repos.feedback.with_drift([context.repos.artifacts.record(kind, name)])[0]
+    return context.repos.feedback.with_drift([context.repos.artifacts.get_record(kind, name)])[0]
 
 
-@router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=errors(404, 503))
+@router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=error_responses(404, 503))
 def delete_all(kind: KindName, name: PathName, context: InContext) -> None:
     """Delete every version of an artifact, the active one too, with its bytes and its feedback, for good.
 
@@ -93,7 +93,7 @@ def delete_all(kind: KindName, name: PathName, context: InContext) -> None:
     context.repos.artifacts.delete_all(kind, name)
 
 
-@router.get("/{kind}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
+@router.get("/{kind}/{name}/versions", summary="List the versions of an artifact", responses=error_responses(404, 503))
 def versions(
     kind: KindName, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> ArtifactList:
@@ -104,7 +104,7 @@ def versions(
 @router.put(
     "/{kind}/{name}/active",
     summary="Roll back or forward",
-    responses=errors(404, 413, 415, 503),
+    responses=error_responses(404, 413, 415, 503),
 )
 def activate(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
@@ -115,7 +115,7 @@ def activate(kind: KindName, name: PathName, body: Activation, context: InContex
     "/{kind}/{name}/rebuild",
     summary="Build the next version from feedback",
     status_code=202,
-    responses=errors(404, 409, 413, 415, 429, 503),
+    responses=error_responses(404, 409, 413, 415, 429, 503),
 )
 def rebuild(
     kind: KindName,
@@ -130,7 +130,7 @@ def rebuild(
     After a drift alarm it learns from the rows since the change point alone, if at least 200 came, so that what the new
     version promises holds in the changed world. `since`, `only_new`, and `half_life` choose other rows.
     """
-    started = start_rebuild(context.repos, context.repos.artifacts.record(kind, name, version), body)
+    started = start_rebuild(context.repos, context.repos.artifacts.get_record(kind, name, version), body)
     response.headers["Location"] = f"/v1/builds/{started.id}"
     return started
 
@@ -139,7 +139,7 @@ def rebuild(
     "/{kind}/{name}/versions/{version}",
     summary="Delete a version",
     status_code=204,
-    responses=errors(404, 409, 503),
+    responses=error_responses(404, 409, 503),
 )
 def delete(
     kind: KindName,
@@ -164,7 +164,7 @@ exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
     "/{kind}/{name}/versions/{version}/export",
     summary="Export a version",
     response_class=Response,
-    responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **errors(404, 503)},
+    responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **error_responses(404, 503)},
 )
 def export(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
     """Give the bytes of a version; they carry their own checksum and everything that an import needs.
@@ -183,8 +183,8 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
     """Give a version's record and bytes, from the store or from memory."""
     try:
         context.catalog.refuse_if_away()
-        record = context.repos.artifacts.record(kind, name, version)
-        return record, context.repos.artifacts.data(record)
+        record = context.repos.artifacts.get_record(kind, name, version)
+        return record, context.repos.artifacts.get_bytes(record)
     except (StoreUnavailable, StoreRefused, NotFound) as error:
         loaded = context.catalog.plans.get((kind, name))
         is_deleted = isinstance(error, NotFound) and (kind, name) not in context.catalog.problems
@@ -197,7 +197,7 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
     "/import",
     summary="Import an artifact",
     status_code=201,
-    responses=errors(413, 415, 503),
+    responses=error_responses(413, 415, 503),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -210,4 +210,4 @@ async def import_(request: Request, context: InContext) -> ArtifactRecord:
     """Publish exported bytes as the next version of their kind and name, once their checksum holds."""
     refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
-    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=now())
+    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=current_time())

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.http.problems import PROBLEMS
-from app.routes.dependencies import Context, InContext, errors, needs_store, plan_of
+from app.routes.dependencies import Context, InContext, error_responses, needs_store, plan_of
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of
@@ -76,7 +76,7 @@ class BatchList(Listed):
     summary="Run a file of items",
     status_code=202,
     response_model=Batch,
-    responses=errors(404, 409, 413, 415, 429, 503),
+    responses=error_responses(404, 409, 413, 415, 429, 503),
     openapi_extra=_UPLOAD,
 )
 async def start(request: Request, context: InContext) -> Response:
@@ -97,20 +97,20 @@ async def start(request: Request, context: InContext) -> Response:
     return Response(batch.model_dump_json(), 202, {"Location": f"/v1/batches/{batch.id}"}, "application/json")
 
 
-@router.get("", summary="List the batches", responses=errors(503))
+@router.get("", summary="List the batches", responses=error_responses(503))
 def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BatchList:
     """List the batches that are remembered, the newest first, a page at a time; they go 7 days after they ended."""
-    page = context.repos.batches.page(limit=limit, cursor=cursor)
+    page = context.repos.batches.list_page(limit=limit, cursor=cursor)
     return BatchList(items=page.items, next=page.next, total=page.total)
 
 
-@router.get("/{batch_id}", summary="Show a batch", responses=errors(404, 503))
+@router.get("/{batch_id}", summary="Show a batch", responses=error_responses(404, 503))
 def show(batch_id: BatchId, context: InContext) -> Batch:
     """Show a batch: progress, cost so far, and result."""
     return context.repos.batches.get(batch_id)
 
 
-@router.delete("/{batch_id}", summary="Cancel a batch", responses=errors(404, 503))
+@router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(404, 503))
 def cancel(batch_id: BatchId, context: InContext) -> Batch:
     """Stop a batch wherever it is; answers that it has stay, and one that has ended stays as it is."""
     return context.repos.batches.cancel(batch_id)
@@ -129,7 +129,7 @@ def cancel(batch_id: BatchId, context: InContext) -> Batch:
             "description": "JSON Lines: of each item that was run its place in the file (`index`, from 0) and the "
             "reply of a run, or why there is none; or, where Accept asks for it, Parquet with a row for each",
         },
-        **errors(404, 503),
+        **error_responses(404, 503),
     },
 )
 def output(batch_id: BatchId, context: InContext, request: Request) -> StreamingResponse:
@@ -169,7 +169,7 @@ def _pieces_of(file: IO[bytes], stack: ExitStack) -> Iterator[bytes]:
 
 def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
     """Give the lines of a batch's output."""
-    for place, text in repos.batches.answers(batch):
+    for place, text in repos.batches.iterate_answers(batch):
         fields = {"index": place, **orjson.loads(text)}
         if "kind" in fields:
             fields["status"] = _STATUSES.get(fields.pop("kind"), 500)
@@ -185,9 +185,9 @@ async def _queued(context: Context, form: FormData) -> Batch:
     file = _file(form)
     loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
-    registered = await asyncio.to_thread(context.repos.endpoints.all)
+    registered = await asyncio.to_thread(context.repos.endpoints.get_all)
     await refuse_unless_runnable(loaded, items, spec.limits, tools_of(context), registered)
-    return await asyncio.to_thread(context.repos.batches.add, facts_of_batch(loaded, spec, items), items)
+    return await asyncio.to_thread(context.repos.batches.enqueue_batch, facts_of_batch(loaded, spec, items), items)
 
 
 async def _text(form: FormData, part: str) -> str | bytes:

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, errors, needs_store
+from app.routes.dependencies import InContext, error_responses, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.repositories import Repositories
 from models import Build, BuildRequest, ParsimonyError
@@ -31,24 +31,24 @@ class BuildList(Listed):
     "",
     summary="Start a build",
     status_code=202,
-    responses=errors(404, 413, 415, 429, 503),
+    responses=error_responses(404, 413, 415, 429, 503),
 )
 def start(request: BuildRequest, context: InContext, response: Response) -> Build:
     """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
-    build = context.repos.builds.enqueue(request)
+    build = context.repos.builds.enqueue_build(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
 
 
-@router.get("", summary="List the builds", responses=errors(503))
+@router.get("", summary="List the builds", responses=error_responses(503))
 def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BuildList:
     """List the builds that are remembered, the newest first, a page at a time."""
     builds = context.repos.builds
-    page = builds.page(limit=limit, cursor=cursor)
+    page = builds.list_page(limit=limit, cursor=cursor)
     return BuildList(items=page.items, next=page.next, total=page.total, open=builds.count_open())
 
 
-@router.get("/{build_id}", summary="Show a build", responses=errors(404, 503))
+@router.get("/{build_id}", summary="Show a build", responses=error_responses(404, 503))
 def show(build_id: BuildId, context: InContext) -> Build:
     """Show a build: progress and result."""
     return context.repos.builds.get(build_id)
@@ -58,7 +58,10 @@ def show(build_id: BuildId, context: InContext) -> Build:
     "/{build_id}/events",
     summary="Follow a build",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "one event a change"}, **errors(404, 503)},
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "one event a change"},
+        **error_responses(404, 503),
+    },
 )
 async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     """Send the build as a server-sent event at each change; the last one is final."""
@@ -67,7 +70,7 @@ async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-@router.delete("/{build_id}", summary="Cancel a build", responses=errors(404, 503))
+@router.delete("/{build_id}", summary="Cancel a build", responses=error_responses(404, 503))
 def cancel(build_id: BuildId, context: InContext) -> Build:
     """Stop a build wherever it is; one that has ended stays as it is."""
     return context.repos.builds.cancel(build_id)

@@ -10,10 +10,10 @@ from app.routes.dependencies import (
     PathName,
     Version,
     budget_field,
-    errors,
+    error_responses,
     plan_of,
     query_field,
-    solved,
+    run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
 from app.serving.answers import with_default_limits
@@ -28,11 +28,11 @@ router = JsonRouter()
 @router.post(
     "/solve",
     summary="Order classifiers at once",
-    responses=errors(409, 413, 415, 504),
+    responses=error_responses(409, 413, 415, 504),
 )
 async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
     """Find the cascade of least expected duration that always meets the deadline, with no artifact needed."""
-    return await solved(
+    return await run_in_solver(
         context,
         cascade.solve,
         request.classifiers,
@@ -42,14 +42,14 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
     )
 
 
-@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
+@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=error_responses(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
     loaded = await plan_of(context, cascade.kind, name, version)
     return DeadlinesReply(items=loaded.plan.ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
-@router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=errors(404, 409, 503))
+@router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=error_responses(404, 409, 503))
 async def graph(
     name: PathName,
     context: InContext,

@@ -14,7 +14,7 @@ from starlette.background import BackgroundTask
 from app.http.fast_router import FastPost
 from app.http.json_bodies import JsonRouter
 from app.http.problems import OpenAIError
-from app.routes.dependencies import InContext, context_of, errors_as, plan_of
+from app.routes.dependencies import InContext, context_of, foreign_error_responses, plan_of
 from app.routes.runs import tools_of, unless_gone
 from app.running.embedding import takes_embeddings
 from app.running.item_run import ItemRun
@@ -57,7 +57,9 @@ _IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "lo
 router = JsonRouter(prefix="/v1", tags=["chat"])
 
 
-@router.get("/models", summary="The artifacts that can answer chats", responses=errors_as(OpenAIError, 503))
+@router.get(
+    "/models", summary="The artifacts that can answer chats", responses=foreign_error_responses(OpenAIError, 503)
+)
 async def models(context: InContext) -> ChatModels:
     """List them as OpenAI's API lists models."""
     context.catalog.refuse_unless_loaded()
@@ -74,7 +76,7 @@ async def models(context: InContext) -> ChatModels:
     "/chat/completions",
     summary="Answer a chat with an artifact",
     response_model=ChatCompletion,
-    responses=errors_as(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
+    responses=foreign_error_responses(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
 )
 async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
     """Run the messages through an artifact; errors are in OpenAI's form.

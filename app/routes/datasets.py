@@ -14,9 +14,9 @@ from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
 from app.http.json_bodies import JsonRouter, refuse_other_types
-from app.processes.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, needs_store, solved
-from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
+from app.processes.clock import current_time
+from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store, run_in_solver
+from app.routes.entity_tags import IfMatch, IfNoneMatch, make_etag, refuse_changed
 from app.routes.forms import read_form, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.dataset_upload import Upload, store_upload
@@ -98,7 +98,7 @@ class DatasetList(Listed):
     response_model=StoredDataset,
     responses={
         200: {"model": StoredDataset, "description": "it took the place of an older one"},
-        **errors(412, 413, 415, 503),
+        **error_responses(412, 413, 415, 503),
     },
     openapi_extra=_UPLOAD,
 )
@@ -118,21 +118,21 @@ async def put(
         finally:
             await form.close()
     stored = StoredDataset(**dict(info), replaced=replaced)
-    return JSONResponse(stored.model_dump(mode="json"), 200 if replaced else 201, {"ETag": etag(info.sha256)})
+    return JSONResponse(stored.model_dump(mode="json"), 200 if replaced else 201, {"ETag": make_etag(info.sha256)})
 
 
-@router.get("", summary="List the datasets", responses=errors(503))
+@router.get("", summary="List the datasets", responses=error_responses(503))
 def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> DatasetList:
     """List the datasets by name, a page at a time."""
-    page = context.repos.datasets.page(limit=limit, cursor=cursor)
+    page = context.repos.datasets.list_page(limit=limit, cursor=cursor)
     return DatasetList(items=page.items, next=page.next, total=page.total)
 
 
-@router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
+@router.get("/{name}", summary="Show a dataset", responses=error_responses(404, 503))
 def show(name: PathName, context: InContext, response: Response) -> ShownDataset:
     """Show a dataset: spec, size, and whether there is advice on it; its `ETag` is for `If-Match`."""
-    shown = context.repos.datasets.shown(name)
-    response.headers["ETag"] = etag(shown.sha256)
+    shown = context.repos.datasets.get_shown(name)
+    response.headers["ETag"] = make_etag(shown.sha256)
     return shown
 
 
@@ -140,17 +140,17 @@ def show(name: PathName, context: InContext, response: Response) -> ShownDataset
     "/{name}/profile",
     summary="How good the classifiers are, or what features cost",
     response_model=ProfileReply,
-    responses=errors(404, 503, 504),
+    responses=error_responses(404, 503, 504),
 )
 async def show_profile(name: PathName, context: InContext) -> Response:
     """Show the profile of a trace: accuracy, cost, and calibration of its classifiers, and their agreement; of a table
     of features what they cost over the item's size."""
-    reply = await solved(context, _profile, context, name)
+    reply = await run_in_solver(context, _profile, context, name)
     return Response(reply.model_dump_json(), media_type="application/json")
 
 
 def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfileReply:
-    info = context.repos.datasets.info(name)
+    info = context.repos.datasets.get_info(name)
     facts = profile(context.repos.datasets.load(info))
     reply = TraceProfileReply if isinstance(facts, TraceProfile) else FeaturesProfileReply
     return reply(**dict(facts), name=info.name, sha256=info.sha256)
@@ -162,7 +162,7 @@ def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfile
     status_code=204,
     responses={
         200: {"model": DeletedDataset, "description": "active artifacts were built from it, and answer on"},
-        **errors(404, 409, 412, 503),
+        **error_responses(404, 409, 412, 503),
     },
 )
 def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Response:
@@ -181,7 +181,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
     "",
     summary="Draft a spec from a table",
     response_model=SpecDraft,
-    responses=errors(413, 415, 504),
+    responses=error_responses(413, 415, 504),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -225,7 +225,7 @@ def _store(
         vectors = _copied(_file(form, "embeddings"), Path(folder) / "vectors") if "embeddings" in form else None
         upload = Upload(spec, path, table.content_type or "", vectors, context.settings.max_body_bytes)
         url = context.repos.store.url
-        work = partial(store_upload, upload, url, name, now(), allow)
+        work = partial(store_upload, upload, url, name, current_time(), allow)
         return in_reader(context.upload_sandbox, work)
 
 

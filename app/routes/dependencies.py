@@ -197,7 +197,7 @@ async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version
         if version is None:
             loaded = context.catalog.get(kind.name, name)
         else:
-            loaded = await asyncio.to_thread(context.catalog.at, kind.name, name, version)
+            loaded = await asyncio.to_thread(context.catalog.get_version, kind.name, name, version)
     except UnknownArtifact as error:
         demo = context.seen.demo
         if demo is None or demo.state == "done":
@@ -207,7 +207,7 @@ async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version
     return cast(LoadedArtifact[P], loaded)  # the catalog holds plans of this kind under its name
 
 
-async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
+async def run_in_solver(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
     """Do work in the bounded pool; raises SolverTimeout when its time is over."""
     limit = context.settings.solve_timeout_s
     answer = asyncio.get_running_loop().run_in_executor(context.solving, partial(work, *args, **options))
@@ -229,12 +229,15 @@ LeftOut = Annotated[list[Label] | None, Query(max_length=500, description=LEFT_O
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 
 
-def errors_as(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
+def foreign_error_responses(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the error replies of a route that speaks another API, all in its form."""
-    return {status: {"model": form, "description": _WORDS[int(status)]} for status in errors(401, 403, 429, *statuses)}
+    return {
+        status: {"model": form, "description": _WORDS[int(status)]}
+        for status in error_responses(401, 403, 429, *statuses)
+    }
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the error replies of a route: those named, and those that any can give, or any with a body."""
     with_body = (408,) if 413 in statuses else ()
     return {

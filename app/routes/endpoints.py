@@ -7,7 +7,7 @@ from fastapi import Body, Depends, Path, Request, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import Context, InContext, errors, needs_store
+from app.routes.dependencies import Context, InContext, error_responses, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of, unless_gone
 from app.running.executor import to_probe_reply
@@ -58,7 +58,7 @@ class EndpointList(Listed):
     summary="Register where a classifier is",
     status_code=201,
     dependencies=[Depends(needs_store)],
-    responses=errors(413, 415, 503) | _REPLACED,
+    responses=error_responses(413, 415, 503) | _REPLACED,
 )
 async def put(
     name: PathEndpoint,
@@ -74,22 +74,24 @@ async def put(
     refuse_unless_callable(name, endpoint, context.settings)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
-    context.caller.begin_anew(name)
-    context.confidences.forget(name)
+    context.caller.reset_circuit(name)
+    context.confidences.forget_endpoint(name)
     await asyncio.to_thread(context.repos.confidence_reports.forget_endpoint, name)
     await _look_again(context)
     return _shown(context, name, endpoint)
 
 
-@router.get("", summary="List endpoints", responses=errors(503), dependencies=[Depends(needs_store)])
+@router.get("", summary="List endpoints", responses=error_responses(503), dependencies=[Depends(needs_store)])
 async def listed(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
     """List the endpoints by name, with the state of each one's circuit."""
-    page = await asyncio.to_thread(lambda: context.repos.endpoints.page(limit=limit, cursor=cursor))
+    page = await asyncio.to_thread(lambda: context.repos.endpoints.list_page(limit=limit, cursor=cursor))
     items = [_shown(context, name, endpoint) for name, endpoint in page.items]
     return EndpointList(items=items, next=page.next, total=page.total)
 
 
-@router.get("/{name}", summary="Show an endpoint", responses=errors(404, 503), dependencies=[Depends(needs_store)])
+@router.get(
+    "/{name}", summary="Show an endpoint", responses=error_responses(404, 503), dependencies=[Depends(needs_store)]
+)
 async def show(name: PathEndpoint, context: InContext) -> ShownEndpoint:
     """Show where a classifier is."""
     return _shown(context, name, await asyncio.to_thread(context.repos.endpoints.get, name))
@@ -99,7 +101,7 @@ async def show(name: PathEndpoint, context: InContext) -> ShownEndpoint:
     "/{name}",
     summary="Forget an endpoint",
     status_code=204,
-    responses=errors(404, 503),
+    responses=error_responses(404, 503),
     dependencies=[Depends(needs_store)],
 )
 async def delete(name: PathEndpoint, context: InContext) -> None:
@@ -111,15 +113,15 @@ async def delete(name: PathEndpoint, context: InContext) -> None:
 @router.post(
     "/{name}/probe",
     summary="Try an endpoint with an item",
-    responses=errors(404, 413, 415, 503),
+    responses=error_responses(404, 413, 415, 503),
 )
 async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
     """Call an endpoint once, as a run would, and return its reply or why it failed."""
     tools = tools_of(context)
-    endpoint = tools.caller.endpoint(name)
+    endpoint = tools.caller.get_endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"endpoint {name!r} not found")
-    reply = to_probe_reply(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
+    reply = to_probe_reply(await unless_gone(http, tools.caller.call_endpoint(name, request.item, endpoint.timeout_s)))
     return reply.model_copy(update={"warnings": _compare_with_builds(context, name, reply.confidence)})
 
 
@@ -155,6 +157,6 @@ def _shown(context: Context, name: str, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         name=name,
         endpoint=endpoint,
-        circuit=context.caller.state(name),
+        circuit=context.caller.circuit_state(name),
         secret_known=context.caller.secret_known(endpoint),
     )

@@ -20,7 +20,7 @@ IfMatch = Annotated[
 IfNoneMatch = Annotated[list[str] | None, Header(description="`*`: nothing is to be replaced", examples=[["*"]])]
 
 
-def etag(sha256: str) -> str:
+def make_etag(sha256: str) -> str:
     """Write the tag of what has a SHA-256."""
     return f'"{sha256}"'
 
@@ -30,20 +30,20 @@ def refuse_changed(
 ) -> None:
     """Raise Changed where the stored SHA-256, or None, does not match the lines of the headers.
 
-    >>> refuse_changed("rows", [etag("e3b0")], None, "e3b0")
-    >>> refuse_changed("rows", [etag("e3b0")], None, None)
+    >>> refuse_changed("rows", [make_etag("e3b0")], None, "e3b0")
+    >>> refuse_changed("rows", [make_etag("e3b0")], None, None)
     Traceback (most recent call last):
     models.errors.Changed: 'rows' not found
     """
     if if_match is not None and sha256 is None:
         raise Changed(f"{name!r} not found")
     if if_match is not None and sha256 is not None and not _names(if_match, sha256):
-        raise Changed(f"{name!r} is another one now, with the ETag {etag(sha256)}")
+        raise Changed(f"{name!r} is another one now, with the ETag {make_etag(sha256)}")
     weakly = [line.replace("W/", "") for line in if_none_match or ()]  # Section 13.1.2
     if sha256 is not None and _names(weakly, sha256):
-        raise Changed(f"there is a {name!r} already, with the ETag {etag(sha256)}")
+        raise Changed(f"there is a {name!r} already, with the ETag {make_etag(sha256)}")
 
 
 def _names(lines: Sequence[str], sha256: str) -> bool:
     """Return whether the tags in a header's lines match a SHA-256."""
-    return bool({"*", etag(sha256)} & {tag.strip() for line in lines for tag in line.split(",")})
+    return bool({"*", make_etag(sha256)} & {tag.strip() for line in lines for tag in line.split(",")})

@@ -17,7 +17,7 @@ from app.routes.dependencies import (
     PathName,
     Version,
     body_of,
-    errors,
+    error_responses,
     json_only,
     needs_store,
     read_batch,
@@ -54,7 +54,7 @@ KindName = Annotated[str, Path(description="the artifact kind", examples=["casca
     "",
     summary="Send actual outcomes of decisions",
     dependencies=[Depends(json_only)],
-    responses=errors(404, 413, 415, 503, 504),
+    responses=error_responses(404, 413, 415, 503, 504),
     openapi_extra=body_of(FeedbackRequest),
 )
 async def give(request: Request, context: InContext) -> FeedbackReply:
@@ -67,20 +67,20 @@ async def give(request: Request, context: InContext) -> FeedbackReply:
     return await asyncio.get_running_loop().run_in_executor(context.solving, _give, context, body, monotonic())
 
 
-@router.get("/{kind}/{name}", summary="Estimated against actual", responses=errors(404, 503))
+@router.get("/{kind}/{name}", summary="Estimated against actual", responses=error_responses(404, 503))
 def show(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
     """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
 
     The drift detectors compare recent outcomes with the promise and with what came before, at every possible change
     point; an alarm carries the estimated one.
     """
-    return context.repos.feedback.report(context.repos.artifacts.record(kind, name, version))
+    return context.repos.feedback.make_report(context.repos.artifacts.get_record(kind, name, version))
 
 
-@router.delete("/{kind}/{name}", summary="Forget feedback", status_code=204, responses=errors(404, 503))
+@router.delete("/{kind}/{name}", summary="Forget feedback", status_code=204, responses=error_responses(404, 503))
 def delete(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
     """Forget the outcomes and rows of a version, and that it has drifted."""
-    record = context.repos.artifacts.record(kind, name, version)
+    record = context.repos.artifacts.get_record(kind, name, version)
     context.repos.feedback.delete(ArtifactRef(kind=kind, name=name, version=record.version))
 
 
@@ -152,14 +152,14 @@ class _Reader:
         if ref not in self.lives:
             if len(self.lives) == PLANS:
                 del self.lives[next(iter(self.lives))]
-            self.lives[ref] = self.context.catalog.at(ref.kind, ref.name, ref.version)
+            self.lives[ref] = self.context.catalog.get_version(ref.kind, ref.name, ref.version)
         return self.lives[ref]
 
     def _dataset(self, record: ArtifactRecord) -> DatasetInfo:
         name = record.dataset
         if name not in self.datasets:
             try:
-                self.datasets[name] = self.context.repos.datasets.info(name)
+                self.datasets[name] = self.context.repos.datasets.get_info(name)
             except UnknownDataset as error:
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
             if record.dataset_sha256 not in ("", self.datasets[name].sha256):
@@ -188,7 +188,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
         raise InvalidRequest.at(*faults)
     feedback = context.repos.feedback
     alarms = feedback.add(reader.counts, time())
-    drifts = dict(zip(reader.counts, feedback.drifted(list(reader.counts)), strict=True))
+    drifts = dict(zip(reader.counts, feedback.drifted_quantities(list(reader.counts)), strict=True))
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.kind, ref.name).inc(count.outcomes)
     return FeedbackReply(

@@ -76,7 +76,7 @@ async def ready(context: InContext, response: Response) -> Readiness:
         problems.append(f"no build worker is running; builds wait until {wait}")
     problems += [f"endpoint {name!r} fails and is left out" for name in sorted(context.caller.open_circuits())]
     active = {one.ref for one in catalog.plans.values()}
-    problems += context.confidences.problems(active, context.seen.confidence_reports)[:MOST_PROBLEMS]
+    problems += context.confidences.list_problems(active, context.seen.confidence_reports)[:MOST_PROBLEMS]
     if context.seen.demo is not None and context.seen.demo.state == "failed":
         problems.append(context.seen.demo.text)
     if not catalog.loaded:
@@ -98,4 +98,4 @@ async def ready(context: InContext, response: Response) -> Readiness:
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
 async def metrics(context: InContext) -> Response:
     """Give all metrics in Prometheus' text format."""
-    return Response(await context.metrics.rendered(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(await context.metrics.render_async(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, Version, errors, path_name, plan_of, query_field, solved
+from app.routes.dependencies import InContext, Version, error_responses, path_name, plan_of, query_field, run_in_solver
 from app.routes.kind_routes import KindRoutes
 from app.routes.query_parameters import from_parameters
 from app.serving.answers import encode
@@ -26,12 +26,12 @@ Sizes = Annotated[
 ]
 
 
-@router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))
+@router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=error_responses(404, 503))
 async def skyline(name: IndexName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
     loaded = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
-    items = await solved(context, loaded.plan.skyline, asked)
+    items = await run_in_solver(context, loaded.plan.skyline, asked)
     return SkylineReply(size=asked, items=items, unit=loaded.record.unit, artifact=loaded.ref)
 
 
@@ -39,7 +39,7 @@ async def skyline(name: IndexName, context: InContext, size: Sizes = None, versi
     "/{name}/winners",
     summary="The index over sizes and budgets",
     response_model=CurvesReply,
-    responses=errors(404, 503, 504),
+    responses=error_responses(404, 503, 504),
 )
 async def winners(
     name: IndexName,
@@ -58,7 +58,7 @@ async def winners(
     """
     loaded = await plan_of(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
-    drawing = await solved(context, draw, loaded.plan, query)
+    drawing = await run_in_solver(context, draw, loaded.plan, query)
     reply = CurvesReply(**dict(drawing), unit=loaded.record.unit, artifact=loaded.ref)
     return Response(encode(reply, loaded), media_type="application/json")
 

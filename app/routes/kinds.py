@@ -18,11 +18,11 @@ from app.routes.dependencies import (
     Context,
     InContext,
     Version,
-    errors,
+    error_responses,
     path_name,
     plan_of,
     read_batch,
-    solved,
+    run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
 from app.routes.query_parameters import from_parameters, needs_body, parameters_of
@@ -100,7 +100,7 @@ def _add_decision(router: APIRouter, kind: AnyKind) -> None:
         summary="What to do now with an item",
         operation_id=f"decide_{kind.name}",
         response_model=kind.reply,
-        responses=errors(404, 409, 413, 415, 503, 504),
+        responses=error_responses(404, 409, 413, 415, 503, 504),
     )(decision)
 
 
@@ -118,7 +118,7 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
         summary="What to do now with an item, by query parameters",
         operation_id=f"decide_{kind.name}_by_get",
         response_model=kind.reply,
-        responses=errors(404, 409, 503, 504),
+        responses=error_responses(404, 409, 503, 504),
     )(decision)
 
 
@@ -129,7 +129,7 @@ async def _decided(kind: AnyKind, name: str, query: Value, context: Context, ver
         if kind.decides_at_once(loaded.plan, query):
             body = decide_to_json(loaded, query, failing)
         else:
-            body = await solved(context, decide_to_json, loaded, query, failing, models_of(context))
+            body = await run_in_solver(context, decide_to_json, loaded, query, failing, models_of(context))
     return Response(body, media_type=JSON)
 
 
@@ -148,16 +148,16 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
         body = await request.body()
         loaded = await plan_of(context, kind, name, version)
         with count_decision(loaded, context.metrics):
-            limits, items = await solved(context, _read, context, loaded, sent, body, given, truth_column)
+            limits, items = await run_in_solver(context, _read, context, loaded, sent, body, given, truth_column)
             pieces = evaluate_in_batches(loaded, limits, items, models_of(context))
-            first = await solved(context, next, pieces)
+            first = await run_in_solver(context, next, pieces)
             accepted = accepted_type(request, NDJSON, *WRITERS)
             if accepted == NDJSON:
                 return StreamingResponse(_lines(request, first, pieces), media_type=NDJSON)
             found = first
-            while piece := await solved(context, next, pieces, None):
+            while piece := await run_in_solver(context, next, pieces, None):
                 found += piece
-        written = await solved(context, _written, loaded, found, items.ignored, accepted)
+        written = await run_in_solver(context, _written, loaded, found, items.ignored, accepted)
         return Response(written, media_type=accepted)
 
     limits = parameters_of(kind.limits, TABLE_ONLY)
@@ -172,7 +172,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
             200: {
                 "content": {each: {"schema": binary_schema("where Accept asks for it")} for each in (NDJSON, *WRITERS)}
             },
-            **errors(404, 409, 413, 415, 503, 504),
+            **error_responses(404, 409, 413, 415, 503, 504),
         },
         openapi_extra={"requestBody": _body_of(kind)},
     )(evaluate)
@@ -252,7 +252,7 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
     async def curve(name: Any, context: Any, version: Any, **given: Any) -> Response:
         """Show accuracy against cost: the operating points with intervals, the baselines, and the default point."""
         loaded = await plan_of(context, kind, name, version)
-        reply = await solved(context, curve_of, loaded, from_parameters(kind.curve_query, given))
+        reply = await run_in_solver(context, curve_of, loaded, from_parameters(kind.curve_query, given))
         return Response(orjson.dumps(vars(reply), default=_without_none), media_type=JSON)
 
     _declare(kind, curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
@@ -261,7 +261,7 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
         summary="Accuracy against cost",
         operation_id=f"curve_of_{kind.name}",
         response_model=CurveReply,
-        responses=errors(404, 409, 503, 504),
+        responses=error_responses(404, 409, 503, 504),
     )(curve)
 
 

@@ -7,12 +7,18 @@ import orjson
 from fastapi import Depends, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validated
+from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validate_body
 from app.http.problems import InferenceError
-from app.routes.dependencies import Context, InContext, body_of, errors_as, plan_of
+from app.routes.dependencies import Context, InContext, body_of, foreign_error_responses, plan_of
 from app.routes.runs import tools_of, unless_gone
-from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
-from app.running.protocols.open_inference import flat
+from app.running.protocols.binary_tensors import (
+    EXTENSION,
+    LENGTH_HEADER,
+    elements_as_bytes,
+    read_elements,
+    split_message,
+)
+from app.running.protocols.open_inference import flatten
 from app.running.runs import CompletedItem, FailedItem, run_each
 from app.running.templates import WrongShape
 from app.serving.catalog import LoadedArtifact
@@ -123,26 +129,30 @@ async def _no_form(request: Request) -> None:
         refuse_other_types(request, "application/json", "application/octet-stream")
 
 
-@router.get("", summary="Metadata of the server", responses=errors_as(InferenceError))
+@router.get("", summary="Metadata of the server", responses=foreign_error_responses(InferenceError))
 async def server() -> ServerMetadata:
     """Return the server's metadata."""
     return ServerMetadata(version=version_of("parsimony"))
 
 
-@router.get("/health/live", summary="Whether the process answers", responses=errors_as(InferenceError))
+@router.get("/health/live", summary="Whether the process answers", responses=foreign_error_responses(InferenceError))
 async def live() -> dict[str, bool]:
     """Answer as long as the process does."""
     return {"live": True}
 
 
-@router.get("/health/ready", summary="Whether artifacts are loaded", responses=errors_as(InferenceError, 503))
+@router.get(
+    "/health/ready", summary="Whether artifacts are loaded", responses=foreign_error_responses(InferenceError, 503)
+)
 async def ready(context: InContext) -> dict[str, bool]:
     """503 until the artifacts have been loaded."""
     context.catalog.refuse_unless_loaded()
     return {"ready": True}
 
 
-@router.get("/models/{name}", summary="An artifact's metadata", responses=errors_as(InferenceError, 404, 503))
+@router.get(
+    "/models/{name}", summary="An artifact's metadata", responses=foreign_error_responses(InferenceError, 404, 503)
+)
 async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Return an artifact's name, version, inputs, and outputs."""
     serving = await _live(context, name)
@@ -154,7 +164,9 @@ async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
     return ModelMetadata(name=name, versions=[str(serving.ref.version)], inputs=inputs, outputs=outputs)
 
 
-@router.get("/models/{name}/ready", summary="Whether it answers", responses=errors_as(InferenceError, 404, 503))
+@router.get(
+    "/models/{name}/ready", summary="Whether it answers", responses=foreign_error_responses(InferenceError, 404, 503)
+)
 async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | str]:
     """Return 404 if the artifact is not found."""
     await _live(context, name)
@@ -166,7 +178,7 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     summary="Run items through an artifact",
     response_model=InferReply,
     dependencies=[Depends(_no_form)],
-    responses=errors_as(InferenceError, 404, 409, 413, 415, 502, 503, 504),
+    responses=foreign_error_responses(InferenceError, 404, 409, 413, 415, 502, 503, 504),
     openapi_extra=body_of(InferRequest),
 )
 async def infer(name: ModelName, http: Request, context: InContext) -> Response:
@@ -194,18 +206,18 @@ async def infer(name: ModelName, http: Request, context: InContext) -> Response:
 def _request(body: bytes, length: str | None) -> InferRequest:
     """Read a request, its tensor from behind the JSON if it is there."""
     try:
-        text, behind = split(body, length)
+        text, behind = split_message(body, length)
     except WrongShape as error:
         raise InvalidRequest.at(Fault((LENGTH_HEADER,), str(error))) from error
     content = decode_json(text)
-    request = validated(InferRequest, content)
+    request = validate_body(InferRequest, content)
     size = request.inputs[0].parameters.get("binary_data_size", 0)
     if size != len(behind):
         fault = Fault(("inputs", 0, "parameters", "binary_data_size"), f"is {size}, there are {len(behind)} bytes")
         raise InvalidRequest.at(fault)
     if behind:
         try:
-            request.inputs[0].data = elements(request.inputs[0].datatype, behind)
+            request.inputs[0].data = read_elements(request.inputs[0].datatype, behind)
         except WrongShape as error:
             raise InvalidRequest.at(Fault(("inputs", 0), str(error))) from error
     return request
@@ -249,7 +261,7 @@ def _items(request: InferRequest) -> tuple[RunItem, ...]:
     is_many = len(tensor.shape) > 1 or (tensor.datatype == "BYTES" and bool(tensor.shape))
     rows = tensor.shape[0] if is_many else 1
     try:
-        elements = flat(tensor.data)
+        elements = flatten(tensor.data)
     except WrongShape as error:
         raise InvalidRequest.at(Fault(("inputs", 0, "data"), str(error))) from error
     width = len(elements) // rows if rows else 0

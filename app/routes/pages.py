@@ -58,7 +58,7 @@ def install(api: FastAPI) -> Callable[[str], Response]:
 
     @router.get("/datasets/{name}")
     async def dataset(name: Name, context: InContext) -> Response:
-        await _refuse_if_missing(context, context.repos.datasets.info, name)
+        await _refuse_if_missing(context, context.repos.datasets.get_info, name)
         return pages.render("dataset", name=name)
 
     @router.get("/builds")
@@ -78,7 +78,7 @@ def install(api: FastAPI) -> Callable[[str], Response]:
     async def artifact(kind: str, name: Name, context: InContext) -> Response:
         if kind not in KINDS:
             raise UnknownArtifact(f"artifact kind {kind!r} not found; available: {', '.join(KINDS)}")
-        await _refuse_if_missing(context, context.repos.artifacts.record, kind, name)
+        await _refuse_if_missing(context, context.repos.artifacts.get_record, kind, name)
         return pages.render_kind(kind, name)
 
     @router.get("/endpoints")

@@ -9,11 +9,11 @@ from app.routes.dependencies import (
     InContext,
     Version,
     budget_field,
-    errors,
+    error_responses,
     path_name,
     plan_of,
     query_field,
-    solved,
+    run_in_solver,
 )
 from app.routes.kind_routes import KindRoutes
 from app.serving.answers import encode, with_default_limits
@@ -32,7 +32,7 @@ PolicyName = Annotated[str, path_name("digits")]
     "/{name}/traffic",
     summary="The DAG, and how many items take which way",
     response_model=TrafficReply,
-    responses=errors(404, 409, 503, 504),
+    responses=error_responses(404, 409, 503, 504),
 )
 async def traffic(
     name: PolicyName,
@@ -51,7 +51,7 @@ async def traffic(
     loaded = await plan_of(context, policy.kind, name, version)
     target = make_query(PolicyTarget, tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     target = with_default_limits(loaded, target)
-    flow = await solved(context, traffic_of, loaded.plan, loaded.record.summary, target)
+    flow = await run_in_solver(context, traffic_of, loaded.plan, loaded.record.summary, target)
     reply = TrafficReply(**dict(flow), unit=loaded.plan.unit, artifact=loaded.ref)
     return Response(encode(reply, loaded), media_type="application/json")
 

@@ -23,12 +23,12 @@ from app.routes.dependencies import (
     InContext,
     Version,
     budget_field,
-    errors,
+    error_responses,
     path_name,
     plan_of,
     query_field,
     refuse_many,
-    solved,
+    run_in_solver,
 )
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.kind_routes import KindRoutes
@@ -86,7 +86,7 @@ MOST_PARTS, MOST_PART_BYTES = 64, 2**22
                 kind: {"schema": binary_schema("the assignments, where Accept asks for it")} for kind in WRITERS
             }
         },
-        **errors(404, 409, 413, 415, 502, 503, 504),
+        **error_responses(404, 409, 413, 415, 502, 503, 504),
     },
     openapi_extra={"requestBody": REQUEST_BODY},
 )
@@ -132,14 +132,14 @@ async def assignments(
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
     loaded = await plan_of(context, portfolio.kind, name, version)
     wanted = accepted_type(request, *WRITERS)
-    queries, options, read_s = await solved(context, _read, context, kind, parts, parameters)
+    queries, options, read_s = await run_in_solver(context, _read, context, kind, parts, parameters)
     more: dict[str, Any] = {"open_circuits": unavailable_names(loaded, context.caller.open_circuits())}
     vectors: Any = queries
     if isinstance(queries, tuple):
         embedder_of(loaded, TEXTS)
-        await solved(context, _refuse_infeasible, context, loaded, len(queries), options)
+        await run_in_solver(context, _refuse_infeasible, context, loaded, len(queries), options)
         vectors, more["embedding"] = await _embedded(request, context, loaded, queries, "texts")
-    reply = await solved(context, _assign, context, loaded, vectors, options, read_s, wanted, more)
+    reply = await run_in_solver(context, _assign, context, loaded, vectors, options, read_s, wanted, more)
     return Response(reply, media_type=wanted)
 
 
@@ -218,7 +218,7 @@ async def _embedded(
     "/{name}/decision",
     summary="Which classifier for this query",
     response_model=RouteReply,
-    responses=errors(404, 409, 413, 415, 502, 503, 504),
+    responses=error_responses(404, 409, 413, 415, 502, 503, 504),
 )
 async def decision(
     name: PortfolioName, request: RouteRequest, http: Request, context: InContext, version: Version = None
@@ -282,7 +282,7 @@ async def _routed(
     if plan.answers_at_once:
         estimates = plan.estimate_one(request.query)
     else:
-        estimates = await solved(context, plan.estimate_one, request.query)
+        estimates = await run_in_solver(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
         lot, costs = plan.lot_of(request), plan.own_costs(request)
         return plan.route(estimates, budget, lot=lot, costs=costs, among=among), None

@@ -17,7 +17,7 @@ from app.routes.dependencies import (
     PathName,
     Version,
     context_of,
-    errors,
+    error_responses,
     plan_of,
 )
 from app.running.item_start import RunDependencies
@@ -36,7 +36,7 @@ WRITTEN_AT_ONCE = 20
 
 def tools_of(context: Context) -> RunDependencies:
     """Give what runs need, with the endpoints as they are registered now."""
-    context.caller.follow(context.seen.endpoints)
+    context.caller.update_endpoints(context.seen.endpoints)
     return RunDependencies(
         settings=context.settings,
         caller=context.caller,
@@ -58,7 +58,7 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
         summary="Run an item: the classifiers are called",
         operation_id=f"run_{kind.name}",
         response_model=RunReply | RunsReply,
-        responses=errors(404, 409, 413, 415, 502, 503, 504),
+        responses=error_responses(404, 409, 413, 415, 502, 503, 504),
     )
     async def runs(
         name: PathName, request: RunRequest, http: Request, context: InContext, version: Version = None

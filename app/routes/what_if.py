@@ -6,7 +6,7 @@ import orjson
 from fastapi import Query
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, budget_field, errors
+from app.routes.dependencies import InContext, budget_field, error_responses
 from app.serving.answers import decide_to_json
 from app.serving.catalog import LoadedArtifact
 from models.base import NAME_PATTERN
@@ -24,7 +24,7 @@ def _number(description: str, example: float) -> Any:
     return Query(ge=0, le=1e12, allow_inf_nan=False, description=description, examples=[example])
 
 
-@router.get("", summary="Every kind's decision, side by side", responses=errors(404, 503))
+@router.get("", summary="Every kind's decision, side by side", responses=error_responses(404, 503))
 async def decisions(
     context: InContext,
     name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],

@@ -60,20 +60,20 @@ def run_batch(job_id: str) -> None:
     """Run a queued batch to its end, or from where an earlier attempt has stopped."""
     batch_id, attempt = batch_of(job_id) or ("", 0)
     with open_repositories(Settings(), client_name="parsimony-batch") as repos:
-        batch = repos.batches.start(batch_id, attempt)
+        batch = repos.batches.start_batch(batch_id, attempt)
         if batch is None:
             return
         logger.info("%s begins: %d items, %d have answers", batch_id, batch.total, batch.done + batch.failed)
         try:
             asyncio.run(_run(repos, batch, attempt))
-            repos.batches.end(batch_id, "succeeded", None)
+            repos.batches.end_batch(batch_id, "succeeded", None)
         except Cancelled as error:
             logger.info("%s", error)
         except StoreUnavailable:
             raise  # nobody can write what became of it: whoever watches over it sees it stand still
         except BaseException as error:
             reason = _reason(error)
-            repos.batches.end(batch_id, "failed", reason or "an internal error; see the worker's log")
+            repos.batches.end_batch(batch_id, "failed", reason or "an internal error; see the worker's log")
             if reason is None:
                 raise
 
@@ -90,13 +90,13 @@ def _reason(error: BaseException) -> str | None:
 async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
     async with _tools(repos) as tools, asyncio.timeout(LONGEST_S):
         record = await asyncio.to_thread(
-            repos.artifacts.record, batch.artifact.kind, batch.artifact.name, batch.artifact.version
+            repos.artifacts.get_record, batch.artifact.kind, batch.artifact.name, batch.artifact.version
         )
-        loaded = LoadedArtifact[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.plan, record))
+        loaded = LoadedArtifact[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.load_plan, record))
         work = _Work(repos, batch, attempt, loaded, tools)
         reporting = asyncio.ensure_future(work.report_circuits_and_confidences())
         try:
-            await work.all()
+            await work.run_all()
             await work.record_confidences()
         finally:
             reporting.cancel()
@@ -109,7 +109,7 @@ async def _tools(repos: Repositories) -> Any:
     caller = Caller(SsrfGuard(repos.settings.callable_hosts()), Metrics())
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
-        caller.follow(await asyncio.to_thread(repos.endpoints.all))
+        caller.update_endpoints(await asyncio.to_thread(repos.endpoints.get_all))
         queue = ItemQueue(repos.settings.max_concurrent_items)
         yield RunDependencies(
             settings=repos.settings,
@@ -136,12 +136,12 @@ class _Work:
     recorded: dict[str, str | None] = field(default_factory=dict)
     """The problem of each endpoint's confidences that was recorded last; None: no problem."""
 
-    async def all(self) -> None:
+    async def run_all(self) -> None:
         """Run all items that have no answer."""
         if is_assigned_together(self.loaded, self.batch.limits):
-            await self.assigned()
+            await self.run_assigned_items()
         else:
-            await (self.embedded() if takes_embeddings(self.loaded) else self.one_by_one())
+            await (self.run_embedded() if takes_embeddings(self.loaded) else self.one_by_one())
 
     async def report_circuits_and_confidences(self) -> None:
         """Report open circuits and differing confidences until it is canceled."""
@@ -170,17 +170,17 @@ class _Work:
         """Run each item by itself."""
 
         async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
             await self._keep(place, await self._run(lambda: run_to_outcome(self.loaded, self._asked(item), self.tools)))
 
         await self._each(await self._unanswered(), run)
 
-    async def embedded(self) -> None:
+    async def run_embedded(self) -> None:
         """Embed the items, so many at a time, and run each of them by itself with its embedding."""
         embeddings: dict[int, Embedded] = {}
 
         async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
 
             def knowing() -> Awaitable[CompletedItem | FailedItem]:
                 return run_to_outcome(self.loaded, self._asked(item).with_embedding(*embeddings[place]), self.tools)
@@ -192,7 +192,7 @@ class _Work:
             embeddings = await self._embeddings_of(unanswered[at : at + EMBEDDED_AT_ONCE])
             await self._each(sorted(embeddings), run)
 
-    async def assigned(self) -> None:
+    async def run_assigned_items(self) -> None:
         """Embed the items, assign all of them within the budget, and run each as it was assigned; what an earlier
         attempt has made is taken over."""
         embeddings = await self._embeddings_of(await self._unanswered())
@@ -203,7 +203,7 @@ class _Work:
         whole = AssignedBatch(tuple(names.values()), facts)
 
         async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
 
             def assigned() -> Awaitable[CompletedItem | FailedItem]:
                 asked = self._asked(item).with_embedding(*embeddings[place])
@@ -231,8 +231,8 @@ class _Work:
         """Give the embeddings of items, as they were sent, made earlier or made now by one request; where there is
         none, that is kept."""
         batches = self.repos.batches
-        items = await self._patiently(batches.items, self.batch.id, places)
-        made = await self._patiently(batches.works, self.batch.id, [f"embedding:{place}" for place in places])
+        items = await self._patiently(batches.get_items, self.batch.id, places)
+        made = await self._patiently(batches.list_works, self.batch.id, [f"embedding:{place}" for place in places])
         embeddings = {place: _EMBEDDED.validate_json(one) for place, one in zip(places, made, strict=True) if one}
         lacking = {place: item for place, item in zip(places, items, strict=True) if place not in embeddings}
         texts = {place for place, item in lacking.items() if item.embedding is None}
@@ -263,10 +263,10 @@ class _Work:
     ) -> tuple[dict[int, str], dict[str, Any]]:
         """Return the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
         batches = self.repos.batches
-        (kept,) = await self._patiently(batches.works, self.batch.id, [ASSIGNMENT])
+        (kept,) = await self._patiently(batches.list_works, self.batch.id, [ASSIGNMENT])
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
-        first = self._asked(await self._patiently(batches.item, self.batch.id, places[0]))
+        first = self._asked(await self._patiently(batches.get_item, self.batch.id, places[0]))
         made = await assign_batch(self.loaded, first, vectors, self.tools)
         whole = (dict(zip(places, made.names, strict=True)), made.facts)
         await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
@@ -305,7 +305,7 @@ class _Work:
         await self._patiently(keep)
 
     async def _unanswered(self) -> list[int]:
-        return await self._patiently(self.repos.batches.unanswered, self.batch)
+        return await self._patiently(self.repos.batches.list_unanswered, self.batch)
 
     async def _each(self, places: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
         """Do something for each item, or for several together, so many at the same time as the batch may."""

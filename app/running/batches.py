@@ -9,7 +9,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.running.embedding import takes_embeddings
 from app.running.item_start import RunDependencies, refuse_infeasible_item, refuse_unless_assignable, run_query
 from app.running.runs import is_assigned_together, new_item_run, refuse_sizes
@@ -141,5 +141,5 @@ def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequenc
         max_concurrency=spec.max_concurrency,
         total=len(items),
         unit=loaded.record.unit,
-        created_at=now(),
+        created_at=current_time(),
     )

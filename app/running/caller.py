@@ -28,10 +28,10 @@ from app.observability.metrics import Metrics
 from app.running import protocols
 from app.running.circuit_breaker import CircuitBreaker
 from app.running.protocols.message import ParsedResponse, Request
-from app.running.protocols.openai_chat import streamed
+from app.running.protocols.openai_chat import with_stream
 from app.running.ssrf_guard import SsrfGuard
 from app.running.templates import WrongShape
-from app.running.transport import CallFailed, Transport, least_cost, priced
+from app.running.transport import CallFailed, Transport, least_cost, price_call
 from models.endpoint import ChatEndpoint, CircuitState, Endpoint
 from solvers.running import CallResult
 
@@ -66,7 +66,7 @@ class Caller:
         """Close the connections."""
         await self._transport.close()
 
-    def follow(self, endpoints: Mapping[str, Endpoint]) -> None:
+    def update_endpoints(self, endpoints: Mapping[str, Endpoint]) -> None:
         """Take over what is registered; an endpoint that changed begins anew."""
         if endpoints is self._followed:
             return
@@ -95,34 +95,34 @@ class Caller:
             metrics.circuit.labels(name),
         )
 
-    def begin_anew(self, name: str) -> None:
+    def reset_circuit(self, name: str) -> None:
         """Reset the circuit breaker of an endpoint that was registered again."""
         line = self._lines.get(name)
         if line is not None:
             line.circuit = CircuitBreaker()
             self._metrics.circuit.labels(name).set(0)
 
-    def endpoint(self, name: str) -> Endpoint | None:
+    def get_endpoint(self, name: str) -> Endpoint | None:
         """Give an endpoint; None if none has this name."""
         line = self._lines.get(name)
         return None if line is None else line.endpoint
 
-    def state(self, name: str) -> CircuitState:
+    def circuit_state(self, name: str) -> CircuitState:
         """Return the state of an endpoint's circuit breaker."""
         line = self._lines.get(name)
-        return "closed" if line is None else line.circuit.state(time.monotonic())
+        return "closed" if line is None else line.circuit.state_at(time.monotonic())
 
     def open_circuits(self) -> frozenset[str]:
         """List the endpoints that must not be called now; every look-up asks, and nearly always there are none."""
         opened = [(name, line.circuit) for name, line in self._lines.items() if line.circuit.opened_at is not None]
         now = time.monotonic()
-        return frozenset(name for name, circuit in opened if not circuit.admits(now))
+        return frozenset(name for name, circuit in opened if not circuit.allows_call(now))
 
     def secret_known(self, endpoint: Endpoint) -> bool | None:
         """Return whether the key of an endpoint is set; None if it needs none."""
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
-    async def call(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
+    async def call_endpoint(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
         """Call an endpoint with an item, for so many seconds at most. on_text: takes the answer's pieces while they
         come, where they do."""
         heard = await self._ask(name, item, within, on_text)
@@ -159,9 +159,9 @@ class Caller:
     async def _in_slot(self, name: str, line: _Line, request: Request, within: float) -> CallResult:
         """Call for as long as it may take, and note in the circuit what became of it."""
         started, tries = time.monotonic(), _Tries()
-        if not line.circuit.admits(started):
+        if not line.circuit.allows_call(started):
             return CallResult(name, attempts=0, error=OPEN)
-        limit, probe = min(within, line.endpoint.timeout_s), line.circuit.begin(started)
+        limit, probe = min(within, line.endpoint.timeout_s), line.circuit.record_start(started)
         is_ill: bool | None = None
         try:
             async with asyncio.timeout(limit):
@@ -180,7 +180,7 @@ class Caller:
             heard = CallResult(name, error=str(error), cost=cost, is_paid=paid, is_refused=error.refuses)
         finally:
             was_open = line.circuit.opened_at is not None
-            line.circuit.end(time.monotonic(), is_ill, probe)
+            line.circuit.record_end(time.monotonic(), is_ill, probe)
         is_open = line.circuit.opened_at is not None
         line.is_open.set(is_open)
         if is_open != was_open:
@@ -207,14 +207,14 @@ class Caller:
     async def _sent(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
         tries.made += 1
         try:
-            return await self._transport.send(endpoint, request)
+            return await self._transport.send_request(endpoint, request)
         except CallFailed as error:
             tries.failed = str(error)
             raise
 
     async def _judged(self, heard: CallResult, item: Any, left: float) -> CallResult:
         """Let an endpoint's judge rate the confidence of its answer."""
-        endpoint = self.endpoint(heard.name)
+        endpoint = self.get_endpoint(heard.name)
         judge = endpoint.judge if isinstance(endpoint, ChatEndpoint) else None
         if judge is None or judge == heard.name or left <= 0:
             return heard
@@ -255,7 +255,7 @@ def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
     try:
         request = protocols.request(endpoint, item)
         if on_text is not None and isinstance(endpoint, ChatEndpoint):
-            request = streamed(endpoint, request, on_text)
+            request = with_stream(endpoint, request, on_text)
         return request.written()
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, WrongShape):
@@ -270,7 +270,7 @@ def _heard(name: str, endpoint: Endpoint, said: ParsedResponse) -> CallResult:
         confidence=said.confidence,
         scores=said.scores,
         values=said.values,
-        cost=priced(endpoint, said),
+        cost=price_call(endpoint, said),
         text=said.text,
         tokens=(said.input_tokens or 0, said.output_tokens or 0),
         is_paid=True,

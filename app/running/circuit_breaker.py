@@ -22,24 +22,24 @@ class CircuitBreaker:
     opened_at: float | None = None
     is_probed: bool = False
 
-    def state(self, now: float) -> CircuitState:
+    def state_at(self, now: float) -> CircuitState:
         """Return the state at a time."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if now >= self.opened_at + REST_S else "open"
 
-    def admits(self, now: float) -> bool:
+    def allows_call(self, now: float) -> bool:
         """Return whether a call may be made; half-open, one at a time."""
-        state = self.state(now)
+        state = self.state_at(now)
         return state == "closed" or (state == "half-open" and not self.is_probed)
 
-    def begin(self, now: float) -> bool:
+    def record_start(self, now: float) -> bool:
         """Record the start of a call; returns whether it is the probe of an open circuit."""
-        is_probe = self.state(now) == "half-open"
+        is_probe = self.state_at(now) == "half-open"
         self.is_probed = self.is_probed or is_probe
         return is_probe
 
-    def end(self, now: float, is_ill: bool | None, is_probe: bool) -> None:
+    def record_end(self, now: float, is_ill: bool | None, is_probe: bool) -> None:
         """Record the end of a call. is_ill: whether the endpoint failed; None: unknown. While the
         circuit is open only the call that tries it counts: others were begun before."""
         if is_probe:

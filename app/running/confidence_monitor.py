@@ -31,7 +31,7 @@ class ConfidenceMonitor:
     def __init__(self) -> None:
         self._windows: dict[tuple[ArtifactRef, str], _Window] = {}
 
-    def observe(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[CallResult]) -> None:
+    def observe_results(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[CallResult]) -> None:
         """Take the calls of a run. profiles: the build's, by classifier (``profile_confidences``)."""
         confidences = {call.name: call.confidence for call in heard if call.confidence is not None}
         for name, profile in profiles.items():
@@ -50,7 +50,7 @@ class ConfidenceMonitor:
             log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.kind, ref.name, name, problem)
         self._windows[ref, name] = _Window(problem=problem, is_compared=True)
 
-    def forget(self, name: str) -> None:
+    def forget_endpoint(self, name: str) -> None:
         """Begin anew for a classifier whose endpoint was registered again."""
         for key in [key for key in self._windows if key[1] == name]:
             del self._windows[key]
@@ -61,7 +61,9 @@ class ConfidenceMonitor:
             name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared
         }
 
-    def problems(self, active: Collection[ArtifactRef], reported: Mapping[tuple[ArtifactRef, str], str]) -> list[str]:
+    def list_problems(
+        self, active: Collection[ArtifactRef], reported: Mapping[tuple[ArtifactRef, str], str]
+    ) -> list[str]:
         """List what differs for active artifacts, in sentences. reported: what batches found, by version and name."""
         own = {key: window.problem for key, window in self._windows.items() if window.problem is not None}
         return [

@@ -87,7 +87,7 @@ def _embedded(loaded: LoadedArtifact[Plan], heard: CallResult, ends_at: float) -
 
 async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float) -> list[CallResult]:
     """Call for each text, or for as many in a request as the endpoint takes; the requests at the same time."""
-    pieces = split_into_requests(texts, _most_texts(caller.endpoint(name)))
+    pieces = split_into_requests(texts, _most_texts(caller.get_endpoint(name)))
     said = await asyncio.gather(*(_together(caller, name, some, ends_at) for some in pieces))
     return [one for each in said for one in each]
 
@@ -95,7 +95,7 @@ async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float
 def texts_at_once(loaded: LoadedArtifact[Plan], caller: Caller) -> int:
     """Return how many texts the embedder of an artifact takes in a request; 1 without an embedder."""
     embedder = loaded.record.params.get("embedder")
-    return 1 if embedder is None else _most_texts(caller.endpoint(str(embedder)))
+    return 1 if embedder is None else _most_texts(caller.get_endpoint(str(embedder)))
 
 
 def _most_texts(endpoint: Endpoint | None) -> int:
@@ -121,7 +121,7 @@ async def _together(caller: Caller, name: str, texts: Sequence[str], ends_at: fl
     """Call once for several texts. Where the endpoint refuses what was sent, both halves are sent apart, so that only
     the text that it does not take has no embedding."""
     item = Texts(tuple(texts)) if len(texts) > 1 else texts[0]
-    heard = await caller.call(name, item, max(ends_at - time.monotonic(), 0.0))
+    heard = await caller.call_endpoint(name, item, max(ends_at - time.monotonic(), 0.0))
     shares = split_among_texts(heard, texts)
     if not heard.is_refused or len(texts) == 1:
         return shares

@@ -104,7 +104,7 @@ async def drive_runner(
         names = following.names
         takes = pass_on if following.is_last and on_text is not None else None
         progress.started_calls += names
-        calls = [caller.call(name, item, max(within, 0.0), takes) for name in names]
+        calls = [caller.call_endpoint(name, item, max(within, 0.0), takes) for name in names]
         said = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
         progress.results += said
         if sent and said[0].error is not None:

@@ -37,7 +37,7 @@ class ItemRun:
         """Seconds until the time limit."""
         return self.ends_at - time.monotonic()
 
-    def restarted(self) -> "ItemRun":
+    def with_new_start(self) -> "ItemRun":
         """Return a copy whose time begins now."""
         return replace(self, ends_at=time.monotonic() + self.time_limit_s)
 

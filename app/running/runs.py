@@ -133,7 +133,7 @@ async def _driven(
         progress=asked.progress,
         on_text=on_text,
     )
-    tools.confidences.observe(loaded.ref, loaded.record.summary.get("confidences", {}), ran.results)
+    tools.confidences.observe_results(loaded.ref, loaded.record.summary.get("confidences", {}), ran.results)
     return CompletedItem(to_run(ran, pricing_of(loaded, started.planned_costs), asked.item.id), facts, ran)
 
 
@@ -154,7 +154,7 @@ async def _embedded_together(
         one, embedding = each
         if isinstance(embedding, FailedItem):
             return embedding
-        return await run_to_outcome(loaded, one.restarted().with_embedding(*embedding), tools)
+        return await run_to_outcome(loaded, one.with_new_start().with_embedding(*embedding), tools)
 
     return await tools.queue.run_each(tools.client, list(zip(asked, embeddings, strict=True)), run)
 
@@ -175,7 +175,7 @@ async def _assigned(
         knowing = [asked[place].with_embedding(*one) for place, one in there.items()]
 
         async def run(one: tuple[ItemRun, str]) -> CompletedItem | FailedItem:
-            return await run_assigned(loaded, one[0].restarted(), assigned, one[1], tools)
+            return await run_assigned(loaded, one[0].with_new_start(), assigned, one[1], tools)
 
         each = list(zip(knowing, assigned.names, strict=True))
         outcomes |= dict(zip(there, await tools.queue.run_each(tools.client, each, run), strict=True))

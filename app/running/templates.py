@@ -19,10 +19,10 @@ class WrongShape(ValueError):
     """An item, or a reply, has not what a template or pointer asks for."""
 
 
-def fill(template: Any, item: Any) -> Any:
+def fill_template(template: Any, item: Any) -> Any:
     """Put an item into a JSON template: alone a place becomes the value, within a text its text.
 
-    >>> fill({"text": "{{item/title}}!", "raw": "{{item}}"}, {"title": "Hello"})
+    >>> fill_template({"text": "{{item/title}}!", "raw": "{{item}}"}, {"title": "Hello"})
     {'text': 'Hello!', 'raw': {'title': 'Hello'}}
     """
     if isinstance(template, str):
@@ -31,9 +31,9 @@ def fill(template: Any, item: Any) -> Any:
             return part_of(item, alone[1])
         return _PLACE.sub(lambda place: as_text(part_of(item, place[1])), template)
     if isinstance(template, list):
-        return [fill(each, item) for each in template]
+        return [fill_template(each, item) for each in template]
     if isinstance(template, dict):
-        return {name: fill(each, item) for name, each in template.items()}
+        return {name: fill_template(each, item) for name, each in template.items()}
     return template
 
 

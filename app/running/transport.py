@@ -112,7 +112,7 @@ class Transport:
         await self._kept.close()
         await self._fresh.close()
 
-    async def send(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
+    async def send_request(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
         """Send a request once, and read the reply; raises Failed, whatever happens."""
         if request.on_text is not None:
             request = replace(request, on_text=_on_this_loop(request.on_text))
@@ -247,11 +247,11 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
     try:
         return protocols.read(endpoint, content, request.answers)
     except WrongShape as error:
-        cost = priced(endpoint, protocols.spent(endpoint, content))
+        cost = price_call(endpoint, protocols.spent(endpoint, content))
         raise CallFailed(str(error), blames=False, cost=cost) from error
 
 
-def priced(endpoint: Endpoint, said: ParsedResponse) -> float | None:
+def price_call(endpoint: Endpoint, said: ParsedResponse) -> float | None:
     """Return the cost of a call: as in the reply, else by its tokens; None where prices are per token and the reply
     has no tokens."""
     prices = endpoint.prices

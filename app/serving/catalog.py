@@ -66,13 +66,13 @@ class Catalog:
             raise UnknownArtifact(f"{kind} artifact {name!r} not found{known}")
         return loaded
 
-    def at(self, kind: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
+    def get_version(self, kind: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
         """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
         loaded = self.get(kind, name)
         if version is None or version == loaded.ref.version:
             return loaded
         record = self.record_at(kind, name, version)
-        return LoadedArtifact.from_record(record, self.artifacts.plan(record))
+        return LoadedArtifact.from_record(record, self.artifacts.load_plan(record))
 
     def built_from(self, dataset: str) -> list[Id]:
         """List the artifacts that were built from a dataset; raises StoreUnavailable before the first load."""
@@ -86,7 +86,7 @@ class Catalog:
             return loaded.record
         self.refuse_if_away()
         try:
-            return self.artifacts.record(kind, name, version)
+            return self.artifacts.get_record(kind, name, version)
         except UnknownArtifact as error:  # only in memory any more
             raise UnknownVersion(f"{kind} {name!r} has no version {version}") from error
 
@@ -101,7 +101,7 @@ class Catalog:
         if self.away is not None:
             raise StoreUnavailable(self.away)
 
-    def refresh(self, announced: Iterable[str] = ()) -> None:
+    def refresh_plans(self, announced: Iterable[str] = ()) -> None:
         """Look at what moved and load what is new; a bad artifact leaves the old one.
 
         announced: the names that were, as kind/name; anything else is as if all had moved.
@@ -121,19 +121,19 @@ class Catalog:
     def _look(self, announced: set[Id]) -> None:
         pointing = self.artifacts.pointing
         is_due = time.monotonic() >= self._full_look_due or not all(name for _, name in announced)
-        moves = None if is_due or self._mark is None else pointing.moves(self._mark)
+        moves = None if is_due or self._mark is None else pointing.list_moves(self._mark)
         if moves is None:
             self._look_at_all()
             return
         tried_again = [one for one, _ in zip(self.problems, range(_TRIED_AGAIN), strict=False)]
         asked = moves.moved.union(tried_again, announced)
-        self._follow(asked, pointing.of(asked))
+        self._follow(asked, pointing.get_pointers(asked))
         self._mark = moves.mark
         if len(self._pointed) != moves.count:  # something moved that was not noted
             self._look_at_all()
 
     def _look_at_all(self) -> None:
-        pointers, mark = self.artifacts.pointing.all()
+        pointers, mark = self.artifacts.pointing.get_all()
         self._follow({*pointers, *self.plans, *self.problems}, pointers)
         self.is_store_empty = not pointers and bool(self.plans)
         self._pointed = set(pointers)
@@ -147,13 +147,13 @@ class Catalog:
         fresh = {one: pointer for one, pointer in pointers.items() if not self._holds(one, pointer)}
         failed = self._load(fresh)
         gone = [one for one in asked if one not in pointers]
-        deleted = self.artifacts.deleted(one for one in gone if one in self.plans)
+        deleted = self.artifacts.find_deleted(one for one in gone if one in self.plans)
         if deleted:
             self.plans = {one: loaded for one, loaded in self.plans.items() if one not in deleted}
             self.changed |= deleted
         lost = {one: _LOST for one in gone if one in self.plans}
         self._reserve_numbers(one for one in lost if self.problems.get(one) != _LOST)
-        self._counted |= self.artifacts.counters(fresh)
+        self._counted |= self.artifacts.version_counters(fresh)
         kept = {one: text for one, text in self.problems.items() if one not in pointers and one not in gone}
         self.problems = kept | failed | lost
         self._pointed.update(pointers)

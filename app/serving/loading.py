@@ -77,7 +77,7 @@ def _records(
 ) -> Iterator[tuple[Id, ArtifactRecord | ParsimonyError]]:
     left = iter(pointers.items())
     while some := dict(islice(left, _MOST_AT_ONCE)):
-        yield from artifacts.records(some).items()
+        yield from artifacts.get_records(some).items()
 
 
 def _batches(

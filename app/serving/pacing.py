@@ -85,7 +85,7 @@ async def decide_paced(
     decisions: list[RouteDecision] = []
     if not is_up:
         raise StoreUnavailable(f"ledger {pacing.ledger!r} cannot be reached, so its total cannot be kept; retry later")
-    counting = asyncio.to_thread(ledgers.count, loaded.ref.name, pacing.ledger, terms, choose)
+    counting = asyncio.to_thread(ledgers.count_query, loaded.ref.name, pacing.ledger, terms, choose)
     try:
         _, counted = await asyncio.wait_for(counting, LEDGER_TIMEOUT_S)
     except TimeoutError as error:

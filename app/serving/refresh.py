@@ -69,11 +69,11 @@ class CatalogThread(threading.Thread):
         self.join(timeout=POLL_S + 1.0)
 
     def _listen(self) -> None:
-        with self._store.announcements() as wait:
+        with self._store.read_announcements() as wait:
             self._catalog.look_at_all_next()
             heard: list[str] = []
             while not self._stopping.is_set():
-                self._catalog.refresh(heard)
+                self._catalog.refresh_plans(heard)
                 self._chores()
                 self._note()
                 self.looked.set()
@@ -112,7 +112,7 @@ class HousekeepingJobs:
         self.endpoints: Mapping[str, Endpoint] = {}
         self._reading_endpoints = threading.Lock()
 
-    def note(self) -> None:
+    def note_activity(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
@@ -128,7 +128,7 @@ class HousekeepingJobs:
         if time.monotonic() < self.due:  # many announcements may follow each other
             return
         self.due = time.monotonic() + POLL_S / 2
-        self.refusal, self.hazards = self._repos.store.refusal(), self._repos.store.hazards()
+        self.refusal, self.hazards = self._repos.store.write_refusal(), self._repos.store.list_hazards()
         try:
             self._look()
         except StoreRefused as error:
@@ -138,23 +138,23 @@ class HousekeepingJobs:
         self.demo = demo_progress(self._repos.store)
         self.confidence_reports = self._repos.confidence_reports.list_problems()
         self.look_at_endpoints()
-        self._watch.look()
-        self.workers = self._repos.builds.workers()
-        counts = self._repos.builds.counts()
+        self._watch.check_builds()
+        self.workers = self._repos.builds.count_workers()
+        counts = self._repos.builds.count_by_status()
         for status in get_args(BuildStatus):
             self._metrics.builds.labels(status).set(counts.get(status, 0))
-        for kind, (ended, seconds) in self._repos.builds.durations().items():
+        for kind, (ended, seconds) in self._repos.builds.total_durations().items():
             self._metrics.builds_ended.labels(kind).set(ended)
             self._metrics.building_seconds.labels(kind).set(seconds)
         self._count_batches()
         self._note_drift()
         if time.monotonic() >= self._mend_due:
             self._mend_due = time.monotonic() + FULL_LOOK_S
-            self._repos.datasets.mend()
+            self._repos.datasets.repair_record()
 
     def _count_batches(self) -> None:
-        metrics, totals = self._metrics, self._repos.batches.totals()
-        batches = self._repos.batches.unended()
+        metrics, totals = self._metrics, self._repos.batches.get_totals()
+        batches = self._repos.batches.list_unended()
         unended = Counter(batch.status for batch in batches)
         circuits = Counter(name for batch in batches for name in batch.open_circuits)
         for name in {*self._circuits, *circuits}:
@@ -170,11 +170,11 @@ class HousekeepingJobs:
     def look_at_endpoints(self) -> None:
         """Read where classifiers are; one at a time, so that no older reading takes the place of a newer one."""
         with self._reading_endpoints:
-            self.endpoints = self._repos.endpoints.all()
+            self.endpoints = self._repos.endpoints.get_all()
 
     def _note_drift(self) -> None:
         """Update the drift metrics of the active versions."""
-        drifts, plans = self._repos.feedback.drifts(), self._catalog.plans
+        drifts, plans = self._repos.feedback.get_drifts(), self._catalog.plans
         differing = {*drifts.items()} ^ {*self._drifts.items()}
         changed = {_artifact(version) for version, _ in differing} | self._changed
         for kind, name in changed & plans.keys():
@@ -186,7 +186,7 @@ class HousekeepingJobs:
         changed, self._catalog.changed = self._catalog.changed, set()
         self._changed |= changed
         for kind, name in changed - self._catalog.plans.keys():
-            self._metrics.forget(kind, name)
+            self._metrics.remove_artifact(kind, name)
 
 
 def _artifact(version: str) -> Id:

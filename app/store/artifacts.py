@@ -14,9 +14,9 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from app.store import codec
-from app.store.client import Pipeline, Store, checked_blob, drop_blob, keep_blob, key, read_json
-from app.store.feedback import forget, record_key
-from app.store.pages import LARGEST_PAGE, NUMBER, USUAL_PAGE, Page, cut, read_cursor, walk
+from app.store.client import Pipeline, Store, checked_blob, drop_blob, keep_blob, make_key, read_json
+from app.store.feedback import delete_feedback, record_key
+from app.store.pages import LARGEST_PAGE, NUMBER, USUAL_PAGE, Page, cut_page, read_cursor, walk_pages
 from app.store.pointers import POINTERS, Id, Pointer, Pointers, read_pointer
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
@@ -72,14 +72,14 @@ class Artifacts:
             pipe.set(_counter(kind, name), version)
             pipe.sadd(_versions(kind, name), version)
             pipe.set(_record(kind, name, version), record.model_dump_json(exclude={"drift"}))
-            self.pointing.move(pipe, (kind, name), (version, digest))
+            self.pointing.move_pointer(pipe, (kind, name), (version, digest))
             if commit is not None:
                 commit(pipe, ArtifactRef(kind=kind, name=name, version=version))
             return record.model_copy(update={"active": True})
 
-        return self._store.transact(change, _counter(kind, name), _reserved(kind, name), *watched)
+        return self._store.run_transaction(change, _counter(kind, name), _reserved(kind, name), *watched)
 
-    def counters(self, ids: Collection[Id]) -> dict[Id, int]:
+    def version_counters(self, ids: Collection[Id]) -> dict[Id, int]:
         """Give the highest version that each artifact ever had."""
         counted = self._store.get_many([_counter(*one) for one in ids])
         return {one: int(number or 0) for one, number in zip(ids, counted, strict=True)}
@@ -89,11 +89,11 @@ class Artifacts:
         for one, number in numbers.items():
             self._store.run(_RESERVE, [_reserved(*one)], [number])
 
-    def pointers(self) -> dict[Id, Pointer]:
+    def get_pointers(self) -> dict[Id, Pointer]:
         """Give the active version of every artifact and the SHA-256 of its bytes, in one look."""
-        return self.pointing.all()[0]
+        return self.pointing.get_all()[0]
 
-    def page(
+    def list_page(
         self,
         kind: str | None = None,
         name: str | None = None,
@@ -106,10 +106,10 @@ class Artifacts:
         kinds = sorted(KINDS) if kind is None else [kind]
         if name is not None:
             asked = [(one, name) for one in kinds if name.startswith(prefix)]
-            return self.page_of(self.pointing.of(asked), limit=limit, cursor=cursor)
+            return self.page_of(self.pointing.get_pointers(asked), limit=limit, cursor=cursor)
         last = read_cursor(_KIND, cursor)
         begun = [f"{one}/{prefix}" for one in kinds] if kind or prefix else [""]
-        fields, total = self.pointing.names.behind(last, limit + 1, begun)
+        fields, total = self.pointing.names.names_after(last, limit + 1, begun)
         return self._cut([_id(field) for field in fields], limit, total)
 
     def page_of(
@@ -120,9 +120,9 @@ class Artifacts:
         behind = sorted(one for one in ids if last is None or one > _id(last))
         return self._cut(behind[: limit + 1], limit, len(ids))
 
-    def active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
+    def list_active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
         """List the active versions, optionally of one kind or name."""
-        return list(walk(lambda cursor: self.page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
+        return list(walk_pages(lambda cursor: self.list_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
 
     def versions_page(
         self, kind: str, name: str, *, limit: int = USUAL_PAGE, cursor: str | None = None
@@ -130,25 +130,25 @@ class Artifacts:
         """Give a page of the versions of an artifact, the oldest first; raises UnknownArtifact."""
         last = int(read_cursor("version", cursor, NUMBER) or 0)
         active = self._active_version(kind, name)
-        numbers = sorted(map(int, self._store.members(_versions(kind, name))))
-        page = cut("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
+        numbers = sorted(map(int, self._store.get_members(_versions(kind, name))))
+        page = cut_page("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
         raws = self._store.get_many([_record(kind, name, number) for number in page.items])
         versions = [(number, raw) for number, raw in zip(page.items, raws, strict=True) if raw is not None]
         records = [_checked_record(raw, kind, name, number, active) for number, raw in versions]
         return Page(records, page.next, page.total)
 
-    def versions(self, kind: str, name: str) -> list[ArtifactRecord]:
+    def list_versions(self, kind: str, name: str) -> list[ArtifactRecord]:
         """List every version of an artifact, the oldest first; raises UnknownArtifact."""
-        return list(walk(lambda cursor: self.versions_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
+        return list(walk_pages(lambda cursor: self.versions_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
 
-    def record(self, kind: str, name: str, version: int | None = None) -> ArtifactRecord:
+    def get_record(self, kind: str, name: str, version: int | None = None) -> ArtifactRecord:
         """Give the record of a version, the active one if none is named; raises UnknownArtifact or UnknownVersion."""
         active = self._active_version(kind, name)
         wanted = active if version is None else version
         (raw,) = self._store.get_many([_record(kind, name, wanted)])
         return _checked_record(raw, kind, name, wanted, active)
 
-    def records(self, pointers: Mapping[Id, Pointer]) -> dict[Id, ArtifactRecord | ParsimonyError]:
+    def get_records(self, pointers: Mapping[Id, Pointer]) -> dict[Id, ArtifactRecord | ParsimonyError]:
         """Give the records of active versions, or why one cannot be given, in one look."""
         raws = self._store.get_many([_record(*one, version) for one, (version, _) in pointers.items()])
         records: dict[Id, ArtifactRecord | ParsimonyError] = {}
@@ -159,22 +159,22 @@ class Artifacts:
                 records[one] = error
         return records
 
-    def has(self, kind: str, name: str) -> bool:
+    def has_artifact(self, kind: str, name: str) -> bool:
         """Return whether there is an artifact of this name."""
         try:
-            return bool(self.record(kind, name))
+            return bool(self.get_record(kind, name))
         except UnknownArtifact:
             return False
 
-    def data(self, record: ArtifactRecord) -> bytes:
+    def get_bytes(self, record: ArtifactRecord) -> bytes:
         """Give the bytes of a version, checked against their SHA-256."""
-        return _checked_data(record, self._store.get_many([key("blob", record.sha256)])[0])
+        return _checked_data(record, self._store.get_many([make_key("blob", record.sha256)])[0])
 
     def unchecked_data(self, records: Sequence[ArtifactRecord]) -> list[bytes | None]:
         """Give the bytes of versions in one look, as they are kept: ``plan`` checks them. None: they are gone."""
-        return self._store.get_many([key("blob", record.sha256) for record in records])
+        return self._store.get_many([make_key("blob", record.sha256) for record in records])
 
-    def plan(self, record: ArtifactRecord) -> Any:
+    def load_plan(self, record: ArtifactRecord) -> Any:
         """Give the plan of a version."""
         return checked_plan(record, *self.unchecked_data([record]))
 
@@ -187,11 +187,11 @@ class Artifacts:
                 raise UnknownVersion(f"{kind} {name!r} has no version {version}")
             record = _checked_record(raw, kind, name, version, version)
             pipe.multi()
-            self.pointing.move(pipe, (kind, name), (version, record.sha256))
+            self.pointing.move_pointer(pipe, (kind, name), (version, record.sha256))
             return record
 
         self._active_version(kind, name)
-        return self._store.transact(change, _record(kind, name, version))
+        return self._store.run_transaction(change, _record(kind, name, version))
 
     def delete(self, kind: str, name: str, version: int, *, even_active: bool = False) -> None:
         """Delete a version and its feedback; raises UnknownArtifact, UnknownVersion or Conflict.
@@ -214,11 +214,11 @@ class Artifacts:
             for number in [version] if kept or not is_active else records:
                 _drop_version(pipe, kind, name, number, records[number])
             if is_active and kept:
-                self.pointing.move(pipe, (kind, name), max(kept.items()))
+                self.pointing.move_pointer(pipe, (kind, name), max(kept.items()))
             elif is_active:
-                self.pointing.remove(pipe, (kind, name))
+                self.pointing.remove_pointer(pipe, (kind, name))
 
-        self._store.transact(change, POINTERS, _versions(kind, name), _record(kind, name, version))
+        self._store.run_transaction(change, POINTERS, _versions(kind, name), _record(kind, name, version))
 
     def delete_all(self, kind: str, name: str) -> None:
         """Delete an artifact: every version, its bytes and its feedback; raises UnknownArtifact.
@@ -233,11 +233,11 @@ class Artifacts:
             pipe.multi()
             for version, digest in records.items():
                 _drop_version(pipe, kind, name, version, digest)
-            self.pointing.remove(pipe, (kind, name))
+            self.pointing.remove_pointer(pipe, (kind, name))
 
-        self._store.transact(change, _counter(kind, name), _versions(kind, name))
+        self._store.run_transaction(change, _counter(kind, name), _versions(kind, name))
 
-    def deleted(self, ids: Iterable[Id]) -> set[Id]:
+    def find_deleted(self, ids: Iterable[Id]) -> set[Id]:
         """Return which of these, that have no pointer any more, were deleted; the store lost the others.
 
         A counter is left of what was deleted, and no version.
@@ -245,7 +245,7 @@ class Artifacts:
         asked = list(ids)
         if not asked:
             return set()
-        with self._store.pipeline() as pipe:
+        with self._store.open_pipeline() as pipe:
             for one in asked:
                 pipe.exists(_counter(*one))
                 pipe.exists(_versions(*one))
@@ -254,20 +254,20 @@ class Artifacts:
 
     def _cut(self, ids: Sequence[Id], limit: int, total: int) -> Page[ArtifactRecord]:
         """Read the records of a page of artifacts; one that is damaged, or was deleted meanwhile, is left out."""
-        page = cut(_KIND, ids, limit, total, "/".join)
-        pointers = self.pointing.of(page.items)
-        records = self.records(pointers).values()
+        page = cut_page(_KIND, ids, limit, total, "/".join)
+        pointers = self.pointing.get_pointers(page.items)
+        records = self.get_records(pointers).values()
         readable = [record for record in records if isinstance(record, ArtifactRecord)]
         return Page(readable, page.next, page.total)
 
     def _active_version(self, kind: str, name: str) -> int:
-        pointer = self.pointing.of([(kind, name)])
+        pointer = self.pointing.get_pointers([(kind, name)])
         if not pointer:
             raise self._unknown(kind, name)
         return pointer[kind, name][0]
 
     def _unknown(self, kind: str, name: str) -> UnknownArtifact:
-        fields, _ = self.pointing.names.behind(None, _NAMED + 1, [f"{kind}/"])
+        fields, _ = self.pointing.names.names_after(None, _NAMED + 1, [f"{kind}/"])
         names = [_id(field)[1] for field in fields]
         return UnknownArtifact(f"{kind} artifact {name!r} not found{known_names(names)}")
 
@@ -296,15 +296,15 @@ def known_names(names: Sequence[str]) -> str:
 
 
 def _counter(kind: str, name: str) -> str:
-    return key("counter", kind, name)
+    return make_key("counter", kind, name)
 
 
 def _reserved(kind: str, name: str) -> str:
-    return key("reserved", kind, name)
+    return make_key("reserved", kind, name)
 
 
 def _versions(kind: str, name: str) -> str:
-    return key("versions", kind, name)
+    return make_key("versions", kind, name)
 
 
 def _record(kind: str, name: str, version: int) -> str:
@@ -359,7 +359,7 @@ def _drop_version(pipe: Pipeline, kind: str, name: str, version: int, digest: st
     pipe.srem(_versions(kind, name), version)
     if digest is not None:
         drop_blob(pipe, digest, _reference(kind, name, version))
-    forget(pipe, ArtifactRef(kind=kind, name=name, version=version))
+    delete_feedback(pipe, ArtifactRef(kind=kind, name=name, version=version))
 
 
 def _id(field: str) -> Id:

@@ -5,7 +5,7 @@ was paid for is never called again, whenever the worker dies.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.store.client import Store, key, read_model
+from app.store.client import Store, make_key, read_model
 from models.batch import Batch
 from models.errors import Cancelled
 from models.run import RunItem, Spent
@@ -15,7 +15,7 @@ WAITING_S = 30 * 24 * 3600
 DONE, NOT_DONE = "done", "failed"
 """What is counted of items: those with an answer, and those without."""
 ENDED = ("succeeded", "failed", "cancelled")
-TOTALS = key("batches", "totals")
+TOTALS = make_key("batches", "totals")
 _ENDED, _SPENT = "ended:", "spent:"
 _PIECE = 500
 _RUNS_STILL = """
@@ -63,20 +63,20 @@ class BatchItems:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def item(self, batch_id: str, place: int) -> RunItem:
+    def get_item(self, batch_id: str, place: int) -> RunItem:
         """Give an item of a batch that has not ended; raises Cancelled."""
-        return self.items(batch_id, [place])[0]
+        return self.get_items(batch_id, [place])[0]
 
-    def items(self, batch_id: str, places: Sequence[int]) -> list[RunItem]:
+    def get_items(self, batch_id: str, places: Sequence[int]) -> list[RunItem]:
         """Give some items of a batch that has not ended; raises Cancelled."""
-        texts: list[bytes | None] = self._store.ask("hmget", items_key(batch_id), list(places))
+        texts: list[bytes | None] = self._store.execute("hmget", items_key(batch_id), list(places))
         if None in texts:
             raise Cancelled(f"{batch_id} has ended")
         return [read_model(RunItem, text) for text in texts if text is not None]
 
-    def unanswered(self, batch: Batch) -> list[int]:
+    def list_unanswered(self, batch: Batch) -> list[int]:
         """List the items that have no stored answer, in order."""
-        answered = {int(place) for place in self._store.ask("hkeys", answers_key(batch.id))}
+        answered = {int(place) for place in self._store.execute("hkeys", answers_key(batch.id))}
         return [place for place in range(batch.total) if place not in answered]
 
     def keep_answer(self, batch_id: str, attempt: int, place: int, line: str, *, is_answer: bool, spent: Spent) -> None:
@@ -95,25 +95,25 @@ class BatchItems:
         given = [attempt, WAITING_S, *pairs]
         _refuse_ended(batch_id, self._store.run(_KEEP_WORK, [record_key(batch_id), work_key(batch_id)], given))
 
-    def works(self, batch_id: str, names: Sequence[str]) -> list[bytes | None]:
+    def list_works(self, batch_id: str, names: Sequence[str]) -> list[bytes | None]:
         """Give what was worked out on the way, by name; None for what was not."""
-        kept: list[bytes | None] = self._store.ask("hmget", work_key(batch_id), list(names))
+        kept: list[bytes | None] = self._store.execute("hmget", work_key(batch_id), list(names))
         return kept
 
-    def totals(self) -> BatchTotals:
+    def get_totals(self) -> BatchTotals:
         """Count what was made of all batches ever, those that are forgotten, too."""
-        counted = self._store.texts(TOTALS)
+        counted = self._store.get_texts(TOTALS)
         return BatchTotals(
             ended={status: int(counted.get(ended_field(status), 0)) for status in ENDED},
             items={outcome: int(counted.get(outcome, 0)) for outcome in (DONE, NOT_DONE)},
             spent={name.removeprefix(_SPENT): float(cost) for name, cost in counted.items() if name.startswith(_SPENT)},
         )
 
-    def answers(self, batch: Batch) -> Iterator[tuple[int, str]]:
+    def iterate_answers(self, batch: Batch) -> Iterator[tuple[int, str]]:
         """Give the answers that are stored, with the places of their items, in the order of these."""
         for first in range(0, batch.total, _PIECE):
             places = range(first, min(first + _PIECE, batch.total))
-            texts: list[bytes | None] = self._store.ask("hmget", answers_key(batch.id), list(places))
+            texts: list[bytes | None] = self._store.execute("hmget", answers_key(batch.id), list(places))
             yield from ((place, text.decode()) for place, text in zip(places, texts, strict=True) if text is not None)
 
     def keep_items(self, batch_id: str, items: Sequence[RunItem]) -> None:
@@ -121,7 +121,7 @@ class BatchItems:
         for first in range(0, len(items), _PIECE):
             piece = enumerate(items[first : first + _PIECE], start=first)
             texts = {str(place): item.model_dump_json(exclude_unset=True) for place, item in piece}
-            with self._store.pipeline() as pipe:
+            with self._store.open_pipeline() as pipe:
                 pipe.hset(items_key(batch_id), mapping=texts)  # type: ignore[arg-type]
                 pipe.expire(items_key(batch_id), WAITING_S)
                 pipe.execute()
@@ -139,19 +139,19 @@ def ended_field(status: str) -> str:
 
 def record_key(batch_id: str) -> str:
     """Spell the key of what is known of a batch."""
-    return key("batch", batch_id)
+    return make_key("batch", batch_id)
 
 
 def items_key(batch_id: str) -> str:
     """Spell the key of its items."""
-    return key("batch-items", batch_id)
+    return make_key("batch-items", batch_id)
 
 
 def answers_key(batch_id: str) -> str:
     """Spell the key of its answers."""
-    return key("batch-answers", batch_id)
+    return make_key("batch-answers", batch_id)
 
 
 def work_key(batch_id: str) -> str:
     """Spell the key of what was worked out on the way: embeddings, and the assignment of a portfolio."""
-    return key("batch-work", batch_id)
+    return make_key("batch-work", batch_id)

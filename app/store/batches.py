@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import cast
 from uuid import uuid4
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.batch_items import (
     TOTALS,
     WAITING_S,
@@ -20,7 +20,7 @@ from app.store.batch_items import (
     record_key,
     work_key,
 )
-from app.store.client import Pipeline, Store, key, read_model
+from app.store.client import Pipeline, Store, make_key, read_model
 from app.store.job_queue import JobQueue
 from app.store.pages import USUAL_PAGE, Page, newest_first
 from models import BuildStatus
@@ -37,8 +37,8 @@ MOST_DEATHS = 3
 PREFIX = "batch-"
 _JOB = "app.running.batch_worker.run_batch"
 _KIND = "batch"
-_ALL, _NUMBER = key("batches", "all"), key("batches", "number")
-_OPEN, _BEATS = key("batches", "open"), key("batches", "beats")
+_ALL, _NUMBER = make_key("batches", "all"), make_key("batches", "number")
+_OPEN, _BEATS = make_key("batches", "open"), make_key("batches", "beats")
 
 
 class Batches(BatchItems):
@@ -48,9 +48,9 @@ class Batches(BatchItems):
         super().__init__(store)
         self._queue, self._queue_limit = JobQueue(store), queue_limit
 
-    def add(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
+    def enqueue_batch(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
         """Queue a batch; raises TooManyBuilds if as many wait already as builds may."""
-        waiting = sum(batch.status == "queued" for batch in self.unended())
+        waiting = sum(batch.status == "queued" for batch in self.list_unended())
         if waiting >= self._queue_limit:
             raise TooManyBuilds(f"{waiting} batches are waiting, the limit is {self._queue_limit}; try again later")
         self.keep_items(facts.id, items)
@@ -67,31 +67,31 @@ class Batches(BatchItems):
             pipe.expire(record_key(facts.id), WAITING_S)
             self._enqueue(pipe, facts.id, 1)
 
-        self._store.transact(change, _NUMBER)
+        self._store.run_transaction(change, _NUMBER)
         return _read(facts.id, {name.encode(): value.encode() for name, value in record.items()})
 
     def get(self, batch_id: str) -> Batch:
         """Return a batch; raises UnknownBatch."""
-        return _read(batch_id, self._store.ask("hgetall", record_key(batch_id)))
+        return _read(batch_id, self._store.execute("hgetall", record_key(batch_id)))
 
-    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Batch]:
+    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Batch]:
         """Give a page of the batches that are remembered, the newest first."""
         self._forget_gone()
         page = newest_first(self._store, _KIND, _ALL, limit, cursor)
         return Page(self._those(page.items), page.next, page.total)
 
-    def unended(self) -> list[Batch]:
+    def list_unended(self) -> list[Batch]:
         """List the batches that are queued or running."""
-        return self._those(self._store.members(_OPEN))
+        return self._those(self._store.get_members(_OPEN))
 
     def cancel(self, batch_id: str) -> Batch:
         """Stop a batch, wherever it is; one that has ended stays as it is. Raises UnknownBatch."""
-        job = f"{batch_id}-{self.attempt(batch_id)}"
-        batch = self.end(batch_id, "cancelled", None)
+        job = f"{batch_id}-{self.enqueue_attempt(batch_id)}"
+        batch = self.end_batch(batch_id, "cancelled", None)
         self._queue.stop(job)  # a worker that has just taken it sees its status before its next answer
         return batch
 
-    def start(self, batch_id: str, attempt: int) -> Batch | None:
+    def start_batch(self, batch_id: str, attempt: int) -> Batch | None:
         """Take a queued batch; None if it does not wait any more, or waits in another job."""
 
         def change(pipe: Pipeline) -> bool:
@@ -100,15 +100,15 @@ class Batches(BatchItems):
                 return False
             pipe.multi()
             pipe.hset(record_key(batch_id), "status", "running")
-            pipe.hsetnx(record_key(batch_id), "started_at", now())
+            pipe.hsetnx(record_key(batch_id), "started_at", current_time())
             pipe.hincrby(_BEATS, batch_id, 1)
             return True
 
-        return self.get(batch_id) if self._store.transact(change, record_key(batch_id)) else None
+        return self.get(batch_id) if self._store.run_transaction(change, record_key(batch_id)) else None
 
-    def beat(self, batch_id: str) -> None:
+    def renew_heartbeat(self, batch_id: str) -> None:
         """Renew the heartbeat of a batch."""
-        self._store.ask("hincrby", _BEATS, batch_id, 1)
+        self._store.execute("hincrby", _BEATS, batch_id, 1)
 
     def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
         """Note which circuits are open in the worker that runs an attempt; nothing where it runs no more."""
@@ -125,18 +125,18 @@ class Batches(BatchItems):
                 pipe.multi()
                 pipe.hset(record_key(batch_id), field, json.dumps(texts))
 
-        self._store.transact(change, record_key(batch_id))
+        self._store.run_transaction(change, record_key(batch_id))
 
-    def beats(self) -> dict[str, int]:
+    def list_heartbeats(self) -> dict[str, int]:
         """Give the beat of every batch that has one."""
-        return {batch_id: int(beat) for batch_id, beat in self._store.texts(_BEATS).items()}
+        return {batch_id: int(beat) for batch_id, beat in self._store.get_texts(_BEATS).items()}
 
     def is_waiting(self, batch_id: str) -> bool:
         """Whether the batch is queued."""
-        job = f"{batch_id}-{self.attempt(batch_id)}"
-        return self._queue.holds(job)
+        job = f"{batch_id}-{self.enqueue_attempt(batch_id)}"
+        return self._queue.has_job(job)
 
-    def end(self, batch_id: str, status: BuildStatus, error: str | None) -> Batch:
+    def end_batch(self, batch_id: str, status: BuildStatus, error: str | None) -> Batch:
         """End a batch that has not ended; one that has stays as it is. Raises UnknownBatch."""
 
         def change(pipe: Pipeline) -> None:
@@ -145,7 +145,7 @@ class Batches(BatchItems):
                 pipe.multi()
                 _write_end(pipe, batch_id, status, error)
 
-        self._store.transact(change, record_key(batch_id))
+        self._store.run_transaction(change, record_key(batch_id))
         return self.get(batch_id)
 
     def give_up(self, batch_id: str, attempt: int, why: str) -> None:
@@ -169,18 +169,18 @@ class Batches(BatchItems):
             pipe.hdel(_BEATS, batch_id)
             self._enqueue(pipe, batch_id, attempt + 1)
 
-        self._store.transact(change, record_key(batch_id))
+        self._store.run_transaction(change, record_key(batch_id))
 
-    def attempt(self, batch_id: str) -> int:
+    def enqueue_attempt(self, batch_id: str) -> int:
         """Give the number of the attempt that runs a batch, or is to run it; raises UnknownBatch."""
-        attempt = self._store.ask("hget", record_key(batch_id), "attempt")
+        attempt = self._store.execute("hget", record_key(batch_id), "attempt")
         if attempt is None:
             raise UnknownBatch(f"batch {batch_id!r} not found")
         return int(attempt)
 
     def _those(self, ids: Sequence[str]) -> list[Batch]:
         """Read batches, without those that are gone."""
-        with self._store.pipeline() as pipe:
+        with self._store.open_pipeline() as pipe:
             for batch_id in ids:
                 pipe.hgetall(record_key(batch_id))
             records = cast("list[dict[bytes, bytes]]", pipe.execute())
@@ -188,19 +188,19 @@ class Batches(BatchItems):
 
     def _forget_gone(self) -> None:
         """Take batches off the list whose time is over."""
-        ids = [name.decode() for name in self._store.ask("zrange", _ALL, 0, -1)]
-        with self._store.pipeline() as pipe:
+        ids = [name.decode() for name in self._store.execute("zrange", _ALL, 0, -1)]
+        with self._store.open_pipeline() as pipe:
             for batch_id in ids:
                 pipe.exists(record_key(batch_id))
             there = cast("list[int]", pipe.execute())
         gone = [batch_id for batch_id, is_there in zip(ids, there, strict=True) if not is_there]
         if gone:
-            self._store.ask("zrem", _ALL, *gone)
-            self._store.ask("srem", _OPEN, *gone)
+            self._store.execute("zrem", _ALL, *gone)
+            self._store.execute("srem", _OPEN, *gone)
 
     def _enqueue(self, pipe: Pipeline, batch_id: str, attempt: int) -> None:
         """Queue a job of its own for each attempt, so that remains of an older one do not matter."""
-        self._queue.add(pipe, _JOB, f"{batch_id}-{attempt}", LONGEST_S + 60)  # the batch ends itself before
+        self._queue.enqueue_job(pipe, _JOB, f"{batch_id}-{attempt}", LONGEST_S + 60)  # the batch ends itself before
 
 
 def new_id() -> str:
@@ -219,7 +219,7 @@ def batch_of(job_id: str) -> tuple[str, int] | None:
 
 
 def _write_end(pipe: Pipeline, batch_id: str, status: BuildStatus, error: str | None) -> None:
-    facts = {"status": status, "finished_at": now()} | ({} if error is None else {"error": error})
+    facts = {"status": status, "finished_at": current_time()} | ({} if error is None else {"error": error})
     pipe.hset(record_key(batch_id), mapping=facts)  # type: ignore[arg-type]
     pipe.hdel(record_key(batch_id), "open_circuits")
     pipe.hincrby(TOTALS, ended_field(status), 1)

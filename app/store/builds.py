@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from app.processes.clock import now, seconds_between
-from app.store.client import Pipeline, Store, key, translated
+from app.processes.clock import current_time, seconds_between
+from app.store.client import Pipeline, Store, make_key, translate_errors
 from app.store.datasets import OPEN_BUILDS
 from app.store.job_queue import JobQueue
 from app.store.pages import USUAL_PAGE, Page, newest_first
@@ -41,11 +41,11 @@ JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
 _KIND = "build"
-_ALL = key("builds", "all")
-_BEATS = key("builds", "beats")
-_NUMBER = key("builds", "number")
-_COUNTS = key("builds", "counts")
-_DURATIONS = key("builds", "durations")
+_ALL = make_key("builds", "all")
+_BEATS = make_key("builds", "beats")
+_NUMBER = make_key("builds", "number")
+_COUNTS = make_key("builds", "counts")
+_DURATIONS = make_key("builds", "durations")
 
 
 class Builds:
@@ -55,7 +55,7 @@ class Builds:
         self._store = store
         self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
-    def enqueue(self, request: BuildRequest) -> Build:
+    def enqueue_build(self, request: BuildRequest) -> Build:
         """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
         kind, options = checked_request(request)
         build = _queued(
@@ -77,7 +77,7 @@ class Builds:
 
     def _enqueue(self, build: Build, check: Callable[[bytes | None], None]) -> Build:
         """Queue a build after checking its dataset."""
-        dataset_key = key("dataset", build.dataset)
+        dataset_key = make_key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
             check(cast("bytes | None", pipe.get(dataset_key)))
@@ -91,10 +91,10 @@ class Builds:
             pipe.sadd(OPEN_BUILDS, build.id)
             pipe.set(_record(build.id), build.model_dump_json())
             pipe.hincrby(_COUNTS, "queued", 1)
-            self._queue.add(pipe, JOB, build.id, self._timeout_s)
+            self._queue.enqueue_job(pipe, JOB, build.id, self._timeout_s)
             return build
 
-        queued = self._store.transact(change, dataset_key, OPEN_BUILDS, _NUMBER)
+        queued = self._store.run_transaction(change, dataset_key, OPEN_BUILDS, _NUMBER)
         with suppress(StoreUnavailable, StoreRefused):  # it is queued, whatever comes after: the next one forgets
             self._forget_old()
         return queued
@@ -106,7 +106,7 @@ class Builds:
             raise UnknownBuild(f"build {build_id!r} not found")
         return _read(raw, progress)
 
-    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
+    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
         """Give a page of the builds that are remembered, the newest first."""
         page = newest_first(self._store, _KIND, _ALL, limit, cursor)
         records = self._store.get_many([name for i in page.items for name in (_record(i), _progress(i))])
@@ -115,41 +115,41 @@ class Builds:
 
     def count_open(self) -> int:
         """Count the builds that are queued or running."""
-        count: int = self._store.ask("scard", OPEN_BUILDS)
+        count: int = self._store.execute("scard", OPEN_BUILDS)
         return count
 
     def cancel(self, build_id: str) -> Build:
         """Stop a build, wherever it is; one that has ended stays as it is. Raises UnknownBuild."""
-        build = self.end(build_id, "cancelled", None)
+        build = self.end_build(build_id, "cancelled", None)
         self._queue.stop(build_id)  # a worker that has just taken it sees its status before its first step
         return build
 
-    def start(self, build_id: str) -> Build | None:
+    def start_build(self, build_id: str) -> Build | None:
         """Take a queued build; None if it is not waiting any more."""
 
         def change(pipe: Pipeline) -> Build | None:
             build = _read_watched(pipe, build_id)
             if build.status != "queued":
                 return None
-            started = build.model_copy(update={"status": "running", "started_at": now()})
+            started = build.model_copy(update={"status": "running", "started_at": current_time()})
             pipe.multi()
             pipe.set(_record(build_id), started.model_dump_json())
             _count(pipe, "queued", "running")
             pipe.hincrby(_BEATS, build_id, 1)
             return started
 
-        return self._store.transact(change, _record(build_id))
+        return self._store.run_transaction(change, _record(build_id))
 
-    def report(self, build_id: str, progress: BuildProgress) -> None:
+    def report_progress(self, build_id: str, progress: BuildProgress) -> None:
         """Note how far a build has come; raises Cancelled if it is not running any more."""
-        self._store.ask("set", _progress(build_id), progress.model_dump_json())
+        self._store.execute("set", _progress(build_id), progress.model_dump_json())
         self.refuse_unless_running(self.get(build_id))
 
-    def beat(self, build_id: str) -> None:
+    def renew_heartbeat(self, build_id: str) -> None:
         """Renew the heartbeat of a build."""
-        self._store.ask("hincrby", _BEATS, build_id, 1)
+        self._store.execute("hincrby", _BEATS, build_id, 1)
 
-    def end(self, build_id: str, status: BuildStatus, error: str | None) -> Build:
+    def end_build(self, build_id: str, status: BuildStatus, error: str | None) -> Build:
         """End a build that has not ended; one that has stays as it is. Raises UnknownBuild."""
 
         def change(pipe: Pipeline) -> Build:
@@ -159,9 +159,11 @@ class Builds:
             pipe.multi()
             return _write_end(pipe, build, status, error, None)
 
-        return self._store.transact(change, _record(build_id))
+        return self._store.run_transaction(change, _record(build_id))
 
-    def committing(self, build_id: str) -> tuple[Callable[[Pipeline], None], Callable[[Pipeline, ArtifactRef], None]]:
+    def commit_result(
+        self, build_id: str
+    ) -> tuple[Callable[[Pipeline], None], Callable[[Pipeline, ArtifactRef], None]]:
         """Give what a publication checks (the build still runs) and writes (it has succeeded) in its transaction."""
         seen: list[Build] = []
 
@@ -174,7 +176,7 @@ class Builds:
 
         return check, commit
 
-    def succeed(self, build_id: str, write: Callable[[Pipeline], None]) -> None:
+    def end_successfully(self, build_id: str, write: Callable[[Pipeline], None]) -> None:
         """End a running build well, and write what it made in the same transaction; raises Cancelled."""
 
         def change(pipe: Pipeline) -> None:
@@ -184,10 +186,10 @@ class Builds:
             write(pipe)
             _write_end(pipe, build, "succeeded", None, None)
 
-        self._store.transact(change, _record(build_id))
+        self._store.run_transaction(change, _record(build_id))
 
     @staticmethod
-    def watched(build_id: str) -> str:
+    def watch_cancellation(build_id: str) -> str:
         """Give the key to watch in a transaction that depends on a build."""
         return _record(build_id)
 
@@ -197,51 +199,51 @@ class Builds:
         if build.status != "running":
             raise Cancelled(f"build {build.id} is {build.status}")
 
-    def unended(self) -> list[Build]:
+    def list_unended(self) -> list[Build]:
         """List the builds that are queued or running."""
-        ids = self._store.members(OPEN_BUILDS)
+        ids = self._store.get_members(OPEN_BUILDS)
         records = self._store.get_many([_record(build_id) for build_id in ids])
         return [Build.model_validate_json(record) for record in records if record is not None]
 
-    def counts(self) -> dict[str, int]:
+    def count_by_status(self) -> dict[str, int]:
         """Count the builds by what became of them."""
-        return {status: int(count) for status, count in self._store.texts(_COUNTS).items()}
+        return {status: int(count) for status, count in self._store.get_texts(_COUNTS).items()}
 
-    def durations(self) -> dict[str, tuple[int, float]]:
+    def total_durations(self) -> dict[str, tuple[int, float]]:
         """Give for each kind how many builds ended after they ran, and how long all these ran, in seconds."""
-        sums = {name: float(value) for name, value in self._store.texts(_DURATIONS).items()}
+        sums = {name: float(value) for name, value in self._store.get_texts(_DURATIONS).items()}
         return {
             kind: (int(sums.get(f"{kind}:ended", 0)), sums.get(f"{kind}:seconds", 0.0))
             for kind in KINDS
             if f"{kind}:ended" in sums
         }
 
-    def beats(self) -> dict[str, int]:
+    def list_heartbeats(self) -> dict[str, int]:
         """Give the beat of every build that has one."""
-        return {build_id: int(beat) for build_id, beat in self._store.texts(_BEATS).items()}
+        return {build_id: int(beat) for build_id, beat in self._store.get_texts(_BEATS).items()}
 
     def is_waiting(self, build_id: str) -> bool:
         """Whether the build is queued."""
-        return self._queue.holds(build_id)
+        return self._queue.has_job(build_id)
 
-    def workers(self) -> int:
+    def count_workers(self) -> int:
         """Count the workers that are alive."""
         from rq import Worker
 
-        with translated():
+        with translate_errors():
             return len(Worker.all(connection=self._store.client))
 
     def _forget_old(self) -> None:
         """Forget the oldest ended builds beyond those that are kept."""
-        oldest = {item.decode() for item in self._store.ask("zrange", _ALL, 0, -KEPT_ENDED - 1)}
-        for build_id in oldest - set(self._store.members(OPEN_BUILDS)):
-            self._store.ask("delete", _record(build_id), _progress(build_id))
-            self._store.ask("zrem", _ALL, build_id)
+        oldest = {item.decode() for item in self._store.execute("zrange", _ALL, 0, -KEPT_ENDED - 1)}
+        for build_id in oldest - set(self._store.get_members(OPEN_BUILDS)):
+            self._store.execute("delete", _record(build_id), _progress(build_id))
+            self._store.execute("zrem", _ALL, build_id)
 
 
 def _queued(**facts: Any) -> Build:
     waiting = BuildProgress(message="waiting for a worker")
-    return Build(id=uuid4().hex, **facts, status="queued", progress=waiting, created_at=now())
+    return Build(id=uuid4().hex, **facts, status="queued", progress=waiting, created_at=current_time())
 
 
 def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
@@ -290,7 +292,7 @@ def _count_queued(pipe: Pipeline) -> int:
 
 
 def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:
-    finished = now()
+    finished = current_time()
     ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": finished})
     pipe.set(_record(build.id), ended.model_dump_json())
     _count(pipe, build.status, status)
@@ -317,8 +319,8 @@ def _read(raw: bytes, progress: bytes | None) -> Build:
 
 
 def _record(build_id: str) -> str:
-    return key("build", build_id)
+    return make_key("build", build_id)
 
 
 def _progress(build_id: str) -> str:
-    return key("progress", build_id)  # not below the record's key, which callers spell
+    return make_key("progress", build_id)  # not below the record's key, which callers spell

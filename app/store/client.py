@@ -26,20 +26,20 @@ _REFUSALS = (redis.exceptions.OutOfMemoryError, redis.ReadOnlyError, redis.excep
 TIMEOUT_S = 10.0
 """How long a reply may take: a value of hundreds of megabytes is written to disk before it is answered."""
 
-__all__ = ["Pipeline", "Store", "key", "translated"]
+__all__ = ["Pipeline", "Store", "make_key", "translate_errors"]
 
 
-def key(*parts: object) -> str:
+def make_key(*parts: object) -> str:
     """Spell a key.
 
-    >>> key("dataset", "digits")
+    >>> make_key("dataset", "digits")
     'parsimony:dataset:digits'
     """
     return ":".join((PREFIX, *map(str, parts)))
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Change the client's errors into ours: the store cannot be reached, or it will not write."""
     try:
         yield
@@ -68,27 +68,27 @@ class Store:
         """Close every connection."""
         self.client.close()
 
-    def ping(self) -> None:
+    def check_connection(self) -> None:
         """Ask for a sign of life."""
-        self.ask("ping")
+        self.execute("ping")
 
-    def refusal(self) -> str | None:
+    def write_refusal(self) -> str | None:
         """Return why the store takes no writes (it is full, or read-only), None if it takes them.
 
         What is written is there already, all but the first time, so that asking costs the store nothing.
         """
         try:
-            self.ask("set", key("asked"), b"", nx=True)
+            self.execute("set", make_key("asked"), b"", nx=True)
         except StoreRefused as error:
             return str(error)
         return None
 
-    def hazards(self) -> list[str]:
+    def list_hazards(self) -> list[str]:
         """Name the settings by which the store forgets what it holds."""
         try:
-            settings = self.ask("config_get", "maxmemory-policy", "appendonly", "save")
+            settings = self.execute("config_get", "maxmemory-policy", "appendonly", "save")
         except StoreRefused:  # hosted stores hide their settings; INFO has two of them
-            info = self.ask("info")
+            info = self.execute("info")
             settings = {
                 "maxmemory-policy": info.get("maxmemory_policy", "noeviction"),
                 "appendonly": "yes" if info.get("aof_enabled") else "no",
@@ -101,40 +101,40 @@ class Store:
             hazards.append("the store keeps nothing on disk: set appendonly yes, or save")
         return hazards
 
-    def ask(self, command: str, *arguments: Any, **options: Any) -> Any:
+    def execute(self, command: str, *arguments: Any, **options: Any) -> Any:
         """Give the answer to one command of the client, text as bytes: ``ask("hget", name, field)``."""
-        with translated():
+        with translate_errors():
             return getattr(self.client, command)(*arguments, **options)
 
-    def texts(self, name: str) -> dict[str, str]:
+    def get_texts(self, name: str) -> dict[str, str]:
         """Give a hash, as text."""
-        return {field.decode(): value.decode() for field, value in self.ask("hgetall", name).items()}
+        return {field.decode(): value.decode() for field, value in self.execute("hgetall", name).items()}
 
     @contextmanager
-    def pipeline(self) -> Iterator[Pipeline]:
+    def open_pipeline(self) -> Iterator[Pipeline]:
         """Queue commands that only read, or need not be made all at once; ``execute`` sends them."""
-        with translated(), self.client.pipeline() as pipe:
+        with translate_errors(), self.client.pipeline() as pipe:
             yield pipe
 
     def get_many(self, names: list[str]) -> list[bytes | None]:
         """Give what is kept under keys, in one look; None for what is not there."""
         if not names:
             return []
-        values: list[bytes | None] = self.ask("mget", names)
+        values: list[bytes | None] = self.execute("mget", names)
         return values
 
-    def members(self, name: str) -> list[str]:
+    def get_members(self, name: str) -> list[str]:
         """Give the members of a set, sorted."""
-        return sorted(item.decode() for item in self.ask("smembers", name))
+        return sorted(item.decode() for item in self.execute("smembers", name))
 
-    def transact(self, change: Callable[[Pipeline], T], *watched: str) -> T:
+    def run_transaction(self, change: Callable[[Pipeline], T], *watched: str) -> T:
         """Apply a change all at once.
 
         ``change`` reads through the pipeline, calls ``multi()``, queues its writes and gives the result; it runs again
         if a watched key was changed meanwhile, so it must have no effect of its own. If the connection breaks, the
         change was made wholly or not at all, and which is unknown: it is not retried, since it could be made twice.
         """
-        with translated(), self.client.pipeline() as pipe:
+        with translate_errors(), self.client.pipeline() as pipe:
             while True:
                 try:
                     if watched:
@@ -148,28 +148,28 @@ class Store:
 
     def run(self, script: str, names: list[str], arguments: list[Any]) -> list[Any]:
         """Run a script on the store, all at once: it sees and changes the named keys with nobody in between."""
-        with translated():
+        with translate_errors():
             return cast("list[Any]", self.client.register_script(script)(keys=names, args=arguments))
 
-    def blob(self, digest: str) -> bytes | None:
+    def get_blob(self, digest: str) -> bytes | None:
         """Give the bytes with this SHA-256, or None; bytes that changed in the store are refused."""
-        data: bytes | None = self.ask("get", key("blob", digest))
+        data: bytes | None = self.execute("get", make_key("blob", digest))
         return None if data is None else checked_blob(data, digest)
 
-    def announce(self, message: str) -> None:
+    def announce_change(self, message: str) -> None:
         """Notify every server to read the pointers."""
-        self.ask("publish", CHANNEL, message)
+        self.execute("publish", CHANNEL, message)
 
     @contextmanager
-    def announcements(self) -> Iterator[Callable[[float], list[str]]]:
+    def read_announcements(self) -> Iterator[Callable[[float], list[str]]]:
         """Listen: the callable waits so many seconds and gives what was announced until then."""
-        with translated(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
+        with translate_errors(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
             listener.subscribe(CHANNEL)
             listener.get_message(timeout=3.0)  # the server's word that it listens: nothing is missed from here on
 
             def wait(seconds: float) -> list[str]:
                 heard: list[str] = []
-                with translated():
+                with translate_errors():
                     message = listener.get_message(timeout=seconds)
                     while message is not None:
                         heard.append(message["data"].decode())
@@ -179,7 +179,7 @@ class Store:
             yield wait
 
 
-CHANNEL = key("announcements")
+CHANNEL = make_key("announcements")
 _HEARD_AT_ONCE = 1000
 _DROP = """
 redis.call('SREM', KEYS[2], ARGV[1])
@@ -207,13 +207,13 @@ def read_json(data: bytes) -> Any:
 
 def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:
     """Queue the writing of bytes and of a reference to them."""
-    pipe.set(key("blob", digest), data)
-    pipe.sadd(key("refs", digest), reference)
+    pipe.set(make_key("blob", digest), data)
+    pipe.sadd(make_key("refs", digest), reference)
 
 
 def drop_blob(pipe: Pipeline, digest: str, reference: str) -> None:
     """Queue the removal of a reference, and of the bytes if it was the last."""
-    pipe.eval(_DROP, 2, key("blob", digest), key("refs", digest), reference)
+    pipe.eval(_DROP, 2, make_key("blob", digest), make_key("refs", digest), reference)
 
 
 def checked_blob(data: bytes, digest: str) -> bytes:

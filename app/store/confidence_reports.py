@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from pydantic import TypeAdapter
 
-from app.store.client import Pipeline, Store, key
+from app.store.client import Pipeline, Store, make_key
 from models.artifact import ArtifactRef
 from models.base import Value
 
@@ -13,7 +13,7 @@ REPORT_TTL_S = 24 * 3600
 """How long a problem is reported after a batch found it last."""
 MAX_REPORTS = 200
 """Reports that are kept; of more, the oldest are dropped."""
-_ALL = key("confidence-reports")
+_ALL = make_key("confidence-reports")
 
 
 class _Report(Value):
@@ -50,7 +50,7 @@ class ConfidenceReports:
 
     def list_problems(self) -> dict[tuple[ArtifactRef, str], str]:
         """Return the problems by artifact version and endpoint."""
-        return {(one.artifact, one.endpoint): one.problem for one in _unexpired(self._store.ask("get", _ALL))}
+        return {(one.artifact, one.endpoint): one.problem for one in _unexpired(self._store.execute("get", _ALL))}
 
     def _replace(self, is_replaced: Callable[[_Report], bool], made: list[_Report]) -> None:
         def change(pipe: Pipeline) -> None:
@@ -58,7 +58,7 @@ class ConfidenceReports:
             pipe.multi()
             pipe.set(_ALL, _REPORTS.dump_json(tuple([*kept, *made][-MAX_REPORTS:])), ex=REPORT_TTL_S)
 
-        self._store.transact(change, _ALL)
+        self._store.run_transaction(change, _ALL)
 
 
 def _unexpired(text: object) -> tuple[_Report, ...]:

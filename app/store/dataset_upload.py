@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.store.client import Store
 from app.store.datasets import Datasets
-from app.store.uploads import bounded, parse_spec, read_dataset
+from app.store.uploads import limit_memory, parse_spec, read_dataset
 from models.stored_dataset import DatasetInfo, Replaced
 
 UPLOAD_TIMEOUT_S = 300.0
@@ -35,7 +35,7 @@ def store_upload(
 
     Raises InvalidRequest with every fault, PayloadTooLarge, UnsupportedMediaType, and what the store raises.
     """
-    with bounded(upload.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+    with limit_memory(upload.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
         embeddings = None if upload.embeddings is None else upload.embeddings.read_bytes()
         dataset = read_dataset(
             parse_spec(upload.spec), upload.table, upload.media_type, embeddings, max_bytes=upload.max_bytes

@@ -6,17 +6,17 @@ from hashlib import sha256
 from typing import cast
 
 from app.store import codec
-from app.store.client import Pipeline, Store, drop_blob, keep_blob, key, read_json, read_model
-from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut, read_cursor, walk
+from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, read_json, read_model
+from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut_page, read_cursor, walk_pages
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
 from solvers.row_repeats import warnings_of
 
-_ALL = key("datasets")
+_ALL = make_key("datasets")
 _KIND = "dataset"
-OPEN_BUILDS = key("builds", "open")
+OPEN_BUILDS = make_key("builds", "open")
 """The ids of builds that are queued or running; their datasets cannot be deleted."""
 
 
@@ -25,7 +25,7 @@ class Datasets:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._names = NameIndex(store, _ALL, key("dataset-names"), source_is_hash=False)
+        self._names = NameIndex(store, _ALL, make_key("dataset-names"), source_is_hash=False)
 
     def put(
         self,
@@ -56,48 +56,48 @@ class Datasets:
             keep_blob(pipe, data, info.sha256, reference)
             pipe.set(_record(name), info.model_dump_json())
             pipe.sadd(_ALL, name)
-            self._names.add(pipe, name)
+            self._names.add_name(pipe, name)
             return old
 
-        return info, self._store.transact(change, _record(name))
+        return info, self._store.run_transaction(change, _record(name))
 
-    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[DatasetInfo]:
+    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[DatasetInfo]:
         """Give a page of the datasets by name."""
-        names, total = self._names.behind(read_cursor(_KIND, cursor), limit + 1)
-        page = cut(_KIND, names, limit, total, str)
+        names, total = self._names.names_after(read_cursor(_KIND, cursor), limit + 1)
+        page = cut_page(_KIND, names, limit, total, str)
         records = self._store.get_many([_record(name) for name in page.items])
         infos = [read_model(DatasetInfo, record) for record in records if record is not None]
         return Page(infos, page.next, page.total)
 
-    def infos(self) -> list[DatasetInfo]:
+    def get_infos(self) -> list[DatasetInfo]:
         """List all datasets by name."""
-        return list(walk(lambda cursor: self.page(limit=LARGEST_PAGE, cursor=cursor)))
+        return list(walk_pages(lambda cursor: self.list_page(limit=LARGEST_PAGE, cursor=cursor)))
 
-    def mend(self) -> None:
+    def repair_record(self) -> None:
         """Find a dataset that an older version of the service, running at the same time, has replaced."""
-        self._names.mend()
+        self._names.repair_index()
 
-    def info(self, name: str) -> DatasetInfo:
+    def get_info(self, name: str) -> DatasetInfo:
         """Return a dataset's info; raises UnknownDataset."""
         (record,) = self._store.get_many([_record(name)])
         if record is None:
             raise UnknownDataset(f"dataset {name!r} not found")
         return read_model(DatasetInfo, record)
 
-    def shown(self, name: str) -> ShownDataset:
+    def get_shown(self, name: str) -> ShownDataset:
         """Return a dataset's info, and whether there is advice on it; raises UnknownDataset."""
-        return ShownDataset(**dict(self.info(name)), advised=self._store.ask("exists", _advice(name)) > 0)
+        return ShownDataset(**dict(self.get_info(name)), advised=self._store.execute("exists", _advice(name)) > 0)
 
     def load(self, info: DatasetInfo) -> Dataset:
         """Give the checked table of a dataset."""
-        data = self._store.blob(info.sha256)
+        data = self._store.get_blob(info.sha256)
         if data is None:
             raise StoreRefused(f"the table of dataset {info.name!r} is gone from the store; upload it again")
         if isinstance(info.spec, FeaturesSpec):
             return codec.decode(data, FeatureTable, is_verified=True)
         return codec.decode(data, Trace, is_verified=True)
 
-    def advice(self, name: str) -> Advice:
+    def get_advice(self, name: str) -> Advice:
         """Give the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
         record, raw = self._store.get_many([_record(name), _advice(name)])
         if record is None:
@@ -123,7 +123,7 @@ class Datasets:
             if raw is None:
                 raise UnknownDataset(f"dataset {name!r} not found")
             ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
-            open_builds = {i: cast("bytes | None", pipe.get(key("build", i))) for i in sorted(ids)}
+            open_builds = {i: cast("bytes | None", pipe.get(make_key("build", i))) for i in sorted(ids)}
             using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]
             if using:
                 raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
@@ -132,10 +132,10 @@ class Datasets:
             pipe.multi()
             pipe.delete(_record(name), _advice(name))
             pipe.srem(_ALL, name)
-            self._names.remove(pipe, name)
+            self._names.remove_name(pipe, name)
             drop_blob(pipe, digest, reference)
 
-        self._store.transact(change, _record(name), OPEN_BUILDS)
+        self._store.run_transaction(change, _record(name), OPEN_BUILDS)
 
 
 def digest_of(dataset: Dataset) -> str:
@@ -144,11 +144,11 @@ def digest_of(dataset: Dataset) -> str:
 
 
 def _record(name: str) -> str:
-    return key("dataset", name)
+    return make_key("dataset", name)
 
 
 def _advice(name: str) -> str:
-    return key("advice", name)
+    return make_key("advice", name)
 
 
 def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.store.client import Store, key, read_model
+from app.store.client import Store, make_key, read_model
 from models import Value
 
-_PROGRESS, _BEAT = key("demo", "progress"), key("demo", "beat")
+_PROGRESS, _BEAT = make_key("demo", "progress"), make_key("demo", "beat")
 SILENT_S = 120
 """Seconds without progress after which the process that makes the demo is considered dead."""
 
@@ -37,10 +37,10 @@ class DemoProgress(Value):
 def note_demo(store: Store, progress: DemoProgress | None) -> None:
     """The demo's progress as text; None if there is nothing to show."""
     if progress is None:
-        store.ask("delete", _PROGRESS)
+        store.execute("delete", _PROGRESS)
         return
-    store.ask("set", _BEAT, b"", ex=SILENT_S)
-    store.ask("set", _PROGRESS, progress.model_dump_json())
+    store.execute("set", _BEAT, b"", ex=SILENT_S)
+    store.execute("set", _PROGRESS, progress.model_dump_json())
 
 
 def demo_progress(store: Store) -> DemoProgress | None:

@@ -96,7 +96,7 @@ def _spawn_keeper(folder: Path) -> int:
     It is to outlive us, which subprocess.Popen takes for a mistake: hence the plain spawn.
     """
     (folder / "ready").unlink(missing_ok=True)
-    code = "import sys; from app.store.embedded_keeper import keep, Path; keep(Path(sys.argv[1]))"
+    code = "import sys; from app.store.embedded_keeper import keep_running, Path; keep_running(Path(sys.argv[1]))"
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     command = [sys.executable, "-P", "-c", code, str(folder)]  # -P: not an "app" of the current folder
     return os.posix_spawn(sys.executable, command, os.environ, file_actions=null, setsid=True)

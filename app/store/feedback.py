@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from app.processes.clock import time_of_day
-from app.store.client import Pipeline, Store, key, read_model
+from app.store.client import Pipeline, Store, make_key, read_model
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import UnknownVersion
 from models.feedback import (
@@ -53,9 +53,9 @@ ALL_KEPT_BYTES = 256 * 2**20
 """Beyond it, the oldest row goes of the version whose rows take most: many versions leave each its share."""
 ROW_BYTES = 4 * 2**20
 """A row that takes more is refused."""
-ROW_SIZES = key("feedback-bytes")
+ROW_SIZES = make_key("feedback-bytes")
 """How many bytes the rows of each version take, by their key."""
-DRIFTS = key("drifted")
+DRIFTS = make_key("drifted")
 """What has drifted, as kind/name/version/quantity."""
 KEPT_ALARMS = 20
 """The newest alarms of a version are kept."""
@@ -194,31 +194,31 @@ class Feedback:
             return {ref: alarms for ref, (_, alarms) in found.items()}
 
         watched = [name for ref in counts for name in (_record(ref), _sums(ref))]
-        return self._store.transact(change, *watched)
+        return self._store.run_transaction(change, *watched)
 
     def has_classifier_streams(self, ref: ArtifactRef) -> bool:
         """Whether the streams of a version's classifiers have begun."""
-        names: list[bytes] = self._store.ask("hkeys", _streams(ref))
+        names: list[bytes] = self._store.execute("hkeys", _streams(ref))
         return any(name.startswith(b"classifiers.") for name in names)
 
-    def alarms(self, ref: ArtifactRef) -> tuple[Alarm, ...]:
+    def get_alarms(self, ref: ArtifactRef) -> tuple[Alarm, ...]:
         """Return the newest alarms of a version, the oldest of these first."""
-        raws: list[bytes] = self._store.ask("lrange", _alarms(ref), 0, -1)
+        raws: list[bytes] = self._store.execute("lrange", _alarms(ref), 0, -1)
         return tuple(read_model(Alarm, raw) for raw in raws)
 
-    def drifted(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
+    def drifted_quantities(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
         """Return the quantities with an alarm, of each of some versions, however many others have any."""
         flags = [f"{ref.spelt}/{quantity}" for ref in refs for quantity in DRIFT_QUANTITIES]
         if not flags:
             return []
-        raised, size = self._store.ask("smismember", DRIFTS, flags), len(DRIFT_QUANTITIES)
+        raised, size = self._store.execute("smismember", DRIFTS, flags), len(DRIFT_QUANTITIES)
         rows = [raised[place : place + size] for place in range(0, len(raised), size)]
         return [tuple(compress(DRIFT_QUANTITIES, row)) for row in rows]
 
-    def drifts(self) -> dict[str, tuple[str, ...]]:
+    def get_drifts(self) -> dict[str, tuple[str, ...]]:
         """Give what has drifted, of every version that has, as kind/name/version."""
         by_version: dict[str, set[str]] = {}
-        for flag in self._store.members(DRIFTS):
+        for flag in self._store.get_members(DRIFTS):
             version, _, quantity = flag.rpartition("/")
             by_version.setdefault(version, set()).add(quantity)
         return {version: _in_order(quantities) for version, quantities in by_version.items()}
@@ -226,25 +226,25 @@ class Feedback:
     def with_drift(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Add to records what has drifted."""
         listed = list(records)
-        drifts = self.drifted([record.ref for record in listed])
+        drifts = self.drifted_quantities([record.ref for record in listed])
         return [record.model_copy(update={"drift": drift}) for record, drift in zip(listed, drifts, strict=True)]
 
-    def sums(self, ref: ArtifactRef) -> dict[str, float]:
+    def get_sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
-        return _read_sums(self._store.ask("hgetall", _sums(ref)))
+        return _read_sums(self._store.execute("hgetall", _sums(ref)))
 
-    def rows(self, ref: ArtifactRef) -> list[KeptRow]:
+    def get_rows(self, ref: ArtifactRef) -> list[KeptRow]:
         """Return the rows of a version, the oldest first."""
-        raws: list[bytes] = self._store.ask("lrange", _rows(ref), 0, -1)
+        raws: list[bytes] = self._store.execute("lrange", _rows(ref), 0, -1)
         return [_read_row(raw) for raw in raws]
 
-    def report(self, record: ArtifactRecord) -> FeedbackReport:
+    def make_report(self, record: ArtifactRecord) -> FeedbackReport:
         """Hold what was estimated against what was actual."""
         ref = record.ref
-        sums, drift = self.sums(ref), self.drifted([ref])[0]
-        accuracy = _read_blocks(self._store.ask("hget", _streams(ref), "accuracy"))
+        sums, drift = self.get_sums(ref), self.drifted_quantities([ref])[0]
+        accuracy = _read_blocks(self._store.execute("hget", _streams(ref), "accuracy"))
         expected, reference = _reference(record, accuracy)
-        rows = self._store.ask("llen", _rows(ref))
+        rows = self._store.execute("llen", _rows(ref))
         compared = {name: _comparison(name, sums, drift) for name in QUANTITIES}
         return FeedbackReport(
             artifact=ref,
@@ -254,7 +254,7 @@ class Feedback:
             **compared,
             classifiers=_classifiers(sums),
             drift=drift,
-            alarms=self.alarms(ref),
+            alarms=self.get_alarms(ref),
             reference=reference,
             detects=_detections(expected, reference),
             false_alarm_rate=FALSE_ALARM_RATE,
@@ -265,12 +265,12 @@ class Feedback:
 
         def change(pipe: Pipeline) -> None:
             pipe.multi()
-            forget(pipe, ref)
+            delete_feedback(pipe, ref)
 
-        self._store.transact(change)
+        self._store.run_transaction(change)
 
 
-def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
+def delete_feedback(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref), _streams(ref), _alarms(ref))
     pipe.hdel(ROW_SIZES, _rows(ref))
@@ -391,7 +391,7 @@ def _packed(outcome: Outcome) -> bytes:
 
 def record_key(kind: str, name: str, version: int) -> str:
     """Spell the key of a version's record."""
-    return key("version", kind, name, version)
+    return make_key("version", kind, name, version)
 
 
 def _record(ref: ArtifactRef) -> str:
@@ -399,16 +399,16 @@ def _record(ref: ArtifactRef) -> str:
 
 
 def _sums(ref: ArtifactRef) -> str:
-    return key("feedback", ref.kind, ref.name, ref.version)
+    return make_key("feedback", ref.kind, ref.name, ref.version)
 
 
 def _streams(ref: ArtifactRef) -> str:
-    return key("feedback-streams", ref.kind, ref.name, ref.version)
+    return make_key("feedback-streams", ref.kind, ref.name, ref.version)
 
 
 def _alarms(ref: ArtifactRef) -> str:
-    return key("feedback-alarms", ref.kind, ref.name, ref.version)
+    return make_key("feedback-alarms", ref.kind, ref.name, ref.version)
 
 
 def _rows(ref: ArtifactRef) -> str:
-    return key("feedback-rows", ref.kind, ref.name, ref.version)
+    return make_key("feedback-rows", ref.kind, ref.name, ref.version)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.store.query_tables import read_bounded
-from app.store.uploads import bounded, in_reader
+from app.store.uploads import in_reader, limit_memory
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 from models.run import RunItem
 
@@ -48,7 +48,7 @@ def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[.
 
 
 def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
-    with bounded(max_bytes):
+    with limit_memory(max_bytes):
         try:
             refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
             table = read_bounded(path, max_bytes, FILE)

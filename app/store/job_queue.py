@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from app.store.client import Pipeline, Store, translated
+from app.store.client import Pipeline, Store, translate_errors
 
 if TYPE_CHECKING:
     from rq import Queue
@@ -19,7 +19,7 @@ class JobQueue:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, pipe: Pipeline, function: str, job: str, timeout_s: int) -> None:
+    def enqueue_job(self, pipe: Pipeline, function: str, job: str, timeout_s: int) -> None:
         """Queue a job within a transaction; function: its dotted name; timeout_s: what it may take."""
         self._queue().enqueue_call(
             function, (job,), job_id=job, timeout=timeout_s, result_ttl=KEPT_S, failure_ttl=KEPT_S, pipeline=pipe
@@ -32,16 +32,16 @@ class JobQueue:
         from rq.exceptions import InvalidJobOperation, NoSuchJobError
         from rq.serializers import JSONSerializer
 
-        with translated():
+        with translate_errors():
             try:
                 self._queue().remove(job)
                 send_stop_job_command(self._store.client, job, serializer=JSONSerializer)
             except (InvalidJobOperation, NoSuchJobError):
                 pass
 
-    def holds(self, job: str) -> bool:
+    def has_job(self, job: str) -> bool:
         """Whether a job waits to be taken."""
-        return self._store.ask("lpos", self._queue().key, job) is not None
+        return self._store.execute("lpos", self._queue().key, job) is not None
 
     def _queue(self) -> "Queue":
         from rq import Queue

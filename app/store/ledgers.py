@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from app.store.client import Store, key
+from app.store.client import Store, make_key
 from models.errors import Conflict, Infeasible
 from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Account, Choose, Spending, Terms, Window
 
@@ -92,12 +92,12 @@ class Ledgers:
         self._store = store
         self._seen: dict[tuple[str, tuple[str, ...]], Spending] = {}
 
-    def count(self, portfolio: str, name: str, terms: Terms, choose: Choose) -> tuple[int, Counted]:
+    def count_query(self, portfolio: str, name: str, terms: Terms, choose: Choose) -> tuple[int, Counted]:
         """Choose for the next query of a stream, and count it in the ledger of this name.
 
         Raises Infeasible if nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
         """
-        ledger = key("ledger", portfolio, name)
+        ledger = make_key("ledger", portfolio, name)
         seen = self._remembered(ledger, terms)
         counted = self._ask(ledger, terms)[1] if seen is None else seen
         for tried in range(TRIES + 1):

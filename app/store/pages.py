@@ -70,7 +70,7 @@ def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") 
     return last
 
 
-def cut(kind: str, items: Sequence[T], limit: int, total: int, key_of: Callable[[T], object]) -> Page[T]:
+def cut_page(kind: str, items: Sequence[T], limit: int, total: int, key_of: Callable[[T], object]) -> Page[T]:
     """Make a page of the items that follow a cursor: of ``limit``, and one more if there are more."""
     shown = list(items[:limit])
     return Page(shown, write_cursor(kind, key_of(shown[-1])) if len(items) > limit else None, total)
@@ -80,15 +80,15 @@ def newest_first(store: Store, kind: str, numbered: str, limit: int, cursor: str
     """Give a page of the names in a sorted set whose scores are running numbers, the newest first."""
     last = read_cursor(kind, cursor, NUMBER)
     below = "+inf" if last is None else f"({last}"
-    with store.pipeline() as pipe:
+    with store.open_pipeline() as pipe:
         pipe.zrevrangebyscore(numbered, below, "-inf", start=0, num=limit + 1, withscores=True)
         pipe.zcard(numbered)
         pairs, total = cast("tuple[list[tuple[bytes, float]], int]", pipe.execute())
-    page = cut(kind, pairs, limit, total, lambda pair: int(pair[1]))
+    page = cut_page(kind, pairs, limit, total, lambda pair: int(pair[1]))
     return Page([name.decode() for name, _ in page.items], page.next, page.total)
 
 
-def walk(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
+def walk_pages(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
     """Give the items of all pages."""
     page = page_behind(None)
     yield from page.items
@@ -108,31 +108,31 @@ class NameIndex:
         self._store, self._source, self._index = store, source, index
         self._is_hash = source_is_hash
 
-    def add(self, pipe: Pipeline, name: str) -> None:
+    def add_name(self, pipe: Pipeline, name: str) -> None:
         """Queue the addition of a name."""
         pipe.zadd(self._index, {name: 0})
 
-    def remove(self, pipe: Pipeline, name: str) -> None:
+    def remove_name(self, pipe: Pipeline, name: str) -> None:
         """Queue the removal of a name."""
         pipe.zrem(self._index, name)
 
-    def behind(self, last: str | None, limit: int, prefixes: Sequence[str] = ("",)) -> tuple[list[str], int]:
+    def names_after(self, last: str | None, limit: int, prefixes: Sequence[str] = ("",)) -> tuple[list[str], int]:
         """Give the first ``limit`` names behind one, of those that begin with a prefix, and how many do in all.
 
         The prefixes are sorted, and none begins with another.
         """
         names, total, whole = self._read(last, limit, prefixes)
         if not whole:
-            self.mend()
+            self.repair_index()
             names, total, _ = self._read(last, limit, prefixes)
         return names[:limit], total
 
-    def mend(self) -> None:
+    def repair_index(self) -> None:
         """Hold the index against what older versions of the service keep too."""
         self._store.run(_MEND, [self._source, self._index], ["HKEYS" if self._is_hash else "SMEMBERS"])
 
     def _read(self, last: str | None, limit: int, prefixes: Sequence[str]) -> tuple[list[str], int, bool]:
-        with self._store.pipeline() as pipe:
+        with self._store.open_pipeline() as pipe:
             _ = pipe.hlen(self._source) if self._is_hash else pipe.scard(self._source)
             pipe.zcard(self._index)
             for prefix in prefixes:

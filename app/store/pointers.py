@@ -9,12 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
-from app.store.client import CHANNEL, Pipeline, Store, key
+from app.store.client import CHANNEL, Pipeline, Store, make_key
 from app.store.pages import NameIndex
 
-POINTERS = key("active")
-NAMES = key("active-names")
-MOVES = key("moves")
+POINTERS = make_key("active")
+NAMES = make_key("active-names")
+MOVES = make_key("moves")
 _NEVER = b"0-0"
 _KEPT_MOVES = 1000
 _MOST_MOVES = 500
@@ -44,40 +44,40 @@ class Pointers:
         self._store = store
         self.names = NameIndex(store, POINTERS, NAMES, source_is_hash=True)
 
-    def move(self, pipe: Pipeline, artifact: Id, pointer: Pointer) -> None:
+    def move_pointer(self, pipe: Pipeline, artifact: Id, pointer: Pointer) -> None:
         """Queue that a version answers from now on, and its announcement."""
         field = "/".join(artifact)
         pipe.hset(POINTERS, field, f"{pointer[0]} {pointer[1]}")
-        self.names.add(pipe, field)
+        self.names.add_name(pipe, field)
         _tell(pipe, field)
 
-    def remove(self, pipe: Pipeline, artifact: Id) -> None:
+    def remove_pointer(self, pipe: Pipeline, artifact: Id) -> None:
         """Queue that no version answers any more, and its announcement."""
         field = "/".join(artifact)
         pipe.hdel(POINTERS, field)
-        self.names.remove(pipe, field)
+        self.names.remove_name(pipe, field)
         _tell(pipe, field)
 
-    def all(self) -> tuple[dict[Id, Pointer], bytes]:
+    def get_all(self) -> tuple[dict[Id, Pointer], bytes]:
         """Give all pointers, and the mark to ask for what moves from now on."""
-        with self._store.pipeline() as pipe:
+        with self._store.open_pipeline() as pipe:
             pipe.hgetall(POINTERS)
             pipe.xrevrange(MOVES, count=1)
             fields, newest = pipe.execute()
         pointers = {_id(field): _read(value) for field, value in fields.items()}
         return pointers, newest[0][0] if newest else _NEVER
 
-    def of(self, artifacts: Collection[Id]) -> dict[Id, Pointer]:
+    def get_pointers(self, artifacts: Collection[Id]) -> dict[Id, Pointer]:
         """Give the pointers of some artifacts; one that has none is left out."""
         if not artifacts:
             return {}
         asked = list(artifacts)
-        values: list[bytes | None] = self._store.ask("hmget", POINTERS, list(map("/".join, asked)))
+        values: list[bytes | None] = self._store.execute("hmget", POINTERS, list(map("/".join, asked)))
         return {artifact: _read(value) for artifact, value in zip(asked, values, strict=True) if value is not None}
 
-    def moves(self, mark: bytes) -> Moves | None:
+    def list_moves(self, mark: bytes) -> Moves | None:
         """Return what moved since a mark; None if that is unknown: another store, or too many moves."""
-        with self._store.pipeline() as pipe:
+        with self._store.open_pipeline() as pipe:
             pipe.hlen(POINTERS)
             pipe.xrange(MOVES, min=mark, count=_MOST_MOVES + 2)
             count, noted = pipe.execute()

@@ -17,7 +17,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.store.table_types import PARQUET
-from app.store.uploads import bounded, in_reader, refuse_many
+from app.store.uploads import in_reader, limit_memory, refuse_many
 from models.columns import first_repeated
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
@@ -41,7 +41,7 @@ def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Colum
 
 
 def _columns(path: Path, max_bytes: int) -> Columns:
-    with bounded(max_bytes):
+    with limit_memory(max_bytes):
         try:
             return _read_columns(read_bounded(path, max_bytes, "queries"))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -50,7 +50,7 @@ def _columns(path: Path, max_bytes: int) -> Columns:
 
 def _read_columns(table: pa.Table) -> Columns:
     names = table.column_names
-    read: Columns = {name: numbers(table, name) for name in ("size", "costs") if name in names}
+    read: Columns = {name: number_columns(table, name) for name in ("size", "costs") if name in names}
     if "group" in names:
         read["group"] = _texts(table, "group")
     if TEXT in names:
@@ -63,11 +63,11 @@ def _read_columns(table: pa.Table) -> Columns:
 def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
     if EMBEDDING in names:
         _refuse_strays(names, EMBEDDING)
-        return numbers(table, EMBEDDING)
+        return number_columns(table, EMBEDDING)
     own = [name for name in names if name not in BESIDE]
     if not own:
         raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings, and none of texts"))
-    return np.column_stack([numbers(table, name) for name in own])
+    return np.column_stack([number_columns(table, name) for name in own])
 
 
 def _refuse_strays(names: list[str], own: str) -> None:
@@ -108,7 +108,7 @@ def _written_out(table: pa.Table) -> pa.Table:
     return table
 
 
-def numbers(table: pa.Table, name: str, where: str = "queries") -> NDArray[np.float64]:
+def number_columns(table: pa.Table, name: str, where: str = "queries") -> NDArray[np.float64]:
     """Turn a column of numbers, or of lists of as many numbers each, into an array: (n,) or (n, d)."""
     column, place = table.column(name), (where, name)
     kind, width = column.type, None

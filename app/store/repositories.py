@@ -42,7 +42,7 @@ class Repositories:
             self.embedded.revive()
 
     @contextmanager
-    def impatient(self, timeout_s: float) -> Iterator["Repositories"]:
+    def with_short_timeouts(self, timeout_s: float) -> Iterator["Repositories"]:
         """Give the same parts over a connection that does not wait longer for a reply, until the block ends."""
         with _connected(self.settings, self.embedded, self.store.url, self.store.client_name, timeout_s) as repos:
             yield repos

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.store.json_lines import to_csv
-from app.store.uploads import MOST_COLUMNS, bounded, in_reader, is_json_lines, is_parquet, refuse_many
+from app.store.uploads import MOST_COLUMNS, in_reader, is_json_lines, is_parquet, limit_memory, refuse_many
 from models.errors import Fault, InvalidRequest
 
 ROWS = 200
@@ -78,7 +78,7 @@ def _as_csv(lines: bytes) -> bytes:
 
 
 def _parquet_head(table: Path, max_bytes: int) -> Head:
-    with bounded(max_bytes):
+    with limit_memory(max_bytes):
         try:
             file = pa.parquet.ParquetFile(table)
             names = file.schema_arrow.names

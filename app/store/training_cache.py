@@ -3,7 +3,7 @@
 from collections.abc import Iterator, MutableMapping
 from hashlib import sha256
 
-from app.store.client import Store, key, translated
+from app.store.client import Store, make_key, translate_errors
 
 KEPT_S = 30 * 24 * 3600
 """Seconds without use after which an entry expires."""
@@ -16,29 +16,29 @@ class TrainingCache(MutableMapping[str, bytes]):
         self._store = store
 
     def __getitem__(self, name: str) -> bytes:
-        value: bytes | None = self._store.ask("getex", _entry(name), ex=KEPT_S)
+        value: bytes | None = self._store.execute("getex", _entry(name), ex=KEPT_S)
         if value is None:
             raise KeyError(name)
         return value
 
     def __setitem__(self, name: str, value: bytes) -> None:
-        self._store.ask("set", _entry(name), value, ex=KEPT_S)
+        self._store.execute("set", _entry(name), value, ex=KEPT_S)
 
     def __delitem__(self, name: str) -> None:
-        if not self._store.ask("delete", _entry(name)):
+        if not self._store.execute("delete", _entry(name)):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         raise TypeError("a cache is read by name; it stores digests of names only")
 
     def __len__(self) -> int:
-        with translated():
+        with translate_errors():
             return sum(1 for _ in self._store.client.scan_iter(match=_entry_pattern(), count=1000))
 
 
 def _entry(name: str) -> str:
-    return key("memo", sha256(name.encode()).hexdigest())
+    return make_key("memo", sha256(name.encode()).hexdigest())
 
 
 def _entry_pattern() -> str:
-    return key("memo", "*")
+    return make_key("memo", "*")

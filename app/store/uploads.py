@@ -222,7 +222,7 @@ def refuse_many(columns: int) -> None:
 
 
 @contextmanager
-def bounded(max_bytes: int) -> Iterator[None]:
+def limit_memory(max_bytes: int) -> Iterator[None]:
     """Bound the memory of a process that reads tables; raises PayloadTooLarge where that is not enough."""
     if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
         _confine(max_bytes)

@@ -17,7 +17,7 @@ ARTIFACTS = 500
 
 
 def lines(metrics: Metrics) -> list[str]:
-    return [line for line in metrics.render().decode().splitlines() if not line.startswith("#")]
+    return [line for line in metrics.render_text().decode().splitlines() if not line.startswith("#")]
 
 
 def test_an_artifact_that_is_asked_and_told_of_adds_a_counter_for_each_and_nothing_more() -> None:
@@ -58,7 +58,7 @@ def test_requests_that_wait_share_a_rendering_and_see_what_was_before_them() -> 
         before = renderings
         for count in range(1, 4):
             metrics.decisions.labels("index", "plan", OUTCOMES[0]).inc()
-            bodies = await asyncio.gather(*(metrics.rendered() for _ in range(50)))
+            bodies = await asyncio.gather(*(metrics.render_async() for _ in range(50)))
             assert all(f"{count}.0" in body.decode() for body in bodies)
         assert renderings - before == 3
 
@@ -79,7 +79,7 @@ def test_the_event_loop_goes_on_while_metrics_are_written() -> None:
         metrics = Metrics()
         metrics.decisions.labels("index", "plan", OUTCOMES[0]).inc()
         metrics.registry.register(Waits())
-        writing = asyncio.create_task(metrics.rendered())
+        writing = asyncio.create_task(metrics.render_async())
         while not began.is_set():
             await asyncio.sleep(0.001)
         done.set()

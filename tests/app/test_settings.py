@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings, misspelt
+from app.settings import Settings, misspelled_settings
 
 KEYS = {sha256(b"k").digest(): "decide"}
 LINES = """
@@ -107,8 +107,11 @@ def test_only_a_name_that_is_nearly_right_is_told_with_the_right_one() -> None:
     for name in (name for name in CONTRACT if len(name) > 3):  # shorter ones resemble much
         for wrong in (name[:-1], name + "S", name.replace("_", "") if "_" in name else name[1:] + name[0]):
             if wrong not in CONTRACT:
-                assert misspelt([f"PARSIMONY_{wrong}"]) == {f"PARSIMONY_{wrong}": f"PARSIMONY_{name}"}
+                assert misspelled_settings([f"PARSIMONY_{wrong}"]) == {f"PARSIMONY_{wrong}": f"PARSIMONY_{name}"}
     cluster = "SERVICE_HOST SERVICE_PORT PORT_8000_TCP PORT_8000_TCP_ADDR SERVICE_PORT_HTTP KEY REDIS_PORT "
     cluster += "REDIS_SERVICE_HOST DB_PORT UI_PORT"
-    assert misspelt([f"PARSIMONY_{name}" for name in (*CONTRACT, *map(str.lower, CONTRACT), *cluster.split())]) == {}
-    assert misspelt(["MAX_BACTH", "PARSIMONIOUS_MAX_BACTH"]) == {}
+    assert (
+        misspelled_settings([f"PARSIMONY_{name}" for name in (*CONTRACT, *map(str.lower, CONTRACT), *cluster.split())])
+        == {}
+    )
+    assert misspelled_settings(["MAX_BACTH", "PARSIMONIOUS_MAX_BACTH"]) == {}

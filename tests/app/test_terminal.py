@@ -45,7 +45,7 @@ def test_a_table_has_80_columns_at_most_and_loses_no_text(capsys: pytest.Capture
     ],
 )
 def test_every_value_has_a_form_for_people(value: object, text: str) -> None:
-    assert terminal.shown(value) == text
+    assert terminal.format_value(value) == text
 
 
 def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,8 +63,8 @@ def test_numbers_that_pictures_show_are_left_to_the_json(capsys: pytest.CaptureF
     fields = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
     summary = {"rows": 12, "traffic": {"items": [[1, 2]]}}
     record = ArtifactRecord.model_validate({"kind": "policy", "name": "p", "version": 1, "summary": summary, **fields})
-    terminal.artifact(record, False)
+    terminal.print_artifact(record, False)
     text = printed(capsys)
     assert ("rows" in text, "traffic" in text) == (True, False)
-    terminal.artifact(record, True)
+    terminal.print_artifact(record, True)
     assert json.loads(printed(capsys))["summary"] == summary

@@ -38,9 +38,9 @@ def call(pieces: Iterable[bytes], *, texts: list[str] | None = None, **changes: 
     async def work(url: str) -> CallResult:
         caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
         endpoint = {**(shape if texts is None else chat), "url": url, "secret": "PARSIMONY_SECRET_TEST", **changes}
-        caller.follow({"a": ENDPOINT.validate_python(endpoint)})
+        caller.update_endpoints({"a": ENDPOINT.validate_python(endpoint)})
         try:
-            return await caller.call("a", "item", 20.0, None if texts is None else texts.append)
+            return await caller.call_endpoint("a", "item", 20.0, None if texts is None else texts.append)
         finally:
             await caller.close()
 

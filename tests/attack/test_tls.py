@@ -98,14 +98,14 @@ def secured(plain: int, authority: tuple[trustme.CA, Path]) -> Iterator[int]:
 def refusal(url: str) -> str:
     store = Store(url)
     with pytest.raises(StoreUnavailable) as caught:
-        store.ping()
+        store.check_connection()
     store.close()
     return str(caught.value)
 
 
 def test_a_store_whose_authority_is_given_is_used(secured: int, authority: tuple[trustme.CA, Path]) -> None:
     store = Store(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={authority[1]}")
-    store.ping()
+    store.check_connection()
     store.client.set("k", b"v" * 1_000_000)
     assert store.client.get("k") == b"v" * 1_000_000
     store.close()

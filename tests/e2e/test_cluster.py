@@ -14,7 +14,7 @@ import joblib
 import pytest
 
 from app.building.worker import fit, training_on
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.settings import Settings
 from app.store.client import Store
 from app.store.embedded import EmbeddedRedis
@@ -58,7 +58,7 @@ def _built(kind: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None)
     store.close()
     settings = Settings(redis_url=redis.url, data_dir=folder, dask_scheduler=scheduler)
     with open_repositories(settings, client_name="test") as repos:
-        repos.datasets.put("data", _table(kind), created_at=now())
+        repos.datasets.put("data", _table(kind), created_at=current_time())
         request = BuildRequest(kind=kind, name="plan", dataset="data", params=BUILDS[kind], seed=3)
         options = KINDS[kind].options.model_validate(request.params)
         return fit(repos, request, options, silent)

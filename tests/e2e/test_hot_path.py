@@ -250,7 +250,7 @@ async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
 def catalog(all_kinds: Server) -> Catalog:
     with open_repositories(Settings(data_dir=all_kinds.data_dir), client_name="test") as repos:
         catalog = Catalog(repos.artifacts)
-        catalog.refresh()
+        catalog.refresh_plans()
     return catalog
 
 

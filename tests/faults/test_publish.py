@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.serving.catalog import Catalog
 from app.store.artifacts import Artifacts
 from app.store.client import Store
@@ -34,11 +34,11 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
         catalog, last = Catalog(Artifacts(own)), 0
         try:
             while not stop.is_set():
-                catalog.refresh()
+                catalog.refresh_plans()
                 assert not catalog.problems
                 loaded = catalog.get("cascade", "plan")
                 assert loaded.ref.version == loaded.record.version >= last
-                assert sha256(own.blob(loaded.record.sha256) or b"").hexdigest() == loaded.record.sha256
+                assert sha256(own.get_blob(loaded.record.sha256) or b"").hexdigest() == loaded.record.sha256
                 last = loaded.ref.version
                 seen.add(last)
         except BaseException as error:
@@ -57,9 +57,9 @@ def reading(store: StoreProcess) -> Iterator[set[int]]:
 
 def sizes(fresh: StoreProcess, proxy: Proxy) -> tuple[int, int]:
     store = Store(proxy.url)
-    Artifacts(store).publish(artifact(), created_at=now())
+    Artifacts(store).publish(artifact(), created_at=current_time())
     sent, answered = proxy.sent, proxy.answered
-    Artifacts(store).publish(artifact(seed=1), created_at=now())
+    Artifacts(store).publish(artifact(seed=1), created_at=current_time())
     store.close()
     return proxy.sent - sent, proxy.answered - answered
 
@@ -73,20 +73,20 @@ def test_a_connection_that_breaks_anywhere_leaves_the_old_version_or_the_new_one
     steps = sorted(random.Random(way).sample(range(1, total), min(total - 1, 60)))
     with reading(fresh) as seen:
         for seed, step in enumerate(steps, start=2):
-            before = watcher.pointers()["cascade", "plan"][0]
+            before = watcher.get_pointers()["cascade", "plan"][0]
             store = Store(proxy.url)
-            store.ping()  # the handshake is done
+            store.check_connection()  # the handshake is done
             setattr(proxy, way, (proxy.sent if way == "cut_after" else proxy.answered) + step)
             with suppress(StoreUnavailable):
-                Artifacts(store).publish(artifact(seed=seed), created_at=now())
+                Artifacts(store).publish(artifact(seed=seed), created_at=current_time())
             setattr(proxy, way, None)
             store.close()
-            after = watcher.pointers()["cascade", "plan"][0]
+            after = watcher.get_pointers()["cascade", "plan"][0]
             assert after - before in (0, 1), "published twice"
             assert_whole(fresh.client)
-            Artifacts(retrying := Store(proxy.url)).publish(artifact(seed=seed), created_at=now())
+            Artifacts(retrying := Store(proxy.url)).publish(artifact(seed=seed), created_at=current_time())
             retrying.close()
-            assert watcher.pointers()["cascade", "plan"][0] == after + 1
+            assert watcher.get_pointers()["cascade", "plan"][0] == after + 1
     assert len(seen) > len(steps) / 4
     assert_whole(fresh.client)
 
@@ -96,11 +96,11 @@ def publish_on(url: str, first: int, begin: Connection) -> None:
     begin.recv()
     artifacts = Artifacts(Store(url))
     for seed in count(first):
-        artifacts.publish(artifact(seed=seed), created_at=now())
+        artifacts.publish(artifact(seed=seed), created_at=current_time())
 
 
 def active(store: Store) -> int:
-    return Artifacts(store).pointers()["cascade", "plan"][0]
+    return Artifacts(store).get_pointers()["cascade", "plan"][0]
 
 
 def published_since(store: Store, before: int) -> bool:
@@ -109,7 +109,7 @@ def published_since(store: Store, before: int) -> bool:
 
 def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: StoreProcess) -> None:
     store, draw, fork = Store(fresh.url), random.Random(0), get_context("fork")
-    Artifacts(store).publish(artifact(), created_at=now())
+    Artifacts(store).publish(artifact(), created_at=current_time())
     pipes = [fork.Pipe() for _ in range(12)]
     publishers = [
         fork.Process(target=publish_on, args=(fresh.url, 10**6 * (trial + 1), theirs))
@@ -128,5 +128,5 @@ def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: S
             assert_whole(fresh.client)
     before = active(store)
     assert before > len(publishers)
-    assert Artifacts(store).publish(artifact(seed=1), created_at=now()).version == before + 1
+    assert Artifacts(store).publish(artifact(seed=1), created_at=current_time()).version == before + 1
     store.close()

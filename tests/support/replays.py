@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.serving.answers import decision_facts
 from app.serving.catalog import LoadedArtifact
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, Value
@@ -97,7 +97,14 @@ def built(kind: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedAr
     options = KINDS[kind].options.model_validate(params)
     fitted = KINDS[kind].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(kind=kind, name="plan", version=1)
-    facts: dict[str, Any] = {"dataset": "d", "params": {}, "seed": seed, "created_at": now(), "sha256": "0", "bytes": 0}
+    facts: dict[str, Any] = {
+        "dataset": "d",
+        "params": {},
+        "seed": seed,
+        "created_at": current_time(),
+        "sha256": "0",
+        "bytes": 0,
+    }
     told: dict[str, Any] = {"unit": dataset.spec.unit, "summary": fitted.summary, "savings": fitted.savings}
     record = ArtifactRecord(**dict(ref), **facts, **told)
     return LoadedArtifact.from_record(record, fitted.plan)

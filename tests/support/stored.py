@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.building.worker import fit
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store import codec
 from app.store.builds import checked_request
 from app.store.repositories import Repositories
@@ -37,7 +37,7 @@ def mixed() -> Dataset:
 
 
 def put_trace(repos: Repositories, name: str = "trace", seed: int = 0) -> DatasetInfo:
-    return repos.datasets.put(name, trace(seed=seed), created_at=now())[0]
+    return repos.datasets.put(name, trace(seed=seed), created_at=current_time())[0]
 
 
 def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> BuildRequest:
@@ -73,7 +73,7 @@ def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
 
 
 def publish(repos: Repositories, name: str = "plan", seed: int = 0) -> ArtifactRecord:
-    return repos.artifacts.publish(artifact(name, seed), created_at=now())
+    return repos.artifacts.publish(artifact(name, seed), created_at=current_time())
 
 
 def keys(repos: Repositories, pattern: str = "*") -> list[str]:

@@ -23,10 +23,10 @@ _DTYPES = {
 }
 
 
-def split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
+def split_message(body: bytes, length: str | None) -> tuple[bytes, bytes]:
     """Split a message into its JSON and what follows; length: from the header, None: all of it is JSON.
 
-    >>> split(b'{}123', "2")
+    >>> split_message(b'{}123', "2")
     (b'{}', b'123')
     """
     if length is None:
@@ -36,11 +36,13 @@ def split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
     return body[: int(length)], body[int(length) :]
 
 
-def elements(datatype: str, data: bytes) -> list[Any]:
+def read_elements(datatype: str, data: bytes) -> list[Any]:
     """Read a tensor, row by row. Raises WrongShape for malformed tensors, and for numbers that JSON does not have.
 
-    >>> elements("FP32", elements_as_bytes("FP32", [1.0, 0.5])), elements("BYTES", elements_as_bytes("BYTES", ["cat"]))
-    ([1.0, 0.5], ['cat'])
+    >>> read_elements("FP32", elements_as_bytes("FP32", [1.0, 0.5]))
+    [1.0, 0.5]
+    >>> read_elements("BYTES", elements_as_bytes("BYTES", ["cat"]))
+    ['cat']
     """
     if datatype == "BYTES":
         return _texts(data)

@@ -46,10 +46,10 @@ class ParsedResponse:
     text: str | None = None
 
 
-def number(value: Any, what: str) -> float:
+def read_number(value: Any, what: str) -> float:
     """Read a finite number; raises WrongShape."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WrongShape(f"{what} is {kind(value)}, must be a number")
+        raise WrongShape(f"{what} is {type_name(value)}, must be a number")
     return float(value)
 
 
@@ -60,25 +60,25 @@ def read_confidence(value: float, scale: ConfidenceScale) -> float:
     return float(to_probability(value, scale))
 
 
-def count(value: Any) -> int | None:
+def read_count(value: Any) -> int | None:
     """Read a count of tokens; None for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
-def label(value: Any) -> str:
+def read_text_label(value: Any) -> str:
     """Read a label: a text, or what can be written as one in a word; raises WrongShape."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise WrongShape(f"the label is {kind(value)}, must be a text or a number")
+        raise WrongShape(f"the label is {type_name(value)}, must be a text or a number")
     text = str(value)
     if not text or len(text) > MOST_TEXT:
         raise WrongShape(f"the label has {len(text)} characters, must have 1 to {MOST_TEXT}")
     return text
 
 
-def kind(value: Any) -> str:
+def type_name(value: Any) -> str:
     """Return the type of a value, not the value: a reply may contain secrets.
 
-    >>> kind(None), kind("secret"), kind([1])
+    >>> type_name(None), type_name("secret"), type_name([1])
     ('nothing', 'a text', 'a list')
     """
     kinds = {"NoneType": "nothing", "bool": "true or false", "str": "a text", "list": "a list", "dict": "an object"}

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from app.running.protocols.message import ParsedResponse, Request, best_of, label, number, read_confidence
+from app.running.protocols.message import (
+    ParsedResponse,
+    Request,
+    best_of,
+    read_confidence,
+    read_number,
+    read_text_label,
+)
 from app.running.templates import WrongShape
 from models.endpoint import OpenInferenceEndpoint
 
@@ -32,7 +39,9 @@ def read(endpoint: OpenInferenceEndpoint, reply: Any) -> ParsedResponse:
         shares = _data(outputs, endpoint.probabilities_output)
         if len(shares) != len(endpoint.labels):
             raise WrongShape(f"there are {len(shares)} probabilities for {len(endpoint.labels)} labels")
-        scores = {name: number(share, "a probability") for name, share in zip(endpoint.labels, shares, strict=True)}
+        scores = {
+            name: read_number(share, "a probability") for name, share in zip(endpoint.labels, shares, strict=True)
+        }
         answer, confidence = best_of(scores)
     if endpoint.label_output is not None:
         answer = _label(endpoint, _data(outputs, endpoint.label_output))
@@ -48,14 +57,14 @@ def _data(outputs: list[Any], name: str) -> list[Any]:
             data = output.get("data")
             if not isinstance(data, list):
                 raise WrongShape(f"the output {name!r} has no data that is JSON")
-            return flat(data)
+            return flatten(data)
     raise WrongShape(f"output {name!r} not found")
 
 
-def flat(data: list[Any]) -> list[Any]:
+def flatten(data: list[Any]) -> list[Any]:
     """Give the elements of a tensor row by row, nested or flat: O(elements). Raises WrongShape beyond eight levels.
 
-    >>> flat([[1, 2], [3, 4]])
+    >>> flatten([[1, 2], [3, 4]])
     [1, 2, 3, 4]
     """
     elements: list[Any] = []
@@ -83,4 +92,4 @@ def _label(endpoint: OpenInferenceEndpoint, data: list[Any]) -> str:
             raise WrongShape(f"the label is {value}, there are {len(endpoint.labels)} labels")
         named: str = endpoint.labels[value]
         return named
-    return label(value)
+    return read_text_label(value)

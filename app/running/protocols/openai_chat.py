@@ -9,7 +9,14 @@ from typing import Any
 import orjson
 import re2
 
-from app.running.protocols.message import ParsedResponse, Request, count, label, number, read_confidence
+from app.running.protocols.message import (
+    ParsedResponse,
+    Request,
+    read_confidence,
+    read_count,
+    read_number,
+    read_text_label,
+)
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern, WholeText
 
@@ -40,7 +47,7 @@ def request(endpoint: ChatEndpoint, item: Any) -> Request:
     return Request("POST", f"{endpoint.url.rstrip('/')}/chat/completions", body)
 
 
-def streamed(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
+def with_stream(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
     """Stream the answer, if the endpoint's label is the answer's text and there is no judge."""
     if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
         return request
@@ -131,7 +138,7 @@ def usage_of(reply: Any) -> ParsedResponse:
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
     return ParsedResponse(
-        input_tokens=count(usage.get("prompt_tokens")), output_tokens=count(usage.get("completion_tokens"))
+        input_tokens=read_count(usage.get("prompt_tokens")), output_tokens=read_count(usage.get("completion_tokens"))
     )
 
 
@@ -149,16 +156,16 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
                 document = orjson.loads(text)
             except orjson.JSONDecodeError as error:
                 raise WrongShape("the answer must be JSON") from error
-            answered = label(part_of(document, answer.label))
+            answered = read_text_label(part_of(document, answer.label))
             if answer.confidence is None:
                 return answered, None
-            stated = number(part_of(document, answer.confidence), "the confidence")
+            stated = read_number(part_of(document, answer.confidence), "the confidence")
             return answered, read_confidence(stated, answer.confidence_scale)
         case Pattern():
             match = re2.search(answer.pattern, text)
             if match is None:
                 raise WrongShape("the answer does not match the pattern")
-            return label(match[1] if match.re.groups else match[0]), None
+            return read_text_label(match[1] if match.re.groups else match[0]), None
         case _:
             if not text:
                 raise WrongShape("the answer is empty")
@@ -176,5 +183,5 @@ def _mean_probability(choice: Any) -> float | None:
     if not isinstance(tokens, list) or not tokens:
         return None
     said = [token.get("logprob") for token in tokens if isinstance(token, dict)]
-    numbers = [number(each, "a log-probability") for each in said]
+    numbers = [read_number(each, "a log-probability") for each in said]
     return math.exp(min(sum(numbers) / len(numbers), 0.0)) if numbers else None

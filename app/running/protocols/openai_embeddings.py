@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.running.protocols.json_service import values_of
-from app.running.protocols.message import ParsedResponse, Request, count
+from app.running.protocols.message import ParsedResponse, Request, read_count
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import EmbeddingsEndpoint
 
@@ -30,7 +30,7 @@ def read(reply: Any, answers: int) -> ParsedResponse:
     """Read the vectors, one behind the other in the order of the texts, and the usage. Raises WrongShape unless there
     is one for each, all of one length."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
-    tokens = count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+    tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     if answers == 1:
         return ParsedResponse(values=values_of(part_of(reply, "/data/0/embedding")), input_tokens=tokens)
     vectors = _in_order(part_of(reply, "/data"), answers)

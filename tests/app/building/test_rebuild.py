@@ -78,7 +78,7 @@ def test_what_a_version_rebuilt_after_an_alarm_promises_holds_in_the_changed_wor
     promises = []
     for request in (prepared.request, prepare(repos, record, only_new=False, dataset="all-rows").request):
         newer = build(repos, request)
-        loaded = LoadedArtifact.from_record(newer, repos.artifacts.plan(newer))
+        loaded = LoadedArtifact.from_record(newer, repos.artifacts.load_plan(newer))
         promises.append(
             next(each for each in replay_cascade(loaded, fresh, CascadeQuery()) if each.quantity == "accuracy")
         )
@@ -90,7 +90,7 @@ def test_what_a_version_rebuilt_after_an_alarm_promises_holds_in_the_changed_wor
 def test_without_enough_rows_since_the_change_all_rows_are_taken(repos: Repositories, record: ArtifactRecord) -> None:
     send_rows(repos, record, World.of(2, 500), STORED_AT + DAY)
     send_rows(repos, record, changed(World.of(3, MIN_ROWS_SINCE_CHANGE - 50), 0.6), STORED_AT + 2 * DAY)
-    assert repos.feedback.alarms(record.ref)
+    assert repos.feedback.get_alarms(record.ref)
     prepared = prepare(repos, record)
     assert (prepared.change_point, prepared.old_rows) == (None, 600)
 
@@ -113,7 +113,7 @@ def test_a_request_chooses_rows_by_their_age(
     send_rows(repos, record, World.of(3, 50), STORED_AT + 10 * DAY)
     prepared = prepare(repos, record, **options)
     assert (prepared.old_rows, prepared.new_rows) == (old, new)
-    assert repos.datasets.info(prepared.request.dataset).rows == old + new
+    assert repos.datasets.get_info(prepared.request.dataset).rows == old + new
 
 
 def test_a_half_life_keeps_rows_by_their_age_and_duplicates_none(repos: Repositories, record: ArtifactRecord) -> None:

@@ -60,32 +60,32 @@ def test_a_build_in_this_process_publishes_and_tells_its_progress(repos: Reposit
     stored.put_trace(repos)
     with pytest.raises(Cancelled, match="enough"):
         build_locally(repos, asked, checked_request(asked)[1], stop)
-    assert repos.artifacts.pointers() == {}
+    assert repos.artifacts.get_pointers() == {}
     record = build_locally(repos, asked, checked_request(asked)[1], note)
-    assert repos.artifacts.record("cascade", "plan") == record
+    assert repos.artifacts.get_record("cascade", "plan") == record
     assert steps
     assert all(step.total == 0 or step.done <= step.total for step in steps)
-    assert repos.artifacts.data(record) == stored.built(repos, asked)
+    assert repos.artifacts.get_bytes(record) == stored.built(repos, asked)
 
 
 def test_a_queued_build_runs_to_its_end(repos: Repositories, tmp_path: Path) -> None:
     stored.put_trace(repos)
     asked = stored.request(params={"target_precision": 0.9})
-    build = repos.builds.enqueue(asked)
+    build = repos.builds.enqueue_build(asked)
     assert run(repos, build.id, tmp_path).stderr == ""
     done = repos.builds.get(build.id)
     assert (done.status, done.error) == ("succeeded", None)
     assert done.artifact is not None
     assert done.progress.message != "waiting for a worker"
-    record = repos.artifacts.record("cascade", "plan")
-    assert repos.artifacts.data(record) == stored.built(repos, asked)
+    record = repos.artifacts.get_record("cascade", "plan")
+    assert repos.artifacts.get_bytes(record) == stored.built(repos, asked)
 
 
 def test_a_build_whose_table_is_gone_fails_and_a_cancelled_one_does_nothing(
     repos: Repositories, tmp_path: Path
 ) -> None:
     info = stored.put_trace(repos)
-    build, cancelled = (repos.builds.enqueue(stored.request()) for _ in range(2))
+    build, cancelled = (repos.builds.enqueue_build(stored.request()) for _ in range(2))
     repos.builds.cancel(cancelled.id)
     assert run(repos, cancelled.id, tmp_path).returncode == 0
     assert repos.builds.get(cancelled.id).status == "cancelled"
@@ -96,7 +96,7 @@ def test_a_build_whose_table_is_gone_fails_and_a_cancelled_one_does_nothing(
     failed = repos.builds.get(build.id)
     assert failed.status == "failed"
     assert "'trace' is gone" in (failed.error or "")
-    assert repos.artifacts.pointers() == {}
+    assert repos.artifacts.get_pointers() == {}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_build_whose_table_is_gone_fails_and_a_cancelled_one_does_nothing(
 )
 def test_a_build_that_breaks_says_why(failure: str, error: str, repos: Repositories, tmp_path: Path) -> None:
     stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
+    build = repos.builds.enqueue_build(stored.request())
     breaking = (
         "import app.store.datasets\nfrom rq.timeouts import JobTimeoutException\n"
         f"def load(self, info): raise {failure}\napp.store.datasets.Datasets.load = load"
@@ -118,7 +118,7 @@ def test_a_build_that_breaks_says_why(failure: str, error: str, repos: Repositor
     failed = repos.builds.get(build.id)
     assert (failed.status, error.format(id=build.id) in (failed.error or "")) == ("failed", True)
     assert (finished.returncode == 0) == (failure != "ZeroDivisionError")
-    assert repos.artifacts.pointers() == {}
+    assert repos.artifacts.get_pointers() == {}
 
 
 def test_a_build_ends_with_the_process_that_started_it(repos: Repositories, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.repositories import Repositories
 from models import BuildRequest
 from solvers import KINDS
@@ -85,13 +85,13 @@ def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path
     )
     assert "60" in done(run("dataset", "list"))
     assert parsed(run(*command, "--embeddings", vectors, "--json"))["embedding_dimensions"] == 4
-    info = repos.datasets.info("trace").model_dump(mode="json")
+    info = repos.datasets.get_info("trace").model_dump(mode="json")
     assert parsed(run("dataset", "show", "trace", "--json")) == {**info, "advised": False}
     assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
     table.write_bytes(to_csv(trace_columns(60) | {"strong_ms": ["slow"] * 60}))
     assert refused(run(*command)).startswith("table.strong_ms: ")
     done(run("dataset", "delete", "trace"))
-    assert repos.datasets.infos() == []
+    assert repos.datasets.get_infos() == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_version_is_said_and_a_misspelt_command_is_put_right(run: Run) -> No
 def test_builds_are_listed_shown_and_cancelled(run: Run, repos: Repositories) -> None:
     stored.put_trace(repos)
     assert parsed(run("builds", "list", "--json")) == {"items": []}
-    queued = repos.builds.enqueue(BuildRequest(kind="cascade", name="mine", dataset="trace"))
+    queued = repos.builds.enqueue_build(BuildRequest(kind="cascade", name="mine", dataset="trace"))
     assert queued.id in done(run("builds", "list"))
     assert [one["id"] for one in parsed(run("builds", "list", "--json"))["items"]] == [queued.id]
     assert "queued" in done(run("builds", "show", queued.id))
@@ -203,10 +203,10 @@ def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, r
     assert max(map(len, out.splitlines())) <= 80
     assert err.startswith("cascade mine: ")
     assert len(err.splitlines()) == len(set(err.splitlines()))
-    assert repos.artifacts.record("cascade", "mine").params["target_precision"] == 0.9
+    assert repos.artifacts.get_record("cascade", "mine").params["target_precision"] == 0.9
     more = ("dependence=independent", "-p", "deadlines=[5, 12]", "-p", 'deterministic="strong"', "--seed", 3, "--json")
     built = parsed(run(*command, *more))
-    assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
+    assert built == repos.artifacts.get_record("cascade", "mine").model_dump(mode="json")
     assert (built["seed"], built["params"]["deadlines"]) == (3, [5.0, 12.0])
     assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
 
@@ -222,8 +222,8 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_pa
         )
     try:
         built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
-        assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
-        repos.datasets.put("table", stored.features(), created_at=now())
+        assert built == repos.artifacts.get_record("cascade", "mine").model_dump(mode="json")
+        repos.datasets.put("table", stored.features(), created_at=current_time())
         line = refused_last(run("build", "index", "mine", "--dataset", "table", "-p", "learner=no.such.Learner"))
         assert "no.such.Learner" in line
     finally:
@@ -247,10 +247,10 @@ def test_artifacts_are_listed_shown_and_rolled_back(run: Run, repos: Repositorie
     assert ("plan" in listed, "other" in listed) == (True, True)
     assert "other" not in done(run("artifacts", "cascade", "plan"))
     done(run("artifacts", "cascade", "plan", "--activate", 1))
-    assert repos.artifacts.record("cascade", "plan").version == 1
+    assert repos.artifacts.get_record("cascade", "plan").version == 1
     items = parsed(run("artifacts", "cascade", "plan", "--json"))["items"]
     assert [(item["version"], item["active"]) for item in items] == [(1, True), (2, False)]
-    active = [record.model_dump(mode="json") for record in repos.artifacts.active()]
+    active = [record.model_dump(mode="json") for record in repos.artifacts.list_active()]
     assert parsed(run("artifacts", "--json")) == {"items": active}
 
 
@@ -276,11 +276,11 @@ def test_an_artifact_is_deleted_once_its_name_is_typed(run: Run, repos: Reposito
     done(run(*command, "--delete-version", 1, "--yes"))
     printed = parsed(run(*command, "--delete-version", 3, "--even-active", "--yes", "--json"))
     assert printed == {"deleted": {"kind": "cascade", "name": "plan", "version": 3}}
-    assert [record.version for record in repos.artifacts.versions("cascade", "plan")] == [2]
+    assert [record.version for record in repos.artifacts.list_versions("cascade", "plan")] == [2]
     refused_last(run(*command, "--delete", typed="other\n"))
-    assert repos.artifacts.has("cascade", "plan")
+    assert repos.artifacts.has_artifact("cascade", "plan")
     assert run(*command, "--delete", typed="plan\n")[0] == 0
-    assert not repos.artifacts.has("cascade", "plan")
+    assert not repos.artifacts.has_artifact("cascade", "plan")
     refused(run(*command, "--delete", "--yes"))
 
 
@@ -302,13 +302,13 @@ def test_an_artifact_is_exported_and_imported(run: Run, repos: Repositories, tmp
     file = tmp_path / "plan.artifact"
     printed = done(run("export", "cascade", "plan", "--version", 1, "-o", file))
     assert first.sha256 in printed.replace("\n", "")
-    assert file.read_bytes() == repos.artifacts.data(first)
+    assert file.read_bytes() == repos.artifacts.get_bytes(first)
     imported = parsed(run("import", file, "--json"))
     assert (imported["version"], imported["sha256"], imported["active"]) == (3, first.sha256, True)
     assert "cascade plan, version 4" in done(run("import", file))
     file.write_bytes(file.read_bytes()[:-1])
     refused(run("import", file))
-    assert repos.artifacts.record("cascade", "plan").version == 4
+    assert repos.artifacts.get_record("cascade", "plan").version == 4
 
 
 def test_an_artifact_is_drawn_into_a_file(run: Run, repos: Repositories, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.demo import run
 from app.demo.behind import make_and_tell
-from app.store.client import key
+from app.store.client import make_key
 from app.store.demo_progress import DemoProgress, demo_progress, note_demo
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories
@@ -40,7 +40,7 @@ def test_a_failure_stays_where_progress_does_not(repos: Repositories) -> None:
     """Whoever makes the demo may be killed in the middle of it: that, too, is a failure."""
     for state, left in zip(STATES, ("failed", "failed", "done"), strict=True):
         note_demo(repos.store, DemoProgress(state=state, message="timing"))
-        repos.store.ask("delete", key("demo", "beat"))
+        repos.store.execute("delete", make_key("demo", "beat"))
         progress = demo_progress(repos.store)
         assert progress is not None
         assert progress.state == left

@@ -107,14 +107,14 @@ def test_the_index_part_works_from_images_to_table(
     repos: Repositories, split: Split, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[tuple[int, int, str]] = []
-    assert not repos.artifacts.has("index", index.ARTIFACT)
+    assert not repos.artifacts.has_artifact("index", index.ARTIFACT)
     outcome = index_part(repos, smaller(split, 120), lambda *step: steps.append(step))
-    assert repos.artifacts.has("index", index.ARTIFACT)
-    assert repos.artifacts.record("index", "digits-sizes") == outcome.record
+    assert repos.artifacts.has_artifact("index", index.ARTIFACT)
+    assert repos.artifacts.get_record("index", "digits-sizes") == outcome.record
     assert any("timing" in message for _, _, message in steps)
     check_rows(outcome)
     check_costs(repos, outcome)
-    row = index.keep_to(repos.artifacts.plan(outcome.record), 0.0, 96, smaller(split, 60).final)
+    row = index.keep_to(repos.artifacts.load_plan(outcome.record), 0.0, 96, smaller(split, 60).final)
     assert (row.features, row.predicted_ms) == ((), 0)
     assert 0 <= row.accuracy < 0.4
     outcome.print()
@@ -138,10 +138,10 @@ def check_rows(outcome: index.IndexOutcome) -> None:
 
 def check_costs(repos: Repositories, outcome: index.IndexOutcome) -> None:
     """Every feature was timed at every measured side, and the index prefers nothing that it cannot pay."""
-    info = repos.datasets.info("digits-features")
+    info = repos.datasets.get_info("digits-features")
     for feature in info.spec.model_dump()["features"]:
         assert {row[0] for row in feature["cost"]["timings"]} == set(index.MEASURED_SIDES)
-    plan: Any = repos.artifacts.plan(outcome.record)
+    plan: Any = repos.artifacts.load_plan(outcome.record)
     nothing = plan.decide(IndexQuery(size=96.0, budget=0.0))
     assert (nothing.features, nothing.cost) == ((), 0.0)
 
@@ -218,7 +218,7 @@ def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_ca
 ) -> None:
     messages: list[str] = []
     stored.put_trace(repos)
-    build = repos.builds.enqueue(stored.request())
+    build = repos.builds.enqueue_build(stored.request())
 
     def progress(done: int, total: int, message: str) -> None:
         messages.append(f"{done}/{total} {message}")
@@ -227,7 +227,7 @@ def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_ca
     with pytest.raises(ParsimonyError, match="cascade plan: cancelled"):
         run.follow(repos, [build], progress)
     assert [message.split()[0] for message in messages] == ["0/1", "1/1"]
-    failed = repos.builds.enqueue(stored.request())
-    repos.builds.end(failed.id, "failed", "ran out of memory")
+    failed = repos.builds.enqueue_build(stored.request())
+    repos.builds.end_build(failed.id, "failed", "ran out of memory")
     with pytest.raises(ParsimonyError, match="cascade plan: ran out of memory"):
         run.follow(repos, [failed], silent)

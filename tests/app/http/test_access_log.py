@@ -18,8 +18,8 @@ SCOPE = {
 def line(style: str, **state: object) -> str:
     out = io.StringIO()
     log = AccessLog(out, style)
-    log.note({**SCOPE, "state": {**SCOPE["state"], **state}}, 200, 0.0005)  # type: ignore[dict-item]
-    log.flush()
+    log.log_request({**SCOPE, "state": {**SCOPE["state"], **state}}, 200, 0.0005)  # type: ignore[dict-item]
+    log.write_pending()
     return out.getvalue()
 
 

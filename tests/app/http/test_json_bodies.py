@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import field_validator
 
-from app.http.json_bodies import PIECE, decode_json, has_each_name_once, in_pieces, repeated_name, validated
+from app.http.json_bodies import PIECE, decode_json, has_each_name_once, in_pieces, repeated_name, validate_body
 from models.base import MOST_LISTED, Items, Value
 from models.feedback import MOST_OUTCOMES, FeedbackRequest
 from models.index import IndexEvaluateRequest
@@ -24,7 +24,7 @@ FINE_BESIDE: list[dict[str, Any]] = [{}, {"budget": 1.0}]
 
 
 def _whole(body: bytes) -> Any:
-    return validated(PolicyEvaluateRequest, decode_json(body))
+    return validate_body(PolicyEvaluateRequest, decode_json(body))
 
 
 def _in_pieces(body: bytes) -> Any:

@@ -91,12 +91,12 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
     metrics = Metrics()
     for app in (fine, fine, broken):
         call(Telemetry(app, metrics), request(f"/v1/{app.__name__}"))
-    text = metrics.render().decode()
+    text = metrics.render_text().decode()
     assert 'parsimony_requests_total{method="GET",route="/v1/datasets",status="204"} 2.0' in text
     assert 'parsimony_requests_total{method="GET",route="unmatched",status="500"} 1.0' in text
     assert 'parsimony_request_seconds_count{route="/v1/datasets"} 2.0' in text
     assert "_created" not in text
-    assert "parsimony_requests_total{" not in Metrics().render().decode(), "applications count apart"
+    assert "parsimony_requests_total{" not in Metrics().render_text().decode(), "applications count apart"
     route = SimpleNamespace(path="/v1/datasets/{name}")  # a name in a path makes no new series
     assert route_of({"state": {}, "route": route}) == "/v1/datasets/{name}"
     assert route_of({"state": {"route": "/hot"}, "route": route}) == "/hot"
@@ -146,7 +146,7 @@ metrics, behind = Metrics(), sys.argv[1] == "behind"
 metrics.store_up.set(not behind)
 metrics.artifacts_loaded.set(1 if behind else 3)
 metrics.refreshed_at.set(time.monotonic() - 100 * behind)
-print(metrics.render().decode() if not behind else "", flush=True)
+print(metrics.render_text().decode() if not behind else "", flush=True)
 sys.stdin.read()
 """
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, OWN_FONT, families, percents
+from app.pictures.canvas import LEAST_SPAN, OWN_FONT, font_families, percent_axis
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
@@ -111,11 +111,11 @@ def test_indexes_of_all_kinds_are_drawn(costs: list[Any], size: Any, params: dic
 def test_shares_that_hardly_differ_are_drawn_hardly_apart_and_letters_without_a_font_are_known(tmp_path: Path) -> None:
     axes = Figure().subplots()
     axes.plot([0, 1], [0.999, 0.9995])
-    percents(axes)
+    percent_axis(axes)
     low, high = axes.get_ylim()
     assert high - low == pytest.approx(LEAST_SPAN)
     assert low < 0.999 < 0.9995 < high
-    assert families()[0] == OWN_FONT
+    assert font_families()[0] == OWN_FONT
     for text, legible in (("plain", True), ("\U0010fffd", False)):
         figure = Figure()
         figure.text(0.5, 0.5, text)

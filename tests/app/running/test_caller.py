@@ -48,9 +48,9 @@ def called(
 
     async def work() -> list[CallResult]:
         caller = Caller(SsrfGuard(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
-        caller.follow({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
+        caller.update_endpoints({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
         try:
-            return [await caller.call(name, item, within) for _ in range(times)]
+            return [await caller.call_endpoint(name, item, within) for _ in range(times)]
         finally:
             await caller.close()
 
@@ -186,12 +186,12 @@ def test_waiting_for_a_free_call_is_no_failure(models: ModelServer, image: list[
     async def work() -> list[CallResult]:
         caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
         endpoint = models.json_endpoint("all", concurrency=1, timeout_s=1.5)
-        caller.follow({"all": ENDPOINT.validate_python(endpoint)})
-        heard = await asyncio.gather(*(caller.call("all", image, 20.0) for _ in range(8)))
-        assert caller.state("all") == "closed"
-        short = await asyncio.gather(*(caller.call("all", image, 0.45) for _ in range(4)))
+        caller.update_endpoints({"all": ENDPOINT.validate_python(endpoint)})
+        heard = await asyncio.gather(*(caller.call_endpoint("all", image, 20.0) for _ in range(8)))
+        assert caller.circuit_state("all") == "closed"
+        short = await asyncio.gather(*(caller.call_endpoint("all", image, 0.45) for _ in range(4)))
         assert any("no call was free" in str(one.error) for one in short)
-        assert caller.state("all") == "closed"
+        assert caller.circuit_state("all") == "closed"
         await caller.close()
         return heard
 
@@ -243,8 +243,8 @@ def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[
 
     async def work() -> None:
         caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
-        caller.follow({"all": ENDPOINT.validate_python(models.json_endpoint("all"))})
-        calling = asyncio.create_task(caller.call("all", image, 20.0))
+        caller.update_endpoints({"all": ENDPOINT.validate_python(models.json_endpoint("all"))})
+        calling = asyncio.create_task(caller.call_endpoint("all", image, 20.0))
         while not (await asyncio.to_thread(models.counted))["calls"]:
             await asyncio.sleep(0.02)
         calling.cancel()

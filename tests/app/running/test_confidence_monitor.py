@@ -17,7 +17,9 @@ PROFILES: dict[str, Any] = {name: {"rows": 2000, "quantiles": QUANTILES.tolist()
 
 
 def observe_run(monitor: ConfidenceMonitor, **confidences: float) -> None:
-    monitor.observe(REF, PROFILES, [CallResult(name, "yes", confidence) for name, confidence in confidences.items()])
+    monitor.observe_results(
+        REF, PROFILES, [CallResult(name, "yes", confidence) for name, confidence in confidences.items()]
+    )
 
 
 def test_a_run_that_begins_elsewhere_leaves_the_others_compared() -> None:
@@ -25,11 +27,11 @@ def test_a_run_that_begins_elsewhere_leaves_the_others_compared() -> None:
     observe_run(monitor, b=0.5)
     for confidence in rng.uniform(0.5, 1, WINDOW):
         observe_run(monitor, a=confidence)
-    (problem,) = monitor.problems({REF}, {})
+    (problem,) = monitor.list_problems({REF}, {})
     assert "'a'" in problem
     for confidence in rng.uniform(0, 1, WINDOW):
         observe_run(monitor, a=confidence)
-    assert monitor.problems({REF}, {}) == []
+    assert monitor.list_problems({REF}, {}) == []
 
 
 def test_items_that_a_cascade_escalates_are_compared_as_the_share_that_they_are() -> None:
@@ -41,20 +43,20 @@ def test_items_that_a_cascade_escalates_are_compared_as_the_share_that_they_are(
             observe_run(monitor, a=confidence, **({} if confidence > 0.4 else {"b": second(confidence)}))
 
     escalate(lambda confidence: confidence)
-    assert monitor.problems({REF}, {}) == []
+    assert monitor.list_problems({REF}, {}) == []
     escalate(lambda _: 0.95)
-    (problem,) = monitor.problems({REF}, {})
+    (problem,) = monitor.list_problems({REF}, {})
     assert "'b'" in problem
 
 
 def test_reports_of_batches_count_for_active_versions_unless_a_window_of_the_server_found_a_problem() -> None:
     monitor, older = ConfidenceMonitor(), REF.model_copy(update={"version": 2})
     reported = {(REF, "a"): "reported", (older, "a"): "reported", (REF, "b"): "reported"}
-    assert len(monitor.problems({REF}, reported)) == 2
+    assert len(monitor.list_problems({REF}, reported)) == 2
     assert monitor.latest_findings(REF) == {}
     for _ in range(WINDOW):
         observe_run(monitor, a=2.0)
-    assert ["reported" in each for each in monitor.problems({REF}, reported)] == [False, True]
+    assert ["reported" in each for each in monitor.list_problems({REF}, reported)] == [False, True]
     assert [name for name, problem in monitor.latest_findings(REF).items() if problem is not None] == ["a"]
     assert monitor.latest_findings(older) == {}
 
@@ -64,6 +66,6 @@ def test_the_oldest_windows_go_where_there_are_many(monkeypatch: pytest.MonkeyPa
     monitor, refs = ConfidenceMonitor(), [REF.model_copy(update={"version": version}) for version in range(1, 100)]
     for ref in refs:
         for _ in range(WINDOW):
-            monitor.observe(ref, PROFILES, [CallResult("a", "yes", 2.0)])
-    assert len(monitor.problems(refs, {})) == 5
-    assert monitor.problems(refs[:-5], {}) == []
+            monitor.observe_results(ref, PROFILES, [CallResult("a", "yes", 2.0)])
+    assert len(monitor.list_problems(refs, {})) == 5
+    assert monitor.list_problems(refs[:-5], {}) == []

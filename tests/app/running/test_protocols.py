@@ -10,7 +10,7 @@ from app.running import protocols
 from app.running.circuit_breaker import FAILURES, REST_S, CircuitBreaker
 from app.running.embedding import MOST_LETTERS, split_among_texts, split_into_requests
 from app.running.protocols import openai_embeddings
-from app.running.protocols.open_inference import flat
+from app.running.protocols.open_inference import flatten
 from app.running.protocols.openai_chat import Chat, read_label
 from app.running.protocols.openai_embeddings import Texts
 from app.running.templates import WrongShape
@@ -204,28 +204,28 @@ def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tup
 def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:
     circuit = CircuitBreaker()
     for _ in range(FAILURES - 1):
-        circuit.end(0.0, True, False)
-    circuit.end(0.0, None, False)
-    circuit.end(0.0, False, False)
+        circuit.record_end(0.0, True, False)
+    circuit.record_end(0.0, None, False)
+    circuit.record_end(0.0, False, False)
     for _ in range(FAILURES - 1):
-        circuit.end(0.0, True, False)
-    assert circuit.admits(0.0)
-    circuit.end(1.0, True, False)
-    assert (circuit.state(1.0), circuit.admits(1.0)) == ("open", False)
-    circuit.end(2.0, False, False)  # a call that was begun before
-    assert circuit.state(2.0) == "open"
+        circuit.record_end(0.0, True, False)
+    assert circuit.allows_call(0.0)
+    circuit.record_end(1.0, True, False)
+    assert (circuit.state_at(1.0), circuit.allows_call(1.0)) == ("open", False)
+    circuit.record_end(2.0, False, False)  # a call that was begun before
+    assert circuit.state_at(2.0) == "open"
     later = 1.0 + REST_S
-    assert (circuit.state(later), circuit.admits(later)) == ("half-open", True)
-    assert circuit.begin(later)
-    assert not circuit.admits(later)
-    circuit.end(later, True, False)  # another one of these
-    assert not circuit.admits(later)
-    circuit.end(later, True, True)
-    assert circuit.state(later + 1) == "open"
+    assert (circuit.state_at(later), circuit.allows_call(later)) == ("half-open", True)
+    assert circuit.record_start(later)
+    assert not circuit.allows_call(later)
+    circuit.record_end(later, True, False)  # another one of these
+    assert not circuit.allows_call(later)
+    circuit.record_end(later, True, True)
+    assert circuit.state_at(later + 1) == "open"
     again = later + REST_S
-    assert circuit.begin(again)
-    circuit.end(again, False, True)
-    assert circuit.state(again) == "closed"
+    assert circuit.record_start(again)
+    circuit.record_end(again, False, True)
+    assert circuit.state_at(again) == "closed"
 
 
 def test_a_tensor_nested_without_end_is_refused_at_once() -> None:
@@ -233,5 +233,5 @@ def test_a_tensor_nested_without_end_is_refused_at_once() -> None:
     for _ in range(200):
         deep = [deep]
     with pytest.raises(WrongShape, match="8 levels"):
-        flat([deep, *[1] * 100_000])
-    assert flat([1, [2, [3]], 4]) == [1, 2, 3, 4]
+        flatten([deep, *[1] * 100_000])
+    assert flatten([1, [2, [3]], 4]) == [1, 2, 3, 4]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.running.templates import WrongShape, fill, fill_url, part_of
+from app.running.templates import WrongShape, fill_template, fill_url, part_of
 
 TREES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),
@@ -19,7 +19,7 @@ TREES: Any = st.recursive(
 
 @given(TREES)
 def test_an_item_goes_through_a_body_as_it_is(item: Any) -> None:
-    sent = orjson.loads(orjson.dumps(fill({"model": "m", "input": ["{{item}}"]}, item)))
+    sent = orjson.loads(orjson.dumps(fill_template({"model": "m", "input": ["{{item}}"]}, item)))
     assert sent == {"model": "m", "input": [item]}
 
 
@@ -33,8 +33,8 @@ def test_a_text_in_a_url_stays_where_it_is_put(text: str) -> None:
 
 
 def test_a_place_within_a_text_takes_a_texts_value_and_writes_others_as_json() -> None:
-    assert fill("<{{item/a}}|{{item/b}}>", {"a": "x", "b": [1, 2]}) == "<x|[1,2]>"
-    assert fill("say {{item}}", "{{item}}") == "say {{item}}"
+    assert fill_template("<{{item/a}}|{{item/b}}>", {"a": "x", "b": [1, 2]}) == "<x|[1,2]>"
+    assert fill_template("say {{item}}", "{{item}}") == "say {{item}}"
 
 
 @pytest.mark.parametrize("item", ["..", ".", "\ud800"])

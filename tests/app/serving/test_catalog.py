@@ -13,7 +13,7 @@ from app.serving.catalog import FULL_LOOK_S, Catalog
 from app.serving.refresh import CatalogThread
 from app.settings import Settings
 from app.store.artifacts import checked_plan
-from app.store.client import key
+from app.store.client import make_key
 from app.store.embedded import EmbeddedRedis
 from app.store.pointers import Pointers
 from app.store.repositories import Repositories, open_repositories
@@ -28,7 +28,7 @@ from tests.support.servers import wait_for
 def catalog(repos: Repositories) -> Catalog:
     stored.publish(repos)
     catalog = Catalog(repos.artifacts)
-    catalog.refresh()
+    catalog.refresh_plans()
     return catalog
 
 
@@ -51,11 +51,11 @@ def test_what_is_published_answers_after_the_next_look(repos: Repositories, cata
     assert loaded.plan.decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)  # type: ignore[attr-defined]
     stored.publish(repos, seed=1)
     stored.publish(repos, "second")
-    catalog.refresh()
+    catalog.refresh_plans()
     assert (version(catalog), version(catalog, "second")) == (2, 1)
     second = catalog.get("cascade", "second").plan
     repos.artifacts.activate("cascade", "plan", 1)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog) == 1
     assert catalog.get("cascade", "second").plan is second
     for kind, name, others in (("cascade", "other", "plan, second"), ("index", "plan", "")):
@@ -65,12 +65,12 @@ def test_what_is_published_answers_after_the_next_look(repos: Repositories, cata
 
 def test_a_version_that_is_not_active_answers_when_it_is_asked_for(repos: Repositories, catalog: Catalog) -> None:
     stored.publish(repos, seed=1)
-    catalog.refresh()
-    assert catalog.at("cascade", "plan", 1).ref.version == 1
+    catalog.refresh_plans()
+    assert catalog.get_version("cascade", "plan", 1).ref.version == 1
     for asked in (2, None):
-        assert catalog.at("cascade", "plan", asked) is catalog.get("cascade", "plan")
+        assert catalog.get_version("cascade", "plan", asked) is catalog.get("cascade", "plan")
     with pytest.raises(UnknownVersion, match="cascade 'plan' has no version 3"):
-        catalog.at("cascade", "plan", 3)
+        catalog.get_version("cascade", "plan", 3)
 
 
 def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_reported(
@@ -78,33 +78,36 @@ def test_a_corrupt_artifact_leaves_the_version_before_it_in_service_and_is_repor
 ) -> None:
     bad = stored.publish(repos, seed=1)
     stored.publish(repos, "second")
-    repos.store.client.setrange(key("blob", bad.sha256), 60, b"\xff\xff\xff")
-    catalog.refresh()
+    repos.store.client.setrange(make_key("blob", bad.sha256), 60, b"\xff\xff\xff")
+    catalog.refresh_plans()
     assert (version(catalog), version(catalog, "second")) == (1, 1)
     assert "SHA-256" in catalog.problems["cascade", "plan"]
-    catalog.refresh()
+    catalog.refresh_plans()
     assert catalog.load_failures == caplog.text.count("cannot load cascade 'plan'") == 1
     stored.publish(repos, seed=2)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog) == 3
     assert catalog.problems == {}
     bad = stored.publish(repos, "bad")
-    repos.store.client.delete(key("blob", bad.sha256))
-    catalog.refresh()
+    repos.store.client.delete(make_key("blob", bad.sha256))
+    catalog.refresh_plans()
     assert "gone" in catalog.problems["cascade", "bad"]
     repos.artifacts.delete_all("cascade", "bad")
-    catalog.refresh()
+    catalog.refresh_plans()
     assert catalog.problems == {}
 
 
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ({"set": (key("version", "cascade", "plan", 2), b'{"from": "a later version"}')}, ""),
-        ({"set": (key("version", "cascade", "plan", 2), b"{not json")}, "JSON"),
-        ({"delete": (key("version", "cascade", "plan", 2),)}, ""),
-        ({"hset": (key("active"), "oracle/plan", "1 abc")}, ""),
-        ({"copy": (key("version", "oracle", "plan", 1),), "hset": (key("active"), "oracle/plan", "1 abc")}, "'oracle'"),
+        ({"set": (make_key("version", "cascade", "plan", 2), b'{"from": "a later version"}')}, ""),
+        ({"set": (make_key("version", "cascade", "plan", 2), b"{not json")}, "JSON"),
+        ({"delete": (make_key("version", "cascade", "plan", 2),)}, ""),
+        ({"hset": (make_key("active"), "oracle/plan", "1 abc")}, ""),
+        (
+            {"copy": (make_key("version", "oracle", "plan", 1),), "hset": (make_key("active"), "oracle/plan", "1 abc")},
+            "'oracle'",
+        ),
     ],
 )
 def test_what_another_version_of_the_service_wrote_is_reported_and_the_rest_goes_on(
@@ -113,13 +116,13 @@ def test_what_another_version_of_the_service_wrote_is_reported_and_the_rest_goes
     stored.publish(repos, seed=1)
     for command, arguments in damage.items():
         if command == "copy":
-            record = repos.store.client.get(key("version", "cascade", "plan", 1))
+            record = repos.store.client.get(make_key("version", "cascade", "plan", 1))
             assert isinstance(record, bytes)
             repos.store.client.set(arguments[0], record.replace(b'"kind":"cascade"', b'"kind":"oracle"'))
         else:
             getattr(repos.store.client, command)(*arguments)
     stored.publish(repos, "second")
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog, "second") == 1
     (found,) = catalog.problems.values()
     assert problem in found
@@ -130,20 +133,20 @@ def test_a_store_that_came_back_empty_does_not_wipe_the_catalog_and_a_restored_b
 ) -> None:
     kept = {name: repos.store.client.dump(name) for name in stored.keys(repos)}
     stored.publish(repos, seed=1)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog) == 2
     repos.store.client.flushdb()
     for name, dumped in kept.items():
         assert isinstance(dumped, bytes)
         repos.store.client.restore(name, 0, dumped)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog) == 1
     repos.store.client.flushdb()
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog) == 1
     assert catalog.get("cascade", "plan").plan.decide(CascadeQuery()).cascade == ("K1", "K2")  # type: ignore[attr-defined]
     with pytest.raises(UnknownVersion):
-        catalog.at("cascade", "plan", 2)
+        catalog.get_version("cascade", "plan", 2)
 
 
 def test_a_store_that_is_away_leaves_the_plans_and_says_so(tmp_path: Path) -> None:
@@ -153,14 +156,14 @@ def test_a_store_that_is_away_leaves_the_plans_and_says_so(tmp_path: Path) -> No
     ):
         stored.publish(repos)
         catalog = Catalog(repos.artifacts)
-        catalog.refresh()
+        catalog.refresh_plans()
     wait_for(lambda: not Path(server.url.removeprefix("unix://")).exists(), 10)
     with pytest.raises(StoreUnavailable):
-        catalog.refresh()
+        catalog.refresh_plans()
     assert (catalog.loaded, catalog.store_up, version(catalog)) == (True, False, 1)
     unloaded = Catalog(repos.artifacts)
     with pytest.raises(StoreUnavailable):
-        unloaded.refresh()
+        unloaded.refresh_plans()
     with pytest.raises(StoreUnavailable, match="not been loaded yet: the store cannot be reached"):
         unloaded.get("cascade", "plan")
     repos.store.close()
@@ -200,7 +203,7 @@ def test_the_thread_follows_an_announcement_within_a_second(repos: Repositories)
         wait_for(lambda: ("cascade", "older") not in catalog.plans, 1.0)
         assert catalog.problems == {}
         moved_by_an_older_version(repos, 1)
-        repos.store.announce("cascade/plan")
+        repos.store.announce_change("cascade/plan")
         wait_for(lambda: version(catalog) == 1, 1.0)
     assert (counts["chores"] >= 3, counts["note"] >= 3, "revive" in counts) == (True, True, False)
 
@@ -210,16 +213,16 @@ def test_the_thread_finds_what_was_never_announced(repos: Repositories) -> None:
     with running(catalog, repos, {}):
         wait_for(lambda: catalog.loaded, 5)
         quietly = stored.publish(repos)
-        repos.store.client.hset(key("active"), "cascade/other", f"1 {quietly.sha256}")
-        record = repos.store.client.get(key("version", "cascade", "plan", 1))
+        repos.store.client.hset(make_key("active"), "cascade/other", f"1 {quietly.sha256}")
+        record = repos.store.client.get(make_key("version", "cascade", "plan", 1))
         assert isinstance(record, bytes)
-        repos.store.client.set(key("version", "cascade", "other", 1), record.replace(b'"plan"', b'"other"'))
+        repos.store.client.set(make_key("version", "cascade", "other", 1), record.replace(b'"plan"', b'"other"'))
         wait_for(lambda: ("cascade", "other") in catalog.plans, 5.0)
 
 
 def answers(repos: Repositories) -> bool:
     try:
-        repos.store.ping()
+        repos.store.check_connection()
     except StoreUnavailable:
         return False
     return True
@@ -241,42 +244,42 @@ def test_the_thread_lives_through_an_absence_of_the_store(tmp_path: Path) -> Non
 def test_a_deleted_artifact_answers_no_more_and_a_lost_one_does(repos: Repositories, catalog: Catalog) -> None:
     stored.publish(repos, "lost")
     stored.publish(repos, "kept")
-    catalog.refresh()
+    catalog.refresh_plans()
     repos.artifacts.delete_all("cascade", "plan")
     repos.store.client.delete(*stored.keys(repos, "*lost*"))
-    repos.store.client.hdel(key("active"), "cascade/lost")
-    catalog.refresh()
+    repos.store.client.hdel(make_key("active"), "cascade/lost")
+    catalog.refresh_plans()
     with pytest.raises(UnknownArtifact, match="there are kept, lost"):
         catalog.get("cascade", "plan")
     assert (version(catalog, "lost"), version(catalog, "kept")) == (1, 1)
     assert list(catalog.problems) == [("cascade", "lost")]
     stored.publish(repos)
     stored.publish(repos, "lost", seed=1)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert (version(catalog), catalog.problems) == (2, {})
     stored.publish(repos, seed=1)
-    catalog.refresh()
+    catalog.refresh_plans()
     for gone, left in ((3, 2), (2, None)):  # a deleted version gives way to the one before
         repos.artifacts.delete("cascade", "plan", gone, even_active=True)
-        catalog.refresh()
+        catalog.refresh_plans()
         assert left is None or version(catalog) == left
     assert (("cascade", "plan") in catalog.plans, catalog.problems) == (False, {})
 
 
 @pytest.fixture
 def full_looks(repos: Repositories, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    looks, usual = list[int](), Pointers.all
-    monkeypatch.setattr(Pointers, "all", lambda self: (looks.append(1), usual(self))[1])  # type: ignore[func-returns-value]
+    looks, usual = list[int](), Pointers.get_all
+    monkeypatch.setattr(Pointers, "get_all", lambda self: (looks.append(1), usual(self))[1])  # type: ignore[func-returns-value]
     return looks
 
 
 def test_a_look_costs_what_moved(repos: Repositories, catalog: Catalog, full_looks: list[int]) -> None:
     for name in ("a", "b", "c"):
         stored.publish(repos, name)
-        catalog.refresh()
-        catalog.refresh()
+        catalog.refresh_plans()
+        catalog.refresh_plans()
     repos.artifacts.delete_all("cascade", "b")
-    catalog.refresh()
+    catalog.refresh_plans()
     assert full_looks == []
     assert catalog.plans.keys() == {("cascade", name) for name in ("plan", "a", "c")}
     assert catalog.changed == {("cascade", name) for name in ("plan", "a", "b", "c")}
@@ -286,20 +289,20 @@ def test_what_was_not_noted_is_seen_by_the_number_or_by_the_next_full_look(
     repos: Repositories, catalog: Catalog, full_looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored.publish(repos, seed=1)
-    catalog.refresh()
+    catalog.refresh_plans()
     moved_by_an_older_version(repos, 1)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert (version(catalog), full_looks) == (2, [])
     moment = time.monotonic() + FULL_LOOK_S
     monkeypatch.setattr("app.serving.catalog.time.monotonic", lambda: moment)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert (version(catalog), full_looks) == (1, [1])
 
 
 def moved_by_an_older_version(repos: Repositories, version: int) -> None:
     """Move the pointer of ``plan`` as a version of the service does that notes no moves."""
-    digest = repos.artifacts.record("cascade", "plan", version).sha256
-    repos.store.client.hset(key("active"), "cascade/plan", f"{version} {digest}")
+    digest = repos.artifacts.get_record("cascade", "plan", version).sha256
+    repos.store.client.hset(make_key("active"), "cascade/plan", f"{version} {digest}")
 
 
 @pytest.mark.parametrize(("announced", "looks"), [("cascade/plan", 0), ("", 1)])
@@ -307,9 +310,9 @@ def test_what_an_older_version_announces_is_followed(
     repos: Repositories, catalog: Catalog, full_looks: list[int], announced: str, looks: int
 ) -> None:
     stored.publish(repos, seed=1)
-    catalog.refresh()
+    catalog.refresh_plans()
     moved_by_an_older_version(repos, 1)
-    catalog.refresh([announced])
+    catalog.refresh_plans([announced])
     assert (version(catalog), len(full_looks)) == (1, looks)
 
 
@@ -318,8 +321,8 @@ def test_many_are_loaded_a_batch_at_a_time_and_bad_ones_keep_no_other_back(
 ) -> None:
     records = [stored.publish(repos, f"n-{number:03}") for number in range(450)]
     for record in records[::100]:
-        repos.store.client.delete(key("blob", record.sha256))
-    repos.store.client.set(key("version", "cascade", "n-001", 1), b"{not json")
+        repos.store.client.delete(make_key("blob", record.sha256))
+    repos.store.client.set(make_key("version", "cascade", "n-001", 1), b"{not json")
     catalog, seen = Catalog(repos.artifacts), list[int]()
     done = threading.Event()
 
@@ -330,7 +333,7 @@ def test_many_are_loaded_a_batch_at_a_time_and_bad_ones_keep_no_other_back(
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    catalog.refresh()
+    catalog.refresh_plans()
     done.set()
     watcher.join()
     assert (len(catalog.plans), len(catalog.problems), catalog.load_failures) == (444, 6, 6)
@@ -345,7 +348,7 @@ def test_many_are_loaded_a_batch_at_a_time_and_bad_ones_keep_no_other_back(
     monkeypatch.setattr("app.serving.loading.checked_plan", fails_for_bad)
     for name in ("bad", "good"):
         stored.publish(repos, name)
-    catalog.refresh()
+    catalog.refresh_plans()
     assert version(catalog, "good") == 1
     assert "ZeroDivisionError" in catalog.problems["cascade", "bad"]
     assert "n-002, n-003" in str(refusal.value)

@@ -16,7 +16,7 @@ class Round:
         self.chores = HousekeepingJobs(repos, self.catalog, self.metrics)
 
     def __call__(self) -> None:
-        self.catalog.refresh()
+        self.catalog.refresh_plans()
         self.chores.due = 0.0
         self.chores.run()
 
@@ -61,14 +61,14 @@ def test_series_go_with_their_artifact(repos: Repositories, again: Round, monkey
     assert again.drift("a") == 1.0
     repos.artifacts.delete_all("cascade", "a")
     again()
-    text = again.metrics.render().decode()
+    text = again.metrics.render_text().decode()
     assert 'name="a"' not in text
     assert 'parsimony_feedback_total{kind="cascade",name="b"} 1.0' in text
     stored.publish(repos, "a")
     again()
     assert again.drift("a") is None
     hot._series_of(ref)[0].inc()
-    text = again.metrics.render().decode()
+    text = again.metrics.render_text().decode()
     assert 'parsimony_decisions_total{kind="cascade",name="a",outcome="answered"} 1.0' in text
     repos.store.client.sadd("parsimony:drifted", "cascade/b/1/accuracy")
     again()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.settings import Settings
 from app.store.artifacts import checked_manifest
-from app.store.client import key
+from app.store.client import make_key
 from app.store.codec import FORMAT
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories, open_repositories
@@ -21,22 +21,22 @@ from tests.support import stored
 
 
 def blobs(repos: Repositories) -> set[str]:
-    return {name.rpartition(":")[2] for name in stored.keys(repos, key("blob", "*"))}
+    return {name.rpartition(":")[2] for name in stored.keys(repos, make_key("blob", "*"))}
 
 
 def test_versions_of_each_name_count_from_1_and_the_newest_is_active(repos: Repositories) -> None:
-    with repos.store.announcements() as wait:
+    with repos.store.read_announcements() as wait:
         records = [stored.publish(repos, seed=seed) for seed in (0, 1, 2)]
         assert wait(2.0)
     assert [(r.version, r.active, r.seed) for r in records] == [(1, True, 0), (2, True, 1), (3, True, 2)]
-    versions = [(r.version, r.active) for r in repos.artifacts.versions("cascade", "plan")]
+    versions = [(r.version, r.active) for r in repos.artifacts.list_versions("cascade", "plan")]
     assert versions == [(1, False), (2, False), (3, True)]
-    assert repos.artifacts.record("cascade", "plan") == records[2]
-    assert repos.artifacts.pointers() == {("cascade", "plan"): (3, records[2].sha256)}
+    assert repos.artifacts.get_record("cascade", "plan") == records[2]
+    assert repos.artifacts.get_pointers() == {("cascade", "plan"): (3, records[2].sha256)}
     assert stored.publish(repos, "b").version == 1
-    assert [(r.name, r.version) for r in repos.artifacts.active()] == [("b", 1), ("plan", 3)]
-    assert [r.name for r in repos.artifacts.active(name="b")] == ["b"]
-    assert repos.artifacts.active("index") == []
+    assert [(r.name, r.version) for r in repos.artifacts.list_active()] == [("b", 1), ("plan", 3)]
+    assert [r.name for r in repos.artifacts.list_active(name="b")] == ["b"]
+    assert repos.artifacts.list_active("index") == []
 
 
 def test_a_record_tells_what_the_bytes_hold(repos: Repositories) -> None:
@@ -47,19 +47,19 @@ def test_a_record_tells_what_the_bytes_hold(repos: Repositories) -> None:
     own = {"sha256": sha256(data).hexdigest(), "bytes": len(data), "summary": {"found": 1}}
     assert record == ArtifactRecord.model_validate({**told, **about, **own})
     assert record.created_at == "2026-01-01T00:00:00.000Z"
-    assert repos.artifacts.data(record) == data
-    assert repos.artifacts.plan(record).decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)
+    assert repos.artifacts.get_bytes(record) == data
+    assert repos.artifacts.load_plan(record).decide(CascadeQuery(deadline=7.0)).cascade == ("K2",)
 
 
 def test_rolling_back_and_forward_moves_the_pointer_and_is_announced(repos: Repositories) -> None:
     first, second = stored.publish(repos, seed=0), stored.publish(repos, seed=1)
-    with repos.store.announcements() as wait:
+    with repos.store.read_announcements() as wait:
         assert repos.artifacts.activate("cascade", "plan", 1) == first
         assert wait(2.0)
-    assert repos.artifacts.pointers()["cascade", "plan"] == (1, first.sha256)
-    assert repos.artifacts.record("cascade", "plan").version == 1
+    assert repos.artifacts.get_pointers()["cascade", "plan"] == (1, first.sha256)
+    assert repos.artifacts.get_record("cascade", "plan").version == 1
     repos.artifacts.activate("cascade", "plan", 2)
-    assert repos.artifacts.record("cascade", "plan") == second
+    assert repos.artifacts.get_record("cascade", "plan") == second
     repos.artifacts.activate("cascade", "plan", 1)
     repos.artifacts.delete("cascade", "plan", 2)
     assert stored.publish(repos, seed=2).version == 3
@@ -70,12 +70,12 @@ def test_a_version_that_is_not_active_can_be_deleted_with_its_bytes(repos: Repos
     with pytest.raises(Conflict, match="version 2 of cascade 'plan' is active"):
         repos.artifacts.delete("cascade", "plan", 2)
     repos.artifacts.delete("cascade", "plan", 1)
-    assert [r.version for r in repos.artifacts.versions("cascade", "plan")] == [2]
+    assert [r.version for r in repos.artifacts.list_versions("cascade", "plan")] == [2]
     assert blobs(repos) == {second.sha256}
     with pytest.raises(UnknownVersion, match=r"cascade 'plan' has no version 1; its active version is 2"):
-        repos.artifacts.record("cascade", "plan", 1)
+        repos.artifacts.get_record("cascade", "plan", 1)
     with pytest.raises(StoreRefused, match="the bytes of cascade 'plan' version 1 are gone"):
-        repos.artifacts.data(first)
+        repos.artifacts.get_bytes(first)
 
 
 def test_bytes_that_two_versions_share_stay_until_the_last_is_deleted(repos: Repositories) -> None:
@@ -84,7 +84,7 @@ def test_bytes_that_two_versions_share_stay_until_the_last_is_deleted(repos: Rep
     assert same[0].sha256 == same[1].sha256
     repos.artifacts.delete("cascade", "plan", 1)
     assert blobs(repos) == {same[0].sha256, last.sha256}
-    assert repos.artifacts.plan(repos.artifacts.record("cascade", "plan", 2)).unit == "ms"
+    assert repos.artifacts.load_plan(repos.artifacts.get_record("cascade", "plan", 2)).unit == "ms"
     repos.artifacts.delete("cascade", "plan", 2)
     assert blobs(repos) == {last.sha256}
 
@@ -95,27 +95,27 @@ def test_an_artifact_or_version_that_does_not_exist_is_unknown(
     kind: str, name: str, version: int, repos: Repositories
 ) -> None:
     stored.publish(repos)
-    calls: list[Callable[..., Any]] = [repos.artifacts.record, repos.artifacts.activate, repos.artifacts.delete]
+    calls: list[Callable[..., Any]] = [repos.artifacts.get_record, repos.artifacts.activate, repos.artifacts.delete]
     error = UnknownArtifact if name == "other" else UnknownVersion
     if name == "other":
         with pytest.raises(UnknownArtifact, match="'other'"):
-            repos.artifacts.versions(kind, name)
+            repos.artifacts.list_versions(kind, name)
     for call in calls:
         with pytest.raises(error, match=f"{kind} .*'{name}'"):
             call(kind, name, version)
-    assert repos.artifacts.record("cascade", "plan").version == 1
+    assert repos.artifacts.get_record("cascade", "plan").version == 1
 
 
 def test_an_exported_artifact_is_the_same_in_another_store(repos: Repositories, tmp_path: Path) -> None:
     exported = stored.publish(repos, seed=3)
-    data = repos.artifacts.data(exported)
+    data = repos.artifacts.get_bytes(exported)
     with (
         EmbeddedRedis(tmp_path / "other") as server,
         open_repositories(Settings(redis_url=server.url), client_name="test") as other,
     ):
-        imported = other.artifacts.publish(data, created_at=now())
+        imported = other.artifacts.publish(data, created_at=current_time())
         assert (imported.sha256, imported.version) == (exported.sha256, 1)
-        assert other.artifacts.data(imported) == data
+        assert other.artifacts.get_bytes(imported) == data
         assert imported.model_copy(update={"created_at": exported.created_at}) == exported
 
 
@@ -134,26 +134,26 @@ def test_bytes_that_are_not_for_us_are_refused_and_nothing_is_kept(
     change: dict[str, object], reason: str, repos: Repositories
 ) -> None:
     with pytest.raises(CorruptArtifact, match=reason):
-        repos.artifacts.publish(stored.artifact(**change), created_at=now())  # type: ignore[arg-type]
+        repos.artifacts.publish(stored.artifact(**change), created_at=current_time())  # type: ignore[arg-type]
     data = bytearray(stored.artifact())
     data[len(data) // 2] ^= 1
     with pytest.raises(CorruptArtifact):
-        repos.artifacts.publish(bytes(data), created_at=now())
+        repos.artifacts.publish(bytes(data), created_at=current_time())
 
     def check(pipe: object) -> None:
         raise Conflict("not now")
 
     with pytest.raises(Conflict, match="not now"):
-        repos.artifacts.publish(stored.artifact(), created_at=now(), check=check)
+        repos.artifacts.publish(stored.artifact(), created_at=current_time(), check=check)
     assert stored.keys(repos) == []
     assert checked_manifest(stored.artifact(seed=9)).seed == 9
 
 
 def test_bytes_that_were_corrupted_in_the_store_are_refused(repos: Repositories) -> None:
     record = stored.publish(repos)
-    repos.store.client.setrange(key("blob", record.sha256), 100, b"\xff\xff")
+    repos.store.client.setrange(make_key("blob", record.sha256), 100, b"\xff\xff")
     with pytest.raises(StoreRefused, match="do not match their SHA-256"):
-        repos.artifacts.plan(record)
-    repos.store.client.set(key("version", "cascade", "plan", 1), b'{"from": "a later version"}')
+        repos.artifacts.load_plan(record)
+    repos.store.client.set(make_key("version", "cascade", "plan", 1), b'{"from": "a later version"}')
     with pytest.raises(StoreRefused, match="the record of cascade 'plan' version 1"):
-        repos.artifacts.record("cascade", "plan")
+        repos.artifacts.get_record("cascade", "plan")

@@ -5,10 +5,10 @@ from typing import Any, cast
 import pytest
 
 from app.building.watchdog import SILENCE_S, Watchdog
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.batch_items import ENDED, WAITING_S
 from app.store.batches import KEPT_S, MOST_DEATHS, Batches, batch_of, new_id
-from app.store.client import Store, key
+from app.store.client import Store, make_key
 from app.store.repositories import Repositories
 from models import ArtifactRef, BuildStatus, InvalidRequest
 from models.batch import Batch, BatchFacts
@@ -24,8 +24,8 @@ def batches(repos: Repositories) -> Batches:
 def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
     artifact, limits = ArtifactRef(kind="cascade", name="digits", version=1), RunLimits(deadline=25.0)
     facts: dict[str, Any] = {"id": new_id(), "artifact": artifact, "limits": limits, "max_concurrency": 2}
-    facts |= {"total": items, "unit": "ms", "created_at": now()}
-    return batches.add(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])
+    facts |= {"total": items, "unit": "ms", "created_at": current_time()}
+    return batches.enqueue_batch(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])
 
 
 def keep(
@@ -49,22 +49,22 @@ def test_a_batch_is_queued_with_all_that_was_asked(batches: Batches) -> None:
     assert (batch.status, batch.done, batch.failed, batch.total) == ("queued", 0, 0, 3)
     assert batch == batches.get(batch.id)
     assert batch.limits == RunLimits(deadline=25.0)
-    assert batches.item(batch.id, 2) == RunItem(item=[2], id="2")
+    assert batches.get_item(batch.id, 2) == RunItem(item=[2], id="2")
     assert batches.is_waiting(batch.id)
 
 
 def test_what_was_made_of_all_batches_is_counted_and_outlives_them(batches: Batches, repos: Repositories) -> None:
-    before = batches.totals()
+    before = batches.get_totals()
     for status, unit in (("succeeded", "USD"), ("failed", "USD"), ("cancelled", "ms")):
         batch = added(batches)
-        batches.start(batch.id, 1)
+        batches.start_batch(batch.id, 1)
         for place, answer in ((0, True), (1, False), (1, True)):
             spent = Spent(cost=2.5, seconds=0.5, unit=unit)
             batches.keep_answer(batch.id, 1, place, "{}", is_answer=answer, spent=spent)
-        batches.end(batch.id, cast("BuildStatus", status), None)
-        batches.end(batch.id, "failed", "again")
-        repos.store.ask("delete", key("batch", batch.id))
-    after = batches.totals()
+        batches.end_batch(batch.id, cast("BuildStatus", status), None)
+        batches.end_batch(batch.id, "failed", "again")
+        repos.store.execute("delete", make_key("batch", batch.id))
+    after = batches.get_totals()
     assert {status: after.ended[status] - before.ended[status] for status in after.ended} == dict.fromkeys(ENDED, 1)
     assert (after.items["done"] - before.items["done"], after.items["failed"] - before.items["failed"]) == (3, 3)
     assert after.spent["USD"] - before.spent.get("USD", 0.0) == pytest.approx(10.0)
@@ -73,30 +73,30 @@ def test_what_was_made_of_all_batches_is_counted_and_outlives_them(batches: Batc
 
 def test_an_answer_is_counted_once_however_often_it_comes(batches: Batches) -> None:
     batch = added(batches)
-    batches.start(batch.id, 1)
+    batches.start_batch(batch.id, 1)
     keep(batches, batch, 1, "first")
     keep(batches, batch, 1, "again")
     keep(batches, batch, 0, "none", answer=False)
     kept = batches.get(batch.id)
     assert (kept.done, kept.failed, kept.spent) == (1, 1, Spent(cost=4.0, seconds=1.0, unit="ms"))
-    assert [text for _, text in batches.answers(kept)] == ["none", "first"]
-    assert batches.unanswered(kept) == [2]
+    assert [text for _, text in batches.iterate_answers(kept)] == ["none", "first"]
+    assert batches.list_unanswered(kept) == [2]
 
 
 def test_only_the_attempt_that_runs_a_batch_may_write(batches: Batches) -> None:
     batch = added(batches)
     with pytest.raises(Cancelled):
         keep(batches, batch, 0)
-    assert batches.start(batch.id, 2) is None
-    assert batches.start(batch.id, 1) is not None
-    assert batches.start(batch.id, 1) is None
-    assert batches.works(batch.id, ["assignment"]) == [None]
+    assert batches.start_batch(batch.id, 2) is None
+    assert batches.start_batch(batch.id, 1) is not None
+    assert batches.start_batch(batch.id, 1) is None
+    assert batches.list_works(batch.id, ["assignment"]) == [None]
     batches.keep_work(batch.id, 1, {"assignment": b"{}", "embedding:0": b"[]"})
     for reason in ("it was told to stop", "it was killed"):
         batches.give_up(batch.id, 1, reason)
-    assert batches.attempt(batch.id) == 2
-    assert batches.works(batch.id, ["embedding:0", "embedding:1", "assignment"]) == [b"[]", None, b"{}"]
-    assert batches.start(batch.id, 2) is not None
+    assert batches.enqueue_attempt(batch.id) == 2
+    assert batches.list_works(batch.id, ["embedding:0", "embedding:1", "assignment"]) == [b"[]", None, b"{}"]
+    assert batches.start_batch(batch.id, 2) is not None
     with pytest.raises(Cancelled):
         keep(batches, batch, 0, attempt=1)
     with pytest.raises(Cancelled):
@@ -109,12 +109,12 @@ def test_a_batch_is_tried_again_as_long_as_it_comes_further(batches: Batches) ->
     batch = added(batches, 10)
     attempt = 1
     for place in range(2 * MOST_DEATHS):
-        assert batches.start(batch.id, attempt) is not None
+        assert batches.start_batch(batch.id, attempt) is not None
         keep(batches, batch, place, attempt=attempt)
         batches.give_up(batch.id, attempt, "it died")
         attempt += 1
     for _ in range(MOST_DEATHS - 1):
-        assert batches.start(batch.id, attempt) is not None
+        assert batches.start_batch(batch.id, attempt) is not None
         batches.give_up(batch.id, attempt, "it died")
         attempt += 1
     failed = batches.get(batch.id)
@@ -124,48 +124,48 @@ def test_a_batch_is_tried_again_as_long_as_it_comes_further(batches: Batches) ->
 
 def test_what_has_ended_stays_as_it_is_and_its_items_are_gone(batches: Batches, repos: Repositories) -> None:
     batch = added(batches)
-    batches.start(batch.id, 1)
+    batches.start_batch(batch.id, 1)
     keep(batches, batch, 0)
     cancelled = batches.cancel(batch.id)
     assert (cancelled.status, cancelled.finished_at is not None) == ("cancelled", True)
     batches.give_up(batch.id, 1, "it died")
-    assert batches.end(batch.id, "failed", "no") == batches.cancel(batch.id) == cancelled
+    assert batches.end_batch(batch.id, "failed", "no") == batches.cancel(batch.id) == cancelled
     with pytest.raises(Cancelled):
         keep(batches, batch, 1)
     with pytest.raises(Cancelled):
-        batches.item(batch.id, 1)
-    assert list(batches.answers(cancelled)) == [(0, "{}")]
-    assert batches.unended() == []
+        batches.get_item(batch.id, 1)
+    assert list(batches.iterate_answers(cancelled)) == [(0, "{}")]
+    assert batches.list_unended() == []
     for kind in ("batch", "batch-answers"):
-        assert 0 < repos.store.ask("ttl", key(kind, batch.id)) <= KEPT_S
+        assert 0 < repos.store.execute("ttl", make_key(kind, batch.id)) <= KEPT_S
 
 
 def test_nothing_of_a_batch_stays_for_ever(batches: Batches, repos: Repositories) -> None:
     batch = added(batches)
-    batches.start(batch.id, 1)
+    batches.start_batch(batch.id, 1)
     keep(batches, batch, 0)
     batches.keep_work(batch.id, 1, {"assignment": b"{}", "embedding:0": b"[]"})
     for kind in ("batch", "batch-items", "batch-answers", "batch-work"):
-        assert 0 < repos.store.ask("ttl", key(kind, batch.id)) <= WAITING_S
-    repos.store.ask("delete", key("batch", batch.id))
-    assert batches.page().items == []
-    assert repos.store.members(key("batches", "open")) == []
+        assert 0 < repos.store.execute("ttl", make_key(kind, batch.id)) <= WAITING_S
+    repos.store.execute("delete", make_key("batch", batch.id))
+    assert batches.list_page().items == []
+    assert repos.store.get_members(make_key("batches", "open")) == []
     with pytest.raises(UnknownBatch):
         batches.get(batch.id)
 
 
 def test_batches_come_in_pages_the_newest_first(batches: Batches) -> None:
     ids = [added(batches, 1).id for _ in range(5)]
-    first = batches.page(limit=3)
-    rest = batches.page(limit=3, cursor=first.next)
+    first = batches.list_page(limit=3)
+    rest = batches.list_page(limit=3, cursor=first.next)
     assert [batch.id for batch in (*first.items, *rest.items)] == ids[::-1]
     assert (first.total, rest.next) == (5, None)
-    batches.start(ids[0], 1)
+    batches.start_batch(ids[0], 1)
     with pytest.raises(TooManyBuilds, match="4"):
         added(Batches(batches._store, queue_limit=4))
     assert [batch_of(job) for job in ("7d0c3b9a", "batch-", "batch-x", "batch-7d0c-", "batch-7d0c-x", "")] == [None] * 6
     with pytest.raises(InvalidRequest):
-        batches.page(cursor="none")
+        batches.list_page(cursor="none")
 
 
 def test_a_batch_whose_beat_stands_still_is_queued_again(repos: Repositories) -> None:
@@ -174,25 +174,25 @@ def test_a_batch_whose_beat_stands_still_is_queued_again(repos: Repositories) ->
     batch = added(repos.batches)
     waiting, beating = added(repos.batches), added(repos.batches)
     for each in (batch, beating):
-        repos.batches.start(each.id, 1)
+        repos.batches.start_batch(each.id, 1)
     for _ in range(int(SILENCE_S) + 5):
         moment += 1.0
-        repos.batches.beat(beating.id)
-        watchdog.look()
+        repos.batches.renew_heartbeat(beating.id)
+        watchdog.check_builds()
         if moment < SILENCE_S:
             assert repos.batches.get(batch.id).status == "running"
-    assert (repos.batches.get(batch.id).status, repos.batches.attempt(batch.id)) == ("queued", 2)
-    assert (repos.batches.get(waiting.id).status, repos.batches.attempt(waiting.id)) == ("queued", 1)
+    assert (repos.batches.get(batch.id).status, repos.batches.enqueue_attempt(batch.id)) == ("queued", 2)
+    assert (repos.batches.get(waiting.id).status, repos.batches.enqueue_attempt(waiting.id)) == ("queued", 1)
     assert repos.batches.get(beating.id).status == "running"
 
 
 def test_problems_of_confidences_are_noted_by_the_attempt_that_runs_and_stay(batches: Batches) -> None:
     batch = added(batches)
     batches.note_confidences(batch.id, 1, ["too early"])
-    batches.start(batch.id, 1)
+    batches.start_batch(batch.id, 1)
     batches.note_confidences(batch.id, 2, ["another attempt"])
     assert batches.get(batch.id).confidence_problems == ()
     batches.note_confidences(batch.id, 1, ["a", "b"])
     batches.note_circuits(batch.id, 1, ["a"])
-    ended = batches.end(batch.id, "succeeded", None)
+    ended = batches.end_batch(batch.id, "succeeded", None)
     assert (ended.confidence_problems, ended.open_circuits) == (("a", "b"), ())

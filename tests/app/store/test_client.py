@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.store.client import Pipeline, Store, drop_blob, keep_blob, key
+from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key
 from app.store.embedded import EmbeddedRedis
 from app.store.embedded_files import socket_path
 from app.store.repositories import Repositories, open_repositories
@@ -19,40 +19,40 @@ from tests.support import stored
 from tests.support.servers import wait_for
 
 EVERY_CALL: dict[str, Callable[[Repositories], Any]] = {
-    "ping": lambda repos: repos.store.ping(),
-    "members": lambda repos: repos.store.members("x"),
-    "blob": lambda repos: repos.store.blob("x"),
-    "announce": lambda repos: repos.store.announce("x"),
-    "announcements": lambda repos: repos.store.announcements().__enter__(),
+    "ping": lambda repos: repos.store.check_connection(),
+    "members": lambda repos: repos.store.get_members("x"),
+    "blob": lambda repos: repos.store.get_blob("x"),
+    "announce": lambda repos: repos.store.announce_change("x"),
+    "announcements": lambda repos: repos.store.read_announcements().__enter__(),
     "dataset put": stored.put_trace,
-    "dataset list": lambda repos: repos.datasets.infos(),
-    "dataset show": lambda repos: repos.datasets.info("trace"),
+    "dataset list": lambda repos: repos.datasets.get_infos(),
+    "dataset show": lambda repos: repos.datasets.get_info("trace"),
     "dataset delete": lambda repos: repos.datasets.delete("trace"),
     "publish": stored.publish,
-    "pointers": lambda repos: repos.artifacts.pointers(),
-    "active": lambda repos: repos.artifacts.active(),
-    "versions": lambda repos: repos.artifacts.versions("cascade", "plan"),
-    "record": lambda repos: repos.artifacts.record("cascade", "plan"),
+    "pointers": lambda repos: repos.artifacts.get_pointers(),
+    "active": lambda repos: repos.artifacts.list_active(),
+    "versions": lambda repos: repos.artifacts.list_versions("cascade", "plan"),
+    "record": lambda repos: repos.artifacts.get_record("cascade", "plan"),
     "activate": lambda repos: repos.artifacts.activate("cascade", "plan", 1),
     "artifact delete": lambda repos: repos.artifacts.delete("cascade", "plan", 1),
-    "artifacts' page": lambda repos: repos.artifacts.page(prefix="a"),
-    "moves": lambda repos: repos.artifacts.pointing.moves(b"1-1"),
-    "records": lambda repos: repos.artifacts.records({("cascade", "plan"): (1, "")}),
+    "artifacts' page": lambda repos: repos.artifacts.list_page(prefix="a"),
+    "moves": lambda repos: repos.artifacts.pointing.list_moves(b"1-1"),
+    "records": lambda repos: repos.artifacts.get_records({("cascade", "plan"): (1, "")}),
     "artifact delete all": lambda repos: repos.artifacts.delete_all("cascade", "plan"),
-    "deleted": lambda repos: repos.artifacts.deleted([("cascade", "plan")]),
-    "names mended": lambda repos: repos.datasets.mend(),
+    "deleted": lambda repos: repos.artifacts.find_deleted([("cascade", "plan")]),
+    "names mended": lambda repos: repos.datasets.repair_record(),
     "builds open": lambda repos: repos.builds.count_open(),
-    "enqueue": lambda repos: repos.builds.enqueue(stored.request()),
+    "enqueue": lambda repos: repos.builds.enqueue_build(stored.request()),
     "build": lambda repos: repos.builds.get("1"),
-    "builds": lambda repos: repos.builds.page().items,
+    "builds": lambda repos: repos.builds.list_page().items,
     "cancel": lambda repos: repos.builds.cancel("1"),
-    "start": lambda repos: repos.builds.start("1"),
-    "report": lambda repos: repos.builds.report("1", BuildProgress()),
-    "beat": lambda repos: repos.builds.beat("1"),
-    "beats": lambda repos: repos.builds.beats(),
-    "unended": lambda repos: repos.builds.unended(),
+    "start": lambda repos: repos.builds.start_build("1"),
+    "report": lambda repos: repos.builds.report_progress("1", BuildProgress()),
+    "beat": lambda repos: repos.builds.renew_heartbeat("1"),
+    "beats": lambda repos: repos.builds.list_heartbeats(),
+    "unended": lambda repos: repos.builds.list_unended(),
     "waiting": lambda repos: repos.builds.is_waiting("1"),
-    "workers": lambda repos: repos.builds.workers(),
+    "workers": lambda repos: repos.builds.count_workers(),
 }
 
 
@@ -63,7 +63,7 @@ def keep(store: Store, data: bytes, reference: str) -> str:
         pipe.multi()
         keep_blob(pipe, data, digest, reference)
 
-    store.transact(change)
+    store.run_transaction(change)
     return digest
 
 
@@ -73,21 +73,21 @@ def drop(store: Store, digest: str, reference: str) -> None:
         pipe.multi()
         drop_blob(pipe, digest, reference)
 
-    store.transact(change)
+    store.run_transaction(change)
 
 
 def test_equal_bytes_are_kept_once_and_go_with_their_last_reference(store: Store) -> None:
     digest = keep(store, b"same", "one")
     assert keep(store, b"same", "two") == digest
-    assert store.client.keys(key("blob", "*")) == [key("blob", digest).encode()]
+    assert store.client.keys(make_key("blob", "*")) == [make_key("blob", digest).encode()]
     drop(store, digest, "one")
     drop(store, digest, "other")
-    assert store.blob(digest) == b"same"
-    store.client.set(key("blob", digest), b"sane")
+    assert store.get_blob(digest) == b"same"
+    store.client.set(make_key("blob", digest), b"sane")
     with pytest.raises(StoreRefused, match=f" {digest[:12]}… .*SHA-256"):
-        store.blob(digest)
+        store.get_blob(digest)
     drop(store, digest, "two")
-    assert store.blob(digest) is None
+    assert store.get_blob(digest) is None
     assert store.client.keys() == []
 
 
@@ -105,7 +105,7 @@ def test_a_change_runs_again_if_what_it_watched_was_changed_meanwhile(store: Sto
         pipe.set("n", seen + 1)
         return seen + 1
 
-    assert store.transact(change, "n") == 11
+    assert store.run_transaction(change, "n") == 11
     assert (runs, store.client.get("n")) == (2, b"11")
 
     def refuse(pipe: Pipeline) -> None:
@@ -114,14 +114,14 @@ def test_a_change_runs_again_if_what_it_watched_was_changed_meanwhile(store: Sto
         raise StoreRefused("no")
 
     with pytest.raises(StoreRefused, match="no"):
-        store.transact(refuse)
+        store.run_transaction(refuse)
     assert store.client.get("n") == b"11"
 
 
 def test_an_announcement_is_heard(store: Store) -> None:
-    with store.announcements() as wait:
+    with store.read_announcements() as wait:
         assert not wait(0.05)
-        store.announce("cascade/x")
+        store.announce_change("cascade/x")
         assert wait(2.0) == ["cascade/x"]
         assert not wait(0.05)
     store.client.set("a", b'{"x": 1}')
@@ -145,9 +145,9 @@ def test_a_store_that_goes_and_comes_back_resumes_on_the_same_connection(tmp_pat
     first.close()
     wait_for(lambda: not socket_path(first.folder).exists(), 10)
     with pytest.raises(StoreUnavailable, match="the store cannot be reached"):
-        store.blob(digest)
+        store.get_blob(digest)
     with EmbeddedRedis(tmp_path):
-        assert store.blob(digest) == b"data"
+        assert store.get_blob(digest) == b"data"
     store.close()
 
 
@@ -168,14 +168,14 @@ def everything(repos: Repositories) -> dict[str, object]:
 def test_a_full_store_refuses_and_keeps_nothing_of_it(what: str, repos: Repositories) -> None:
     stored.put_trace(repos, seed=1)
     stored.publish(repos, seed=1)
-    repos.builds.enqueue(stored.request())
+    repos.builds.enqueue_build(stored.request())
     assert {name.partition(":")[0] for name in stored.keys(repos)} == {"parsimony", "rq"}
-    repos.builds.cancel(repos.builds.page().items[0].id)
+    repos.builds.cancel(repos.builds.list_page().items[0].id)
     before = everything(repos)
     with full(repos.store), pytest.raises(StoreRefused, match=r"the store refuses: .*maxmemory"):
         EVERY_CALL[what](repos)
     assert everything(repos) == before
     with full(repos.store):
-        assert repos.datasets.load(repos.datasets.info("trace")).rows == 60
+        assert repos.datasets.load(repos.datasets.get_info("trace")).rows == 60
         repos.datasets.delete("trace")
-    assert repos.datasets.infos() == []
+    assert repos.datasets.get_infos() == []

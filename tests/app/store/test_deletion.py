@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from app.store.client import Store, key
+from app.store.client import Store, make_key
 from app.store.feedback import Count
 from app.store.pointers import MOVES
 from app.store.repositories import Repositories
@@ -29,20 +29,20 @@ def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositori
         stored.publish(repos, seed=seed)
     for version in (1, 3):
         tell(repos, version)
-    repos.store.client.sadd(key("drifted"), "cascade/plan/1/accuracy")
+    repos.store.client.sadd(make_key("drifted"), "cascade/plan/1/accuracy")
     repos.artifacts.delete_all(*ID)
-    assert stored.keys(repos) == [key("counter", *ID), MOVES]
-    for call in (repos.artifacts.record, repos.artifacts.versions, repos.artifacts.delete_all):
+    assert stored.keys(repos) == [make_key("counter", *ID), MOVES]
+    for call in (repos.artifacts.get_record, repos.artifacts.list_versions, repos.artifacts.delete_all):
         with pytest.raises(UnknownArtifact, match=r"'plan'"):
             call(*ID)
-    assert repos.artifacts.page().items == []
+    assert repos.artifacts.list_page().items == []
     assert_whole(repos.store.client)
     with pytest.raises(UnknownVersion):
         tell(repos, 1)
-    assert stored.keys(repos, key("feedback*")) == []
+    assert stored.keys(repos, make_key("feedback*")) == []
     record = stored.publish(repos, seed=0)
-    assert (record.version, repos.artifacts.data(record)) == (4, stored.artifact(seed=0))
-    assert [each.version for each in repos.artifacts.versions(*ID)] == [4]
+    assert (record.version, repos.artifacts.get_bytes(record)) == (4, stored.artifact(seed=0))
+    assert [each.version for each in repos.artifacts.list_versions(*ID)] == [4]
 
 
 def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
@@ -51,17 +51,17 @@ def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
     tell(repos, 1)
     tell(repos, 1, "other")
     repos.store.client.sadd(
-        key("refs", stored.publish(repos).sha256), "artifact/index/else/1"
+        make_key("refs", stored.publish(repos).sha256), "artifact/index/else/1"
     )  # as if bytes were shared
     repos.artifacts.delete_all(*ID)
-    assert [record.name for record in repos.artifacts.active()] == ["other"]
+    assert [record.name for record in repos.artifacts.list_active()] == ["other"]
     with pytest.raises(UnknownArtifact, match="'plan'"):
         repos.artifacts.delete_all(*ID)
     with pytest.raises(UnknownArtifact):
         repos.artifacts.delete(*ID, 1, even_active=True)
-    assert repos.artifacts.data(other)
-    assert len(stored.keys(repos, key("blob", "*"))) == 2
-    assert repos.feedback.report(other).outcomes == 1
+    assert repos.artifacts.get_bytes(other)
+    assert len(stored.keys(repos, make_key("blob", "*"))) == 2
+    assert repos.feedback.make_report(other).outcomes == 1
 
 
 def test_the_active_version_goes_only_if_asked_for_and_the_highest_that_remains_answers(repos: Repositories) -> None:
@@ -69,17 +69,17 @@ def test_the_active_version_goes_only_if_asked_for_and_the_highest_that_remains_
     stored.publish(repos, seed=2)
     with pytest.raises(Conflict, match="version 3 of cascade 'plan' is active"):
         repos.artifacts.delete(*ID, 3)
-    with repos.store.announcements() as wait:
+    with repos.store.read_announcements() as wait:
         repos.artifacts.delete(*ID, 3, even_active=True)
         assert wait(2.0)
-    assert repos.artifacts.pointers() == {ID: (2, second.sha256)}
+    assert repos.artifacts.get_pointers() == {ID: (2, second.sha256)}
     repos.artifacts.activate(*ID, 1)
     repos.artifacts.delete(*ID, 1, even_active=True)
-    assert [(r.version, r.active) for r in repos.artifacts.versions(*ID)] == [(2, True)]
+    assert [(r.version, r.active) for r in repos.artifacts.list_versions(*ID)] == [(2, True)]
     with pytest.raises(UnknownVersion, match="no version 1; its active version is 2"):
         repos.artifacts.delete(*ID, 1, even_active=True)
     repos.artifacts.delete(*ID, 2, even_active=True)
-    assert stored.keys(repos) == [key("counter", *ID), MOVES]
+    assert stored.keys(repos) == [make_key("counter", *ID), MOVES]
     assert first.sha256 != second.sha256
     assert stored.publish(repos).version == 4
 
@@ -92,16 +92,16 @@ def test_a_full_store_can_be_emptied(repos: Repositories) -> None:
     try:
         repos.artifacts.delete("cascade", "other", 1)
         repos.artifacts.delete_all(*ID)
-        assert [record.name for record in repos.artifacts.active()] == ["other"]
+        assert [record.name for record in repos.artifacts.list_active()] == ["other"]
     finally:
         repos.store.client.config_set("maxmemory", 0)
     for _ in range(2):
         stored.publish(repos)
-    repos.store.client.set(key("version", *ID, 3), b"{no json")
-    repos.store.client.delete(key("version", *ID, 4))
+    repos.store.client.set(make_key("version", *ID, 3), b"{no json")
+    repos.store.client.delete(make_key("version", *ID, 4))
     repos.artifacts.delete_all(*ID)  # also if it is damaged
-    assert repos.artifacts.pointers().keys() == {("cascade", "other")}
-    assert stored.keys(repos, key("version*", *ID)) == []
+    assert repos.artifacts.get_pointers().keys() == {("cascade", "other")}
+    assert stored.keys(repos, make_key("version*", *ID)) == []
 
 
 def test_who_deletes_all_while_others_publish_and_activate_leaves_a_whole_store(repos: Repositories) -> None:
@@ -139,38 +139,38 @@ def test_what_was_deleted_is_told_from_what_was_lost(repos: Repositories) -> Non
     stored.publish(repos, "lost")
     repos.artifacts.delete_all(*ID)
     repos.store.client.delete(*stored.keys(repos, "*lost*"))
-    assert repos.artifacts.deleted([ID, ("cascade", "lost")]) == {ID}
-    assert repos.artifacts.deleted([]) == set()
+    assert repos.artifacts.find_deleted([ID, ("cascade", "lost")]) == {ID}
+    assert repos.artifacts.find_deleted([]) == set()
 
 
 def test_what_moved_is_told_to_whoever_looked_before(repos: Repositories) -> None:
     pointing = repos.artifacts.pointing
-    _, mark = pointing.all()
-    assert pointing.moves(mark) is not None
+    _, mark = pointing.get_all()
+    assert pointing.list_moves(mark) is not None
     for name in ("a", "b", "a"):
         stored.publish(repos, name)
-    moves = pointing.moves(mark)
+    moves = pointing.list_moves(mark)
     assert moves is not None
     assert (set(moves.moved), moves.count) == ({("cascade", "a"), ("cascade", "b")}, 2)
-    again = pointing.moves(moves.mark)
+    again = pointing.list_moves(moves.mark)
     assert again is not None
     assert (again.moved, again.mark) == (frozenset(), moves.mark)
     repos.artifacts.activate("cascade", "a", 1)
     repos.artifacts.delete_all("cascade", "b")
-    last = pointing.moves(again.mark)
+    last = pointing.list_moves(again.mark)
     assert last is not None
     assert (set(last.moved), last.count) == ({("cascade", "a"), ("cascade", "b")}, 1)
-    assert pointing.all()[1] == last.mark
+    assert pointing.get_all()[1] == last.mark
 
 
 def test_a_store_that_cannot_tell_what_moved_says_so(repos: Repositories) -> None:
     stored.publish(repos)
     pointing = repos.artifacts.pointing
-    mark = pointing.all()[1]
+    mark = pointing.get_all()[1]
     for _ in range(2000):
         repos.store.client.xadd(MOVES, {"artifact": "cascade/plan"}, maxlen=1000)
-    assert pointing.moves(mark) is None, "more moved than is told"
+    assert pointing.list_moves(mark) is None, "more moved than is told"
     repos.store.client.flushdb()
-    assert pointing.moves(mark) is None, "it is another store"
+    assert pointing.list_moves(mark) is None, "it is another store"
     stored.publish(repos)
-    assert pointing.moves(mark) is None
+    assert pointing.list_moves(mark) is None

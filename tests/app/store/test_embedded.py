@@ -19,7 +19,7 @@ from models.errors import StoreUnavailable
 from tests.support.patience import patient
 from tests.support.servers import environment, wait_for
 
-SERVER, KEEPER = "valkey-server", "import keep"
+SERVER, KEEPER = "valkey-server", "import keep_running"
 USER = """
 import sys, time
 from pathlib import Path

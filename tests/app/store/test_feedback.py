@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from app.store.client import key
+from app.store.client import make_key
 from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count
 from app.store.repositories import Repositories
 from models import ArtifactRecord, ArtifactRef
@@ -44,7 +44,7 @@ def test_outcomes_are_added_up_and_reported(repos: Repositories, record: Artifac
     outcomes = [Outcome.model_validate({"decision": ID, **each}) for each in told]
     for _ in range(2):
         assert repos.feedback.add(counted(ref_of(record), *outcomes), 0.0) == {ref_of(record): ()}
-    report = repos.feedback.report(record)
+    report = repos.feedback.make_report(record)
     assert (report.outcomes, report.rows, report.drift) == (600, 0, ())
     assert (report.accuracy.outcomes, report.cost.outcomes) == (600, 0)
     assert (report.accuracy.actual, report.accuracy.estimated) == pytest.approx((0.9, 0.9))
@@ -88,7 +88,7 @@ def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(send, range(8)))
-    report = repos.feedback.report(record)
+    report = repos.feedback.make_report(record)
     assert (report.outcomes, report.accuracy.outcomes, report.rows) == (400, 400, 400)
 
 
@@ -106,12 +106,12 @@ def test_an_alarm_is_raised_kept_and_forgotten(repos: Repositories, record: Arti
     assert alarm.changed_at in ("1970-01-01T00:16:40.000Z", "1970-01-01T00:33:20.000Z")
     repos.feedback.add(right, 3000.0)
     assert repos.feedback.with_drift([record])[0].drift == ("accuracy",)
-    report = repos.feedback.report(record)
+    report = repos.feedback.make_report(record)
     assert report.accuracy.drift
     assert report.alarms[0] == alarm
     repos.feedback.delete(ref_of(record))
     assert repos.feedback.with_drift([record])[0].drift == ()
-    report = repos.feedback.report(record)
+    report = repos.feedback.make_report(record)
     assert (report.outcomes, report.alarms) == (0, ())
 
 
@@ -139,7 +139,7 @@ def test_each_quantity_has_a_detector(
                 other = bad if place % 10 == 0 and quantity == "coverage" else outcome
                 count.add(Outcome(decision=ID, **other), estimates)
             repos.feedback.add({ref_of(record): count}, 0.0)
-        assert [alarm.quantity for alarm in repos.feedback.alarms(ref_of(record))] == [quantity] * alarms
+        assert [alarm.quantity for alarm in repos.feedback.get_alarms(ref_of(record))] == [quantity] * alarms
 
 
 def test_each_classifier_has_a_detector_that_begins_with_its_accuracy_in_the_dataset(
@@ -152,12 +152,12 @@ def test_each_classifier_has_a_detector_that_begins_with_its_accuracy_in_the_dat
         for place in range(100):
             count.add(Outcome(decision=ID, row={}), EXPECTED, {"fast": float(place % 2), "sure": float(place % 10 > 0)})
         repos.feedback.add({ref_of(record): count}, 0.0)
-    alarms = repos.feedback.alarms(ref_of(record))
+    alarms = repos.feedback.get_alarms(ref_of(record))
     assert {(alarm.quantity, alarm.classifier, alarm.direction) for alarm in alarms} == {
         ("classifiers", "fast", "below")
     }
     assert alarms[0].change_point <= MIN_BLOCK
-    assert repos.feedback.report(record).drift == ("classifiers",)
+    assert repos.feedback.make_report(record).drift == ("classifiers",)
 
 
 @pytest.mark.parametrize("unit", [1e-90, 1e-30, 1e-10, 1.0, 1e90])
@@ -173,7 +173,7 @@ def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: Art
         repos.feedback.add({ref_of(record): count}, 0.0)
         for name, more in sum_moments("cost", np.ones(10), costs).items():
             sums[name] = sums.get(name, 0.0) + more
-    reported, exact = repos.feedback.report(record).cost, compare_moments("cost", sums)
+    reported, exact = repos.feedback.make_report(record).cost, compare_moments("cost", sums)
     assert exact.low is not None
     for name in ("estimated", "actual", "low", "high"):
         assert getattr(reported, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
@@ -184,7 +184,7 @@ def test_the_newest_rows_are_kept(repos: Repositories, record: ArtifactRecord) -
     for start in (0, 6000):
         rows = [Outcome(decision=ID, row={"a": float(start + place)}, embedding=(1.0, 2.0)) for place in range(6000)]
         repos.feedback.add(counted(ref_of(record), *rows), 0.0)
-    kept = repos.feedback.rows(ref_of(record))
+    kept = repos.feedback.get_rows(ref_of(record))
     assert len(kept) == KEPT_ROWS
     shown = [(each.number, each.row, each.embedding) for each in (kept[0], kept[-1])]
     assert shown == [(2001, {"a": 2000.0}, [1.0, 2.0]), (12000, {"a": 11999.0}, [1.0, 2.0])]
@@ -196,7 +196,7 @@ def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
 
 
 def bytes_of_rows(repos: Repositories) -> int:
-    names = repos.store.client.scan_iter(key("feedback-rows*"))
+    names = repos.store.client.scan_iter(make_key("feedback-rows*"))
     return sum(len(row) for name in names for row in repos.store.client.lrange(name, 0, -1))
 
 
@@ -205,14 +205,14 @@ def test_rows_of_a_version_take_no_more_bytes_than_are_kept(repos: Repositories,
     for place, kilobytes in enumerate((4000, 2000)):
         repos.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9), 0.0)
         repos.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9), 0.0)
-    kept = [each.row["a"] for each in repos.feedback.rows(ref_of(record))]
+    kept = [each.row["a"] for each in repos.feedback.get_rows(ref_of(record))]
     assert KEPT_BYTES - 4_000_000 < bytes_of_rows(repos) <= KEPT_BYTES
     assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
     with pytest.raises(InvalidRequest, match=r"row: .* at most 4194304"):
         counted(ref_of(record), long_row(4300))
     repos.feedback.delete(ref_of(record))
     repos.feedback.add(counted(ref_of(record), long_row(4100)), 0.0)
-    assert repos.feedback.report(record).rows == 1
+    assert repos.feedback.make_report(record).rows == 1
 
 
 def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
@@ -226,12 +226,12 @@ def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
         for mark in range(20):
             repos.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2), 0.0)
             assert bytes_of_rows(repos) <= 300_000
-        sizes.append([len(repos.feedback.rows(each)) for each in versions])
+        sizes.append([len(repos.feedback.get_rows(each)) for each in versions])
     assert sizes == [[30, 0, 0], [15, 15, 0], [10, 10, 10]]
-    assert all(repos.feedback.rows(ref)[-1].row["a"] == 19.0 for ref in versions)
+    assert all(repos.feedback.get_rows(ref)[-1].row["a"] == 19.0 for ref in versions)
     repos.feedback.delete(versions[0])
     repos.feedback.add(counted(versions[1], *[long_row(10)] * 9), 0.0)
-    assert [len(repos.feedback.rows(each)) for each in versions] == [0, 19, 10]
+    assert [len(repos.feedback.get_rows(each)) for each in versions] == [0, 19, 10]
 
 
 def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
@@ -241,12 +241,12 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
     more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
     with pytest.raises(UnknownVersion):  # of several versions all are counted or none
         repos.feedback.add({**more, **counted(ArtifactRef(kind="cascade", name="plan", version=9))}, 0.0)
-    assert repos.feedback.report(record).outcomes == 0
+    assert repos.feedback.make_report(record).outcomes == 0
     repos.feedback.add(more, 0.0)
     publish(repos, "plan", seed=1)
     repos.artifacts.delete(record.kind, record.name, record.version)
-    assert not list(repos.store.client.scan_iter(key("feedback*")))
+    assert not list(repos.store.client.scan_iter(make_key("feedback*")))
     assert not repos.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
         repos.feedback.add(more, 0.0)
-    assert not list(repos.store.client.scan_iter(key("feedback*")))
+    assert not list(repos.store.client.scan_iter(make_key("feedback*")))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from app.store.client import Store, key
+from app.store.client import Store, make_key
 from app.store.ledgers import Counted, Ledgers
 from models.arrays import Bools
 from models.errors import Conflict, Infeasible, StoreUnavailable
@@ -28,7 +28,7 @@ def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> Terms:
 
 
 def send(ledgers: Ledgers, pacing: Pacing) -> Spending:
-    counted: Counted = ledgers.count("portfolio", pacing.ledger, terms(pacing), dearest)[1]
+    counted: Counted = ledgers.count_query("portfolio", pacing.ledger, terms(pacing), dearest)[1]
     return counted.states[0]
 
 
@@ -72,7 +72,7 @@ def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None
     def taken(place: int) -> tuple[str, list[float]] | None:
         tenant, one = asked[place]
         try:
-            choice, _ = servers[place % 4].count("portfolio", "several", one, dearest)
+            choice, _ = servers[place % 4].count_query("portfolio", "several", one, dearest)
         except Infeasible:
             return None
         return tenant, [float(account.uses[choice]) for account in one.accounts]
@@ -96,7 +96,7 @@ def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store
         """Call until the time is up; when calls of the strong one began and were over."""
         calls = []
         while (began := time.monotonic()) < end:
-            choice, counted = server.count("portfolio", "rated", limited, dearest)
+            choice, counted = server.count_query("portfolio", "rated", limited, dearest)
             assert counted.free[0] >= 0
             calls += [(began, time.monotonic())] if choice == 1 else []
         return calls
@@ -111,10 +111,10 @@ def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store
 def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Store) -> None:
     account = Account((), Stream(1e6, 10, 1.0), np.array(COSTS), is_cost=True)
     limited = Terms((account,), (Window("weak", 0, 1, 60.0), Window("strong", 1, 1, 60.0)))
-    choices = [Ledgers(store).count("portfolio", "full", limited, dearest)[0] for _ in range(2)]
+    choices = [Ledgers(store).count_query("portfolio", "full", limited, dearest)[0] for _ in range(2)]
     assert sorted(choices) == [0, 1]
     with pytest.raises(Infeasible, match=r"at their limits: weak \(at most 1 calls in 60 s\), strong"):
-        Ledgers(store).count("portfolio", "full", limited, dearest)
+        Ledgers(store).count_query("portfolio", "full", limited, dearest)
     (one, _) = store.client.keys("*:calls:*")
     assert 0 < store.client.ttl(one) <= 61
 
@@ -128,11 +128,11 @@ def test_a_tenant_that_has_spent_its_own_is_refused_and_others_go_on(store: Stor
         return Terms((own, its))
 
     ledgers = Ledgers(store)
-    spent = [ledgers.count("portfolio", "tenants", of("acme"), dearest)[1].states[1].spent for _ in range(3)]
+    spent = [ledgers.count_query("portfolio", "tenants", of("acme"), dearest)[1].states[1].spent for _ in range(3)]
     assert spent == [10.0, 11.0, 12.0]
     with pytest.raises(Infeasible, match=r"has spent 12 of 12 of tenant acme on 3 queries"):
-        ledgers.count("portfolio", "tenants", of("acme"), dearest)
-    own, its = ledgers.count("portfolio", "tenants", of("basic"), dearest)[1].states
+        ledgers.count_query("portfolio", "tenants", of("acme"), dearest)
+    own, its = ledgers.count_query("portfolio", "tenants", of("basic"), dearest)[1].states
     assert (own.spent, own.queries, its.spent, its.queries) == (22.0, 4, 10.0, 1)
 
 
@@ -146,7 +146,7 @@ def test_each_stream_has_a_ledger_of_its_own_that_servers_share_with_the_terms_i
     third = send(one, first)
     assert (third.spent, third.queries) == (30.0, 3)
     assert send(one, second).queries == 1
-    assert 0 < store.client.ttl(key("ledger", "portfolio", "first")) <= 90 * 24 * 3600
+    assert 0 < store.client.ttl(make_key("ledger", "portfolio", "first")) <= 90 * 24 * 3600
     store.client.flushall()
     assert send(one, first).spent == 10.0
     with pytest.raises(StoreUnavailable):

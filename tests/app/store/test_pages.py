@@ -7,23 +7,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.processes.clock import now
+from app.processes.clock import current_time
 from app.store.artifacts import Artifacts
-from app.store.client import Store, key
+from app.store.client import Store, make_key
 from app.store.embedded import EmbeddedRedis
-from app.store.pages import Page, cut, read_cursor, walk, write_cursor
+from app.store.pages import Page, cut_page, read_cursor, walk_pages, write_cursor
 from app.store.repositories import Repositories
 from models import InvalidRequest
 from tests.support import stored
 
 LISTS: dict[str, Callable[..., Page[Any]]] = {
-    "artifacts": lambda repos, **options: repos.artifacts.page(**options),
-    "artifacts of a kind": lambda repos, **options: repos.artifacts.page("cascade", **options),
-    "artifacts of a prefix": lambda repos, **options: repos.artifacts.page(prefix="a", **options),
-    "artifacts that are named": lambda repos, **options: repos.artifacts.page_of(repos.artifacts.pointers(), **options),
+    "artifacts": lambda repos, **options: repos.artifacts.list_page(**options),
+    "artifacts of a kind": lambda repos, **options: repos.artifacts.list_page("cascade", **options),
+    "artifacts of a prefix": lambda repos, **options: repos.artifacts.list_page(prefix="a", **options),
+    "artifacts that are named": lambda repos, **options: repos.artifacts.page_of(
+        repos.artifacts.get_pointers(), **options
+    ),
     "versions": lambda repos, **options: repos.artifacts.versions_page("cascade", "a-1", **options),
-    "datasets": lambda repos, **options: repos.datasets.page(**options),
-    "builds": lambda repos, **options: repos.builds.page(**options),
+    "datasets": lambda repos, **options: repos.datasets.list_page(**options),
+    "builds": lambda repos, **options: repos.builds.list_page(**options),
 }
 
 
@@ -32,7 +34,7 @@ def fill(repos: Repositories, count: int = 7) -> None:
         stored.publish(repos, f"a-{number}")
         stored.publish(repos, "a-1", seed=number)
         stored.put_trace(repos, f"trace-{number}")
-        repos.builds.enqueue(stored.request(dataset=f"trace-{number}"))
+        repos.builds.enqueue_build(stored.request(dataset=f"trace-{number}"))
 
 
 def shown(item: Any) -> object:
@@ -81,13 +83,13 @@ def test_what_stays_comes_once_while_others_come_and_go(
     store.client.flushdb()
     artifacts, present = Artifacts(store), set(kept)
     for name in kept:
-        artifacts.publish(stored.artifact(name), created_at=now())
+        artifacts.publish(stored.artifact(name), created_at=current_time())
     stayed, seen, left = set(kept), list[str](), iter(changes)
-    for record in walk(lambda cursor: artifacts.page(limit=limit, cursor=cursor)):
+    for record in walk_pages(lambda cursor: artifacts.list_page(limit=limit, cursor=cursor)):
         seen.append(record.name)
         for is_new, name in _some(left, 1):
             if is_new:
-                artifacts.publish(stored.artifact(name), created_at=now())
+                artifacts.publish(stored.artifact(name), created_at=current_time())
                 present.add(name)
             elif name in present:
                 artifacts.delete_all("cascade", name)
@@ -95,7 +97,7 @@ def test_what_stays_comes_once_while_others_come_and_go(
                 stayed.discard(name)
     assert seen == sorted(set(seen)), "some came twice, or out of order"
     assert stayed <= set(seen)
-    assert [record.name for record in artifacts.active()] == sorted(present)
+    assert [record.name for record in artifacts.list_active()] == sorted(present)
     store.close()
 
 
@@ -106,10 +108,10 @@ def _some(items: Iterator[tuple[bool, str]], count: int) -> list[tuple[bool, str
 def test_a_store_of_an_older_version_lists_everything_and_is_indexed_once(repos: Repositories) -> None:
     fill(repos, 3)
     before = [LISTS[name](repos) for name in LISTS]
-    indexes = (key("active-names"), key("dataset-names"))
+    indexes = (make_key("active-names"), make_key("dataset-names"))
     repos.store.client.delete(*indexes)
     stored.publish(repos, "a-9")  # its own name is in the index then, and no other
-    assert [item.name for item in repos.artifacts.page().items] == ["a-0", "a-1", "a-2", "a-9"]
+    assert [item.name for item in repos.artifacts.list_page().items] == ["a-0", "a-1", "a-2", "a-9"]
     repos.artifacts.delete_all("cascade", "a-9")
     assert [LISTS[name](repos) for name in LISTS] == before
     assert [repos.store.client.zcard(index) for index in indexes] == [3, 3]
@@ -117,23 +119,23 @@ def test_a_store_of_an_older_version_lists_everything_and_is_indexed_once(repos:
 
 def test_what_an_older_version_adds_beside_is_listed(repos: Repositories) -> None:
     record = stored.publish(repos, "old")
-    raw = repos.store.client.get(key("version", "cascade", "old", 1))
+    raw = repos.store.client.get(make_key("version", "cascade", "old", 1))
     assert isinstance(raw, bytes)
-    repos.store.client.set(key("version", "cascade", "older", 1), raw.replace(b'"old"', b'"older"'))
-    repos.store.client.hset(key("active"), "cascade/older", f"1 {record.sha256}")
-    assert [item.name for item in repos.artifacts.page().items] == ["old", "older"]
+    repos.store.client.set(make_key("version", "cascade", "older", 1), raw.replace(b'"old"', b'"older"'))
+    repos.store.client.hset(make_key("active"), "cascade/older", f"1 {record.sha256}")
+    assert [item.name for item in repos.artifacts.list_page().items] == ["old", "older"]
     stored.put_trace(repos, "b")
-    repos.store.client.srem(key("datasets"), "b")  # as an older version deletes one and stores another
-    repos.store.client.rename(key("dataset", "b"), key("dataset", "a"))
-    repos.store.client.sadd(key("datasets"), "a")
-    repos.datasets.mend()
-    assert len(repos.datasets.page().items) == 1
+    repos.store.client.srem(make_key("datasets"), "b")  # as an older version deletes one and stores another
+    repos.store.client.rename(make_key("dataset", "b"), make_key("dataset", "a"))
+    repos.store.client.sadd(make_key("datasets"), "a")
+    repos.datasets.repair_record()
+    assert len(repos.datasets.list_page().items) == 1
 
 
 def test_artifacts_are_found_by_solver_name_and_prefix(repos: Repositories) -> None:
     for name in ("a", "ab", "b"):
         stored.publish(repos, name)
-    page = repos.artifacts.page
+    page = repos.artifacts.list_page
     assert [item.name for item in page("cascade").items] == ["a", "ab", "b"]
     assert [item.name for item in page(name="a").items] == ["a"]
     assert [item.name for item in page(prefix="a").items] == ["a", "ab"]
@@ -149,6 +151,6 @@ def test_a_damaged_cursor_is_none_and_a_whole_one_is_read() -> None:
     for damaged in (cursor[:-1], cursor + "=", cursor + "A", " " + cursor):
         with pytest.raises(InvalidRequest, match="cursor"):
             read_cursor("artifact", damaged)
-    assert cut("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
-    assert cut("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)
-    assert cut("build", [], 1, 0, int) == Page([], None, 0)
+    assert cut_page("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
+    assert cut_page("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)
+    assert cut_page("build", [], 1, 0, int) == Page([], None, 0)
