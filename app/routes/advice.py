@@ -16,7 +16,7 @@ router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(
     status_code=202,
     responses=error_responses(404, 413, 415, 429, 503),
 )
-def start(request: AdviceRequest, context: InContext, response: Response) -> Build:
+def start_advice(request: AdviceRequest, context: InContext, response: Response) -> Build:
     """Queue the builds of all methods as one job; follow it as a build, then ask for the dataset's advice."""
     build = context.repos.builds.enqueue_advice(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
@@ -24,7 +24,7 @@ def start(request: AdviceRequest, context: InContext, response: Response) -> Bui
 
 
 @router.get("/{name}", summary="The latest advice on a dataset", responses=error_responses(404, 503))
-def show(name: PathName, context: InContext) -> Advice:
+def show_advice(name: PathName, context: InContext) -> Advice:
     """Recommend an artifact kind within the given limits, and show what each kind reached on the same rows;
     404 until a job has ended well, and once the dataset is replaced."""
     return context.repos.datasets.get_advice(name)

@@ -39,7 +39,7 @@ class Activation(Value):
 
 
 @router.get("", summary="List the artifacts", responses=error_responses(503))
-def list_all(
+def list_artifacts(
     context: InContext,
     kind: Annotated[str | None, Query(description="of this kind only", examples=["cascade"])] = None,
     name: Annotated[str | None, Query(description="of this name only", examples=["digits"])] = None,
@@ -77,13 +77,13 @@ def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) 
 
 
 @router.get("/{kind}/{name}", summary="Show an artifact", responses=error_responses(404, 503))
-def show(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
+def show_artifact(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
     """Show the active version: its provenance and the build's results."""
     return context.repos.feedback.with_drift([context.repos.artifacts.get_record(kind, name)])[0]
 
 
 @router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=error_responses(404, 503))
-def delete_all(kind: KindName, name: PathName, context: InContext) -> None:
+def delete_artifact(kind: KindName, name: PathName, context: InContext) -> None:
     """Delete every version of an artifact, the active one too, with its bytes and its feedback, for good.
 
     Servers answer 404 within a second. Its versions are counted on: should the name be used again, no version has a
@@ -94,7 +94,7 @@ def delete_all(kind: KindName, name: PathName, context: InContext) -> None:
 
 
 @router.get("/{kind}/{name}/versions", summary="List the versions of an artifact", responses=error_responses(404, 503))
-def versions(
+def list_versions(
     kind: KindName, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> ArtifactList:
     """List the versions, the oldest first, a page at a time."""
@@ -106,7 +106,7 @@ def versions(
     summary="Roll back or forward",
     responses=error_responses(404, 413, 415, 503),
 )
-def activate(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
+def activate_version(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
     return context.repos.artifacts.activate(kind, name, body.version)
 
@@ -117,7 +117,7 @@ def activate(kind: KindName, name: PathName, body: Activation, context: InContex
     status_code=202,
     responses=error_responses(404, 409, 413, 415, 429, 503),
 )
-def rebuild(
+def rebuild_artifact(
     kind: KindName,
     name: PathName,
     body: RebuildRequest,
@@ -141,7 +141,7 @@ def rebuild(
     status_code=204,
     responses=error_responses(404, 409, 503),
 )
-def delete(
+def delete_version(
     kind: KindName,
     name: PathName,
     version: Version,
@@ -166,7 +166,7 @@ exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
     response_class=Response,
     responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **error_responses(404, 503)},
 )
-def export(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
+def export_version(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
     """Give the bytes of a version; they carry their own checksum and everything that an import needs.
 
     While the store is away, or has lost it, the version that answers is written from memory.
@@ -206,7 +206,7 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
         }
     },
 )
-async def import_(request: Request, context: InContext) -> ArtifactRecord:
+async def import_artifact(request: Request, context: InContext) -> ArtifactRecord:
     """Publish exported bytes as the next version of their kind and name, once their checksum holds."""
     refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()

@@ -79,7 +79,7 @@ class BatchList(Listed):
     responses=error_responses(404, 409, 413, 415, 429, 503),
     openapi_extra=_UPLOAD,
 )
-async def start(request: Request, context: InContext) -> Response:
+async def start_batch(request: Request, context: InContext) -> Response:
     """Queue a file of items; a worker runs them, a portfolio's within one budget, assigned as a whole.
 
     Refused before anything is called: a file that is empty, has an invalid line (its number is in the error) or more
@@ -98,20 +98,20 @@ async def start(request: Request, context: InContext) -> Response:
 
 
 @router.get("", summary="List the batches", responses=error_responses(503))
-def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BatchList:
+def list_batches(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BatchList:
     """List the batches that are remembered, the newest first, a page at a time; they go 7 days after they ended."""
     page = context.repos.batches.list_page(limit=limit, cursor=cursor)
     return BatchList(items=page.items, next=page.next, total=page.total)
 
 
 @router.get("/{batch_id}", summary="Show a batch", responses=error_responses(404, 503))
-def show(batch_id: BatchId, context: InContext) -> Batch:
+def show_batch(batch_id: BatchId, context: InContext) -> Batch:
     """Show a batch: progress, cost so far, and result."""
     return context.repos.batches.get(batch_id)
 
 
 @router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(404, 503))
-def cancel(batch_id: BatchId, context: InContext) -> Batch:
+def cancel_batch(batch_id: BatchId, context: InContext) -> Batch:
     """Stop a batch wherever it is; answers that it has stay, and one that has ended stays as it is."""
     return context.repos.batches.cancel(batch_id)
 
@@ -132,7 +132,7 @@ def cancel(batch_id: BatchId, context: InContext) -> Batch:
         **error_responses(404, 503),
     },
 )
-def output(batch_id: BatchId, context: InContext, request: Request) -> StreamingResponse:
+def batch_output(batch_id: BatchId, context: InContext, request: Request) -> StreamingResponse:
     """Give a line for each item that was run so far, in the order of the file: its place there, and what a run replies,
     or its problem as in a run of several.
 

@@ -33,7 +33,7 @@ class BuildList(Listed):
     status_code=202,
     responses=error_responses(404, 413, 415, 429, 503),
 )
-def start(request: BuildRequest, context: InContext, response: Response) -> Build:
+def start_build(request: BuildRequest, context: InContext, response: Response) -> Build:
     """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
     build = context.repos.builds.enqueue_build(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
@@ -41,7 +41,7 @@ def start(request: BuildRequest, context: InContext, response: Response) -> Buil
 
 
 @router.get("", summary="List the builds", responses=error_responses(503))
-def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BuildList:
+def list_builds(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BuildList:
     """List the builds that are remembered, the newest first, a page at a time."""
     builds = context.repos.builds
     page = builds.list_page(limit=limit, cursor=cursor)
@@ -49,7 +49,7 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 
 @router.get("/{build_id}", summary="Show a build", responses=error_responses(404, 503))
-def show(build_id: BuildId, context: InContext) -> Build:
+def show_build(build_id: BuildId, context: InContext) -> Build:
     """Show a build: progress and result."""
     return context.repos.builds.get(build_id)
 
@@ -63,7 +63,7 @@ def show(build_id: BuildId, context: InContext) -> Build:
         **error_responses(404, 503),
     },
 )
-async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
+async def build_events(build_id: BuildId, context: InContext) -> StreamingResponse:
     """Send the build as a server-sent event at each change; the last one is final."""
     first = await asyncio.to_thread(context.repos.builds.get, build_id)
     stream = _changes(context.repos, first)
@@ -71,7 +71,7 @@ async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
 
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=error_responses(404, 503))
-def cancel(build_id: BuildId, context: InContext) -> Build:
+def cancel_build(build_id: BuildId, context: InContext) -> Build:
     """Stop a build wherever it is; one that has ended stays as it is."""
     return context.repos.builds.cancel(build_id)
 

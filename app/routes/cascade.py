@@ -30,7 +30,7 @@ router = JsonRouter()
     summary="Order classifiers at once",
     responses=error_responses(409, 413, 415, 504),
 )
-async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
+async def solve_cascade(request: SolveRequest, context: InContext) -> CascadeDecision:
     """Find the cascade of least expected duration that always meets the deadline, with no artifact needed."""
     return await run_in_solver(
         context,
@@ -43,14 +43,14 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
 
 
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=error_responses(404, 503))
-async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
+async def list_deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
     loaded = await plan_of(context, cascade.kind, name, version)
     return DeadlinesReply(items=loaded.plan.ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
 @router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=error_responses(404, 409, 503))
-async def graph(
+async def inference_graph_of(
     name: PathName,
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,

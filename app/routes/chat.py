@@ -60,7 +60,7 @@ router = JsonRouter(prefix="/v1", tags=["chat"])
 @router.get(
     "/models", summary="The artifacts that can answer chats", responses=foreign_error_responses(OpenAIError, 503)
 )
-async def models(context: InContext) -> ChatModels:
+async def list_models(context: InContext) -> ChatModels:
     """List them as OpenAI's API lists models."""
     context.catalog.refuse_unless_loaded()
     lives = sorted(context.catalog.plans.items(), key=lambda each: each[0])
@@ -78,7 +78,7 @@ async def models(context: InContext) -> ChatModels:
     response_model=ChatCompletion,
     responses=foreign_error_responses(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
 )
-async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
+async def create_completion(request: ChatRequest, http: Request, context: InContext) -> Response:
     """Run the messages through an artifact; errors are in OpenAI's form.
 
     ``model`` is ``cascade/NAME``, ``portfolio/NAME`` or ``policy/NAME``, with limits behind it:
@@ -104,7 +104,7 @@ def _reply(completion: ChatCompletion, headers: dict[str, str] | None = None) ->
 
 
 async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
-    return await completions(request, http, await context_of(http))
+    return await create_completion(request, http, await context_of(http))
 
 
 plain = FastPost("/v1/chat/completions", ChatRequest, _plain)

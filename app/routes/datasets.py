@@ -102,7 +102,7 @@ class DatasetList(Listed):
     },
     openapi_extra=_UPLOAD,
 )
-async def put(
+async def put_dataset(
     name: PathName, request: Request, context: InContext, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Check a table once and completely, and keep it; every fault names the field and the first offending row.
@@ -122,14 +122,14 @@ async def put(
 
 
 @router.get("", summary="List the datasets", responses=error_responses(503))
-def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> DatasetList:
+def list_datasets(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> DatasetList:
     """List the datasets by name, a page at a time."""
     page = context.repos.datasets.list_page(limit=limit, cursor=cursor)
     return DatasetList(items=page.items, next=page.next, total=page.total)
 
 
 @router.get("/{name}", summary="Show a dataset", responses=error_responses(404, 503))
-def show(name: PathName, context: InContext, response: Response) -> ShownDataset:
+def show_dataset(name: PathName, context: InContext, response: Response) -> ShownDataset:
     """Show a dataset: spec, size, and whether there is advice on it; its `ETag` is for `If-Match`."""
     shown = context.repos.datasets.get_shown(name)
     response.headers["ETag"] = make_etag(shown.sha256)
@@ -165,7 +165,7 @@ def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfile
         **error_responses(404, 409, 412, 503),
     },
 )
-def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Response:
+def delete_dataset(name: PathName, context: InContext, if_match: IfMatch = None) -> Response:
     """Delete a dataset; one that a queued or running build needs cannot be deleted.
 
     With `If-Match` only the one that the caller knows.
@@ -193,7 +193,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
         }
     },
 )
-async def draft(request: Request, context: InContext) -> Response:
+async def draft_spec(request: Request, context: InContext) -> Response:
     """Guess the spec of a table from its column names and first rows; nothing is stored."""
     kind = refuse_other_types(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
     with room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:

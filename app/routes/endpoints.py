@@ -60,7 +60,7 @@ class EndpointList(Listed):
     dependencies=[Depends(needs_store)],
     responses=error_responses(413, 415, 503) | _REPLACED,
 )
-async def put(
+async def put_endpoint(
     name: PathEndpoint,
     endpoint: Annotated[Endpoint, Body(openapi_examples=_EXAMPLES)],
     context: InContext,
@@ -82,7 +82,7 @@ async def put(
 
 
 @router.get("", summary="List endpoints", responses=error_responses(503), dependencies=[Depends(needs_store)])
-async def listed(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
+async def list_endpoints(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
     """List the endpoints by name, with the state of each one's circuit."""
     page = await asyncio.to_thread(lambda: context.repos.endpoints.list_page(limit=limit, cursor=cursor))
     items = [_shown(context, name, endpoint) for name, endpoint in page.items]
@@ -92,7 +92,7 @@ async def listed(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Curso
 @router.get(
     "/{name}", summary="Show an endpoint", responses=error_responses(404, 503), dependencies=[Depends(needs_store)]
 )
-async def show(name: PathEndpoint, context: InContext) -> ShownEndpoint:
+async def show_endpoint(name: PathEndpoint, context: InContext) -> ShownEndpoint:
     """Show where a classifier is."""
     return _shown(context, name, await asyncio.to_thread(context.repos.endpoints.get, name))
 
@@ -104,7 +104,7 @@ async def show(name: PathEndpoint, context: InContext) -> ShownEndpoint:
     responses=error_responses(404, 503),
     dependencies=[Depends(needs_store)],
 )
-async def delete(name: PathEndpoint, context: InContext) -> None:
+async def delete_endpoint(name: PathEndpoint, context: InContext) -> None:
     """Forget an endpoint; runs that need it go on without."""
     await asyncio.to_thread(context.repos.endpoints.delete, name)
     await _look_again(context)
@@ -115,7 +115,7 @@ async def delete(name: PathEndpoint, context: InContext) -> None:
     summary="Try an endpoint with an item",
     responses=error_responses(404, 413, 415, 503),
 )
-async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
+async def probe_endpoint(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
     """Call an endpoint once, as a run would, and return its reply or why it failed."""
     tools = tools_of(context)
     endpoint = tools.caller.get_endpoint(name)

@@ -57,7 +57,7 @@ KindName = Annotated[str, Path(description="the artifact kind", examples=["casca
     responses=error_responses(404, 413, 415, 503, 504),
     openapi_extra=body_of(FeedbackRequest),
 )
-async def give(request: Request, context: InContext) -> FeedbackReply:
+async def send_feedback(request: Request, context: InContext) -> FeedbackReply:
     """Count outcomes, for the version that decided, and return drift alarms. All are counted or none is.
 
     A decision is identified by its id, or by the artifact and the query. Rows are kept for a rebuild.
@@ -68,7 +68,7 @@ async def give(request: Request, context: InContext) -> FeedbackReply:
 
 
 @router.get("/{kind}/{name}", summary="Estimated against actual", responses=error_responses(404, 503))
-def show(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
+def show_feedback(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
     """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
 
     The drift detectors compare recent outcomes with the promise and with what came before, at every possible change
@@ -78,7 +78,7 @@ def show(kind: KindName, name: PathName, context: InContext, version: Version = 
 
 
 @router.delete("/{kind}/{name}", summary="Forget feedback", status_code=204, responses=error_responses(404, 503))
-def delete(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
+def delete_feedback(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
     """Forget the outcomes and rows of a version, and that it has drifted."""
     record = context.repos.artifacts.get_record(kind, name, version)
     context.repos.feedback.delete(ArtifactRef(kind=kind, name=name, version=record.version))

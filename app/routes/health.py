@@ -39,7 +39,7 @@ class Readiness(BaseModel):
 
 
 @router.get("/health/live", summary="Whether the process answers")
-async def live() -> Liveness:
+async def check_liveness() -> Liveness:
     """Answer as long as the process does."""
     return Liveness()
 
@@ -51,7 +51,7 @@ async def live() -> Liveness:
         503: {"model": Readiness, "description": "the first load has not finished, or the server is about to stop"}
     },
 )
-async def ready(context: InContext, response: Response) -> Readiness:
+async def check_readiness(context: InContext, response: Response) -> Readiness:
     """Show what is loaded and which problems there are; 503 until the first load has finished, and while draining."""
     catalog = context.catalog
     bad = catalog.problems
@@ -96,6 +96,6 @@ async def ready(context: InContext, response: Response) -> Readiness:
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
-async def metrics(context: InContext) -> Response:
+async def show_metrics(context: InContext) -> Response:
     """Give all metrics in Prometheus' text format."""
     return Response(await context.metrics.render_async(), media_type="text/plain; version=0.0.4; charset=utf-8")

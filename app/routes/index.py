@@ -27,7 +27,9 @@ Sizes = Annotated[
 
 
 @router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=error_responses(404, 503))
-async def skyline(name: IndexName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
+async def show_skyline(
+    name: IndexName, context: InContext, size: Sizes = None, version: Version = None
+) -> SkylineReply:
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
     loaded = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
@@ -41,7 +43,7 @@ async def skyline(name: IndexName, context: InContext, size: Sizes = None, versi
     response_model=CurvesReply,
     responses=error_responses(404, 503, 504),
 )
-async def winners(
+async def show_winners(
     name: IndexName,
     context: InContext,
     low: Annotated[float | None, query_field(CurvesQuery, "low")] = None,

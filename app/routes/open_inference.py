@@ -130,13 +130,13 @@ async def _no_form(request: Request) -> None:
 
 
 @router.get("", summary="Metadata of the server", responses=foreign_error_responses(InferenceError))
-async def server() -> ServerMetadata:
+async def server_metadata() -> ServerMetadata:
     """Return the server's metadata."""
     return ServerMetadata(version=version_of("parsimony"))
 
 
 @router.get("/health/live", summary="Whether the process answers", responses=foreign_error_responses(InferenceError))
-async def live() -> dict[str, bool]:
+async def check_liveness() -> dict[str, bool]:
     """Answer as long as the process does."""
     return {"live": True}
 
@@ -144,7 +144,7 @@ async def live() -> dict[str, bool]:
 @router.get(
     "/health/ready", summary="Whether artifacts are loaded", responses=foreign_error_responses(InferenceError, 503)
 )
-async def ready(context: InContext) -> dict[str, bool]:
+async def check_readiness(context: InContext) -> dict[str, bool]:
     """503 until the artifacts have been loaded."""
     context.catalog.refuse_unless_loaded()
     return {"ready": True}
@@ -153,7 +153,7 @@ async def ready(context: InContext) -> dict[str, bool]:
 @router.get(
     "/models/{name}", summary="An artifact's metadata", responses=foreign_error_responses(InferenceError, 404, 503)
 )
-async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
+async def model_metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Return an artifact's name, version, inputs, and outputs."""
     serving = await _live(context, name)
     outputs: list[dict[str, Any]] = [
@@ -181,7 +181,7 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     responses=foreign_error_responses(InferenceError, 404, 409, 413, 415, 502, 503, 504),
     openapi_extra=body_of(InferRequest),
 )
-async def infer(name: ModelName, http: Request, context: InContext) -> Response:
+async def infer_items(name: ModelName, http: Request, context: InContext) -> Response:
     """Run each row of the input; the first item without an answer fails the request, as the protocol has it.
 
     Tensors may be bytes behind the JSON, as the extension ``binary_tensor_data`` has them. Errors are in the protocol's

@@ -34,7 +34,7 @@ PolicyName = Annotated[str, path_name("digits")]
     response_model=TrafficReply,
     responses=error_responses(404, 409, 503, 504),
 )
-async def traffic(
+async def show_traffic(
     name: PolicyName,
     context: InContext,
     tradeoff: Annotated[float | None, query_field(PolicyTarget, "tradeoff")] = None,

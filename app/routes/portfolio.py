@@ -90,7 +90,7 @@ MOST_PARTS, MOST_PART_BYTES = 64, 2**22
     },
     openapi_extra={"requestBody": REQUEST_BODY},
 )
-async def assignments(
+async def assign_batch(
     name: PortfolioName,
     request: Request,
     context: InContext,
@@ -220,7 +220,7 @@ async def _embedded(
     response_model=RouteReply,
     responses=error_responses(404, 409, 413, 415, 502, 503, 504),
 )
-async def decision(
+async def decide_route(
     name: PortfolioName, request: RouteRequest, http: Request, context: InContext, version: Version = None
 ) -> Response:
     """Give the classifier whose estimate, less the price of its cost, is the highest.

@@ -25,7 +25,7 @@ def _number(description: str, example: float) -> Any:
 
 
 @router.get("", summary="Every kind's decision, side by side", responses=error_responses(404, 503))
-async def decisions(
+async def compare_decisions(
     context: InContext,
     name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],
     size: Annotated[float | None, _number("the item's size", 64.0)] = None,
