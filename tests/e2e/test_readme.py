@@ -17,8 +17,9 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CHAPTERS = ["deadline", "run", "language-models", "limits", "features", "stages", "savings", "which-method"]
-CHAPTERS += ["feedback", "console"]
+HOW_TO = ["run-items", "batches", "chat", "endpoints", "failures"]
+CHAPTERS = ["deadline", *(f"how-to/{name}" for name in HOW_TO), "language-models", "limits", "features", "stages"]
+CHAPTERS += ["savings", "which-method", "feedback", "console"]
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {
     name: re.findall(r"```bash\n(.*?)```", text, re.S)
