@@ -19,7 +19,17 @@ DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
 HOW_TO = ["run-items", "batches", "chat", "endpoints", "failures"]
 CHAPTERS = ["deadline", *(f"how-to/{name}" for name in HOW_TO), "how-to/traces", "how-to/route-items"]
-CHAPTERS += ["how-to/buy-answers", "limits", "features", "stages", "savings", "which-method", "feedback", "console"]
+CHAPTERS += [
+    "how-to/buy-answers",
+    "how-to/constrain-batches",
+    "how-to/pace-streams",
+    "features",
+    "stages",
+    "savings",
+    "which-method",
+    "feedback",
+    "console",
+]
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {
     name: re.findall(r"```bash\n(.*?)```", text, re.S)
