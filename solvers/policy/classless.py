@@ -17,45 +17,45 @@ from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
-from solvers.policy.losses import Losses
-from solvers.policy.sensor_times import fetched
+from solvers.policy.losses import StoppingLosses
+from solvers.policy.sensor_times import group_by_fetch
 
-MOST_SETS, MOST_STATES = 64, 160
+MAX_SETS, MAX_STATES = 64, 160
 """Sets of classifiers that tell how sure they are, all or the smaller ones; states, with those that tell nothing."""
-MOST_CLASSIFIERS = 10
+MAX_CLASSIFIERS = 10
 """Of more, those that add most to the best of them under some trade-off are acquired."""
-PRICES = 12
+SELECTION_TRADEOFFS = 12
 """Trade-offs under which they may add most."""
 
 
-def quality_of(dataset: FeatureTable | Trace) -> Floats | None:
+def answer_quality(dataset: FeatureTable | Trace) -> Floats | None:
     """Give how good the answers of a trace without classes are, (n, M); None for whatever has classes."""
     return dataset.quality if isinstance(dataset, Trace) and not dataset.spec.has_classes else None
 
 
-def best_of(expected: Floats, bought: Bools) -> Int64s:
+def choose_best_acquired(expected: Floats, bought: Bools) -> Int64s:
     """Choose, of bought classifiers, (M,), the one of which most is expected, (n, M): (n,), the first if none was.
 
-    >>> best_of(np.array([[0.2, 0.9, 0.8]]), np.array([True, False, True])).tolist()
+    >>> choose_best_acquired(np.array([[0.2, 0.9, 0.8]]), np.array([True, False, True])).tolist()
     [2]
     """
     return np.asarray(np.where(bought, expected, -1.0).argmax(axis=1))
 
 
-def foreseen(expected: Floats, bought: Bools, further: Bools) -> Floats:
+def known_advantages(expected: Floats, bought: Bools, further: Bools) -> Floats:
     """Tell what stopping behind each action would lose more than stopping now, (n, A), never more than 0: what nodes
     know without learning it. What further sensors tell, which makes the answer better still, is left to learn.
 
     expected: (n, M) how good answers are; bought: (M,); further: (A, M) what is bought then.
 
-    >>> foreseen(np.array([[0.5, 0.75]]), np.array([True, False]), np.array([[True, True]])).tolist()
+    >>> known_advantages(np.array([[0.5, 0.75]]), np.array([True, False]), np.array([[True, True]])).tolist()
     [[-0.25]]
     """
     now = np.where(bought, expected, 0.0).max(axis=1)
     return np.stack([now - np.where(each, expected, 0.0).max(axis=1) for each in further], axis=1)
 
 
-def answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
+def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
     """List the trade-offs to build, rising: some spread evenly, and as many under which rows change classifiers.
 
     What a dearer one is expected to be better by, for a unit of cost that it costs more, differs from row to row, (n,
@@ -72,7 +72,7 @@ def answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
     return np.unique(changing[(changing > 0) & (changing <= spread[-1])])
 
 
-def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float) -> Losses:
+def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float) -> StoppingLosses:
     """Tell what stopping at each node costs, 1 less how good the answer is: observed, (S, n), and learned from. Where
     nothing was bought all is lost.
 
@@ -81,27 +81,27 @@ def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoot
     """
     rows, observed, learned = np.arange(len(quality)), [], []
     for own, bought in zip(expected, members, strict=True):
-        answer = best_of(own, bought)
+        answer = choose_best_acquired(own, bought)
         seen, sure = (each[rows, answer] * bought.any() for each in (quality, expected[-1]))
         observed.append(1 - seen)
         learned.append(1 - (1 - smoothing) * seen - smoothing * sure)
-    return Losses(np.array(observed), np.array(learned))
+    return StoppingLosses(np.array(observed), np.array(learned))
 
 
-def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
+def build_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
     """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M); fetches: (M,) what
     brings each.
 
     A fetch that tells nothing is bought last, and alone: whatever was decided behind it could have been decided before.
     Of the others all sets are states, or those of up to as many as keep states few.
     """
-    sensors, chosen = len(telling), set(worth_asking(costs, quality))
-    asked = [each for each in fetched(fetches) if each & chosen]
+    sensors, chosen = len(telling), set(select_classifiers(costs, quality))
+    asked = [each for each in group_by_fetch(fetches) if each & chosen]
     loud, mute = ([each for each in asked if telling[sorted(each)].any() == wanted] for wanted in (True, False))
     sets = [frozenset[int]()]
     for size in range(1, len(loud) + 1):
         larger = sets + [frozenset[int]().union(*each) for each in combinations(loud, size)]
-        if len(larger) > MOST_SETS or len(larger) * (1 + len(mute)) > MOST_STATES:
+        if len(larger) > MAX_SETS or len(larger) * (1 + len(mute)) > MAX_STATES:
             break
         sets = larger
     nodes = {*sets, *(each | more for each in sets for more in (*mute, *(loud if len(sets) == 1 else ())))}
@@ -118,31 +118,33 @@ def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: I
     return Graph(members, offsets, np.array([t for each in actions for t in sorted(each)], dtype=np.int32))
 
 
-def worth_asking(costs: Floats, quality: Floats) -> list[int]:
+def select_classifiers(costs: Floats, quality: Floats) -> list[int]:
     """List the classifiers that are ever acquired, rising: all, or, of many, those that add most to the best of what
     was chosen, under one trade-off after the other: O(P M² n)."""
     sensors = quality.shape[1]
-    if sensors <= MOST_CLASSIFIERS:
+    if sensors <= MAX_CLASSIFIERS:
         return list(range(sensors))
     means, chosen = costs.mean(axis=0), list[int]()
     scale = max(float(means.max()), 1e-200)
-    weights = np.geomspace(1e-3, 1.0, PRICES) / scale
-    while len(chosen) < MOST_CLASSIFIERS:
+    weights = np.geomspace(1e-3, 1.0, SELECTION_TRADEOFFS) / scale
+    while len(chosen) < MAX_CLASSIFIERS:
         for weight in weights.tolist():
             net = quality - weight * means
             best = net[:, chosen].max(axis=1, initial=-2.0)
             gains = np.maximum(net, best[:, None]).mean(axis=0)
             gains[chosen] = -np.inf
-            chosen += [int(gains.argmax())] if len(chosen) < MOST_CLASSIFIERS else []
+            chosen += [int(gains.argmax())] if len(chosen) < MAX_CLASSIFIERS else []
     return sorted(chosen)
 
 
-def check_answers(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) -> None:
+def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) -> None:
     """Refuse what needs classes, and traces in which nothing tells one item from another."""
     needing = {
         "graph": options.graph == "grown" and 'is "grown"',
     }
-    faults = [Fault((name,), f"{said}, which needs classes: {_TOLD}") for name, said in needing.items() if said]
+    faults = [
+        Fault((name,), f"{said}, which needs classes: {_HAS_QUALITY_ONLY}") for name, said in needing.items() if said
+    ]
     if faults:
         raise InvalidRequest.at(*faults)
     if not options.embeds and all(classifier.confidence is None for classifier in spec.classifiers):
@@ -151,4 +153,4 @@ def check_answers(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) 
         raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{asked}; {more}"))
 
 
-_TOLD = "this trace tells only how good answers were"
+_HAS_QUALITY_ONLY = "this trace tells only how good answers were"

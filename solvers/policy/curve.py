@@ -17,7 +17,7 @@ from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class PointMeasurements:
     """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); items:
     (n,) equal for rows of one item; None: no item repeats."""
 
@@ -25,29 +25,29 @@ class Measured:
     costs: Floats
     items: Int64s | None = None
 
-    def judged(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
+    def bounds_and_errors(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
         """Tell the bounds on costs and the errors that some rows choose points by: (L,) each."""
         items = None if self.items is None else self.items[rows]
-        return bounds_of(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
+        return bound_costs(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
 
 
-def bounds_of(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
+def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
     """Bound the expected cost under each trade-off from what n rows cost, (L, n): their mean and, by the normal
     approximation, as many standard errors as the confidence asks for.
 
-    >>> bounds_of(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
+    >>> bound_costs(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
     [1.0, 1.0]
     """
     return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs, items))
 
 
-def choosing_rows(folds: Int64s) -> Bools:
+def selection_rows(folds: Int64s) -> Bools:
     """Tell which rows, (n,), of the first half of the parts, choose the point for who asks for an accuracy; the others
     report."""
     return folds < (int(folds.max()) + 1) // 2
 
 
-def reached(measured: Measured, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
+def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
     """Say how often rows are answered wrongly at budgets, (B,), under curves that the other parts of the rows choose:
     (B, 2) of ``choosing_rows`` and of the others.
 
@@ -56,11 +56,11 @@ def reached(measured: Measured, folds: Int64s, budgets: Floats, confidence: floa
     errors = np.empty((len(budgets), len(folds)))
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
-        bounds, chosen_by = measured.judged(rest, confidence)
+        bounds, chosen_by = measured.bounds_and_errors(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):
             mixture = Mixture.of(bounds[hull], max(budget, float(bounds[hull[0]])))  # these rows' first may cost more
             first, second = (measured.errors[hull[place], own] for place in (mixture.first, mixture.second))
             errors[at, own] = first + mixture.share * (second - first)
-    choosing = choosing_rows(folds)
+    choosing = selection_rows(folds)
     return np.column_stack((errors[:, choosing].mean(axis=1), errors[:, ~choosing].mean(axis=1)))

@@ -29,7 +29,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     """
     target = PolicyTarget(**shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
-    complete = [_rollout_item(items, at, columns, widths) for at in range(len(items))]
+    complete = [_to_rollout_item(items, at, columns, widths) for at in range(len(items))]
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
     paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
@@ -58,7 +58,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     )
 
 
-def _rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
+def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
     """Return an item by its sensors."""
     values, sensors = items.values[at], {}
     for name, own in columns.items():

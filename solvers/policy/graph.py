@@ -11,7 +11,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s
 
-MOST_NODES = 1025
+MAX_NODES = 1025
 """Every set of ten sensors, and one more."""
 
 
@@ -26,19 +26,19 @@ class Graph:
     targets: Int32s
 
     @classmethod
-    def of(cls, sensors: int) -> "Graph":
+    def all_subsets(cls, sensors: int) -> "Graph":
         """Make the DAG of all sets of sensors.
 
-        >>> Graph.of(2).members.astype(int).tolist()
+        >>> Graph.all_subsets(2).members.astype(int).tolist()
         [[0, 0], [1, 0], [0, 1], [1, 1]]
         """
-        return cls.of_steps(sensors, [frozenset({m}) for m in range(sensors)])
+        return cls.from_steps(sensors, [frozenset({m}) for m in range(sensors)])
 
     @classmethod
-    def of_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
+    def from_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
         """Make the DAG of all unions of what can be acquired in one step; all steps together acquire everything.
 
-        >>> Graph.of_steps(3, [frozenset({0, 2}), frozenset({1})]).members.astype(int).tolist()
+        >>> Graph.from_steps(3, [frozenset({0, 2}), frozenset({1})]).members.astype(int).tolist()
         [[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
         """
         nodes = {frozenset[int]()}
@@ -54,34 +54,34 @@ class Graph:
     def __len__(self) -> int:
         return len(self.members)
 
-    def actions_of(self, node: int) -> Int32s:
+    def list_actions(self, node: int) -> Int32s:
         """List the nodes that a node's actions lead to, beside stopping."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
 
     def layers(self) -> list[list[int]]:
         """Cut the nodes into layers, the last first, so that all actions of a layer lead into layers before it.
 
-        >>> Graph.of(2).layers()
+        >>> Graph.all_subsets(2).layers()
         [[3], [1, 2], [0]]
         """
         depth = np.zeros(len(self), dtype=np.int64)
         for node in range(len(self) - 1, -1, -1):
-            depth[node] = 1 + max((depth[target] for target in self.actions_of(node)), default=-1)
+            depth[node] = 1 + max((depth[target] for target in self.list_actions(node)), default=-1)
         return [np.flatnonzero(depth == level).tolist() for level in range(int(depth.max()) + 1)]
 
     def step_costs(self, node: int, costs: Floats) -> Floats:
         """Add up what each action of a node costs (Eq. 5). costs: (..., M) of the sensors; gives (..., A).
 
-        >>> Graph.of(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
+        >>> Graph.all_subsets(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
         [[1.0, 5.0]]
         """
-        bought = self.members[self.actions_of(node)] & ~self.members[node]
+        bought = self.members[self.list_actions(node)] & ~self.members[node]
         return np.asarray(costs @ bought.T.astype(np.float64))
 
-    def node_within(self, known: Bools) -> int:
+    def find_largest_known(self, known: Bools) -> int:
         """Find the largest node all of whose sensors are known, (M,): of unions there is just one.
 
-        >>> Graph.of_steps(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
+        >>> Graph.from_steps(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
         1
         """
         return int(np.flatnonzero(~(self.members & ~known).any(axis=1))[-1])

@@ -13,19 +13,19 @@ import numpy as np
 from models.arrays import Floats, Int16s, Singles
 from solvers.policy.graph import Graph
 
-Learn = Callable[[Sequence[int], Sequence[Floats]], Sequence[Int16s]]
+LearnNodes = Callable[[Sequence[int], Sequence[Floats]], Sequence[Int16s]]
 """Learns the policies of nodes from their weights, (n, A + 1, L), stopping first, and says for every row and trade-off
 which action, (n, L), the policy chooses: 0 stops, a leads along the node's a-th edge. The policy should not have
 learned from the row that it chooses for."""
 
 
-def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: Learn) -> list[Int16s]:
+def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: LearnNodes) -> list[Int16s]:
     """Learn the policy of every node, and say what it chooses for every row under every trade-off, (n, L) each.
 
     losses: (S, n) of stopping; costs: (n, M) of the sensors; tradeoffs: (L,) what a unit of cost weighs. Memory is
     O(S n L), time that of S calls to the learner.
 
-    >>> graph = Graph.of(1)
+    >>> graph = Graph.all_subsets(1)
     >>> best = lambda nodes, weights: [w.argmin(axis=1).astype(np.int16) for w in weights]
     >>> chosen = reduce_graph(graph, np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 1)), np.array([0.5, 2.0]), best)
     >>> chosen[0].tolist()
@@ -36,7 +36,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
     to_go = [np.empty((0, 0), dtype=np.float32) for _ in range(len(graph))]
     for layer in graph.layers():
         weights = [weigh_actions(graph, node, losses, costs, tradeoffs, to_go) for node in layer]
-        open_nodes = [at for at, node in enumerate(layer) if len(graph.actions_of(node))]
+        open_nodes = [at for at, node in enumerate(layer) if len(graph.list_actions(node))]
         decided = learn([layer[at] for at in open_nodes], [weights[at] for at in open_nodes])
         for at, actions in zip(open_nodes, decided, strict=True):
             chosen[layer[at]] = actions
@@ -54,6 +54,6 @@ def weigh_actions(
     steps = graph.step_costs(node, costs)
     weights = np.empty((losses.shape[1], steps.shape[1] + 1, len(tradeoffs)))
     weights[:, 0] = losses[node][:, None]
-    for at, target in enumerate(graph.actions_of(node).tolist(), start=1):
+    for at, target in enumerate(graph.list_actions(node).tolist(), start=1):
         weights[:, at] = to_go[target] + steps[:, at - 1, None] * tradeoffs
     return weights

@@ -13,7 +13,7 @@ from solvers.jit import njit
 
 
 @njit()
-def crossed(slope: Floats, curve: Floats, ridge: float) -> float:
+def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
     """Tell what a cell's steps gain on the half that they were not learned on: slope, curve (2, L) sums of halves."""
     gain = 0.0
     for k in range(slope.shape[1]):
@@ -24,7 +24,7 @@ def crossed(slope: Floats, curve: Floats, ridge: float) -> float:
 
 
 @njit()
-def learned(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
     """Tell what a cell's steps gain on the half that they were learned on."""
     gain = 0.0
     for k in range(slope.shape[1]):
@@ -33,7 +33,7 @@ def learned(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
 
 
 @njit()
-def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
     """Tell what the steps learned on one half gain on the other."""
     gain = 0.0
     for k in range(slope.shape[1]):
@@ -43,7 +43,7 @@ def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
 
 
 @njit()
-def summed(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
+def accumulate_bins(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
     """Add up slopes or curvatures by a column's bins up to each of the parts: sums (P, w, 2, L) of zeros. Loops, for
     sums of whole arrays take several times as long to compile."""
     for i in range(len(parts)):
@@ -57,7 +57,7 @@ def summed(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats)
 
 
 @njit()
-def without(all_rows: Floats, below: Floats, beyond: Floats) -> None:
+def subtract_sums(all_rows: Floats, below: Floats, beyond: Floats) -> None:
     """Write the sums of a cell's other rows: (2, L) each."""
     for half in range(2):
         for k in range(all_rows.shape[1]):
@@ -75,18 +75,20 @@ def part_gains(
     for column in range(len(bins)):
         slopes = np.zeros((count, width, 2, outputs))
         curves = np.zeros((count, width, 2, outputs))
-        summed(bins[column], parts, halves, g, slopes)
-        summed(bins[column], parts, halves, h, curves)
+        accumulate_bins(bins[column], parts, halves, g, slopes)
+        accumulate_bins(bins[column], parts, halves, h, curves)
         for part in range(count):
             for b in range(width):
-                gains[part, 0, column] += crossed(slopes[part, b], curves[part, b], ridge)
-                without(slopes[count - 1, b], slopes[part, b], slope)
-                without(curves[count - 1, b], curves[part, b], curve)
-                gains[part, 1, column] += crossed(slope, curve, ridge)
+                gains[part, 0, column] += crossed_gain(slopes[part, b], curves[part, b], ridge)
+                subtract_sums(slopes[count - 1, b], slopes[part, b], slope)
+                subtract_sums(curves[count - 1, b], curves[part, b], curve)
+                gains[part, 1, column] += crossed_gain(slope, curve, ridge)
 
 
 @njit()
-def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats) -> None:
+def accumulate_pairs(
+    first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats
+) -> None:
     """Add up slopes and curvatures by the bins of two columns: (w, w, 2, L)."""
     slopes[:], curves[:] = 0.0, 0.0
     for i in range(len(first)):
@@ -96,7 +98,7 @@ def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, s
 
 
 @njit()
-def follow(
+def update_followers(
     slopes: Floats, curves: Floats, axis: int, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
     """Keep, for every bin of the axis, 0 or 1, what a second column gains there if the half that learns likes it most
@@ -109,8 +111,8 @@ def follow(
             gain, gained = 0.0, 0.0
             for c in range(width):
                 one, two = (b, c) if axis == 0 else (c, b)
-                gain += learned(slopes[one, two], curves[one, two], half, ridge)
-                gained += judged(slopes[one, two], curves[one, two], half, ridge)
+                gain += training_gain(slopes[one, two], curves[one, two], half, ridge)
+                gained += holdout_gain(slopes[one, two], curves[one, two], half, ridge)
             if gain / price > best[b, half]:
                 best[b, half], kept[b, half], prices[b, half] = gain / price, gained, price
             all_gain += gain
@@ -142,9 +144,9 @@ def pair_gains(
     for first in range(columns):
         for second in range(first + 1, columns):
             price = costs[first] if owners[first] == owners[second] else costs[first] + costs[second]
-            joint(bins[first], bins[second], halves, g, h, slopes, curves)
-            follow(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
-            follow(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])
+            accumulate_pairs(bins[first], bins[second], halves, g, h, slopes, curves)
+            update_followers(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
+            update_followers(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])
     for column in range(columns):
         counts = np.zeros(width)
         for i in range(bins.shape[1]):

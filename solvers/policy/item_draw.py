@@ -15,10 +15,10 @@ class ItemDraw:
     uniform: float
 
     @classmethod
-    def of(cls, item: str | None, members: int) -> "ItemDraw":
+    def from_item(cls, item: str | None, members: int) -> "ItemDraw":
         """Draw for an item; equal ids draw alike, everywhere and always.
 
-        >>> ItemDraw.of("a", 5) == ItemDraw.of("a", 5), ItemDraw.of(None, 5)
+        >>> ItemDraw.from_item("a", 5) == ItemDraw.from_item("a", 5), ItemDraw.from_item(None, 5)
         (True, ItemDraw(member=0, uniform=1.0))
         """
         if item is None:

@@ -9,8 +9,8 @@ from models.arrays import Bools, Floats, Int32s
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
-from solvers.policy.hard_budgets import ROUNDING, LearnedLimits, beyond
-from solvers.policy.sensor_times import times_of_sets
+from solvers.policy.hard_budgets import RELATIVE_TOLERANCE, LearnedLimits, exceeds_limits
+from solvers.policy.sensor_times import compute_set_times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +35,12 @@ class ItemLimits:
     are_costs: bool
 
     @classmethod
-    def of(cls, plan: PolicyContents) -> "ItemLimits":
+    def from_plan(cls, plan: PolicyContents) -> "ItemLimits":
         """Read them of a plan."""
         curve, hard, timed = len(plan.tradeoffs), len(plan.caps), len(plan.deadlines)
         fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors), dtype=np.int32)
         of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
-        set_costs, set_times = plan.members @ plan.costs, times_of_sets(plan.members, plan.times, fetches)
+        set_costs, set_times = plan.members @ plan.costs, compute_set_times(plan.members, plan.times, fetches)
         return cls(
             plan.sensors,
             plan.members,
@@ -52,61 +52,68 @@ class ItemLimits:
             np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
             (range(curve), range(curve, curve + hard), range(curve + hard, curve + hard + timed)),
-            (LearnedLimits.of(plan.caps, plan.cap_errors), LearnedLimits.of(plan.deadlines, plan.deadline_errors)),
-            bool(np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)),
+            (
+                LearnedLimits.from_errors(plan.caps, plan.cap_errors),
+                LearnedLimits.from_errors(plan.deadlines, plan.deadline_errors),
+            ),
+            bool(np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)),
         )
 
     def time_of(self, members: Bools) -> float | None:
         """Tell how long sensors, (M,), take at most; None where times are not known."""
-        return float(times_of_sets(members[None], self.times, self.fetches)[0]) if len(self.times) else None
+        return float(compute_set_times(members[None], self.times, self.fetches)[0]) if len(self.times) else None
 
-    def asked(self, target: PolicyTarget) -> tuple[float, float]:
+    def requested_limits(self, target: PolicyTarget) -> tuple[float, float]:
         """Give the hard budget and the deadline that are asked for, infinite without; where sensors take as long as
         they cost, both are hard budgets."""
         budget = np.inf if target.max_item_cost is None else target.max_item_cost
         deadline = np.inf if target.deadline is None else target.deadline
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
 
-    def barred(self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
+    def barred_actions(
+        self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None
+    ) -> Bools | None:
         """Tell which actions, that lead to these nodes, (A,), need what is left out, or would exceed a limit that is
         asked for or the point's, (A,), with what is known beside, (M,), paid for; None if there is no limit."""
-        budget, deadline = self._kept(point, target)
-        lacking = self.lacking(targets, target) if target.left_out else None
+        budget, deadline = self._effective_limits(point, target)
+        lacking = self.need_excluded(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
         costs, times = self.set_costs[targets], self.set_times[targets]
         if known is not None:
             costs = costs + (known & ~self.members[targets]) @ self.costs
-            times = times_of_sets(known | self.members[targets], self.times, self.fetches)
-        barred = beyond(costs, budget) | beyond(times, deadline)
+            times = compute_set_times(known | self.members[targets], self.times, self.fetches)
+        barred = exceeds_limits(costs, budget) | exceeds_limits(times, deadline)
         return barred if lacking is None else barred | lacking
 
-    def lacking(self, targets: Int32s, target: PolicyTarget) -> Bools:
+    def need_excluded(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Tell which nodes, (A,), need what is left out, (A,)."""
         return np.asarray((self.members[targets] & np.isin(self.sensors, target.left_out)).any(axis=1))
 
-    def are_beyond(self, targets: Int32s, target: PolicyTarget) -> Bools:
+    def exceed_requested(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Tell which nodes, (A,), no item may reach within the limits that are asked for, (A,)."""
-        budget, deadline = self.asked(target)
-        beyond_limits = beyond(self.set_costs[targets], budget) | beyond(self.set_times[targets], deadline)
-        return beyond_limits | self.lacking(targets, target)
+        budget, deadline = self.requested_limits(target)
+        beyond_limits = exceeds_limits(self.set_costs[targets], budget) | exceeds_limits(
+            self.set_times[targets], deadline
+        )
+        return beyond_limits | self.need_excluded(targets, target)
 
-    def bars(self, point: int, target: PolicyTarget) -> bool:
+    def can_bar(self, point: int, target: PolicyTarget) -> bool:
         """Tell whether limits asked for, or what is left out, may bar what a point does where it was measured."""
         if target.left_out:
             return True
-        (budget, deadline), (_, hard, timed) = self.asked(target), self.points
+        (budget, deadline), (_, hard, timed) = self.requested_limits(target), self.points
         most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
         most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
-        is_dear = point not in hard and bool(beyond(np.array(most_cost), budget))
-        return is_dear or (point not in timed and bool(beyond(np.array(most_time), deadline)))
+        is_dear = point not in hard and bool(exceeds_limits(np.array(most_cost), budget))
+        return is_dear or (point not in timed and bool(exceeds_limits(np.array(most_time), deadline)))
 
-    def point(self, target: PolicyTarget) -> int:
+    def choose_point(self, target: PolicyTarget) -> int:
         """Take the decisions that serve limits asked for alone; those for the fewest errors where nothing does."""
         serving = self._serving(target)
         return serving[1] if serving else self.points[0].stop - 1
 
-    def error(self, target: PolicyTarget) -> float | None:
+    def expected_error(self, target: PolicyTarget) -> float | None:
         """Tell how often the decisions err that serve limits asked for alone; None where nothing does."""
         serving = self._serving(target)
         return serving[0] if serving else None
@@ -116,22 +123,22 @@ class ItemLimits:
         deadline of those under which more errs, for that limit leaves less."""
         able = [
             (float(served.errors[place]), own[int(served.places[place])])
-            for asked, own, served in zip(self.asked(target), self.points[1:], self.served, strict=True)
-            if asked < np.inf and (place := served.within(asked)) is not None
+            for asked, own, served in zip(self.requested_limits(target), self.points[1:], self.served, strict=True)
+            if asked < np.inf and (place := served.find_largest_within(asked)) is not None
         ]
         return max(able, key=lambda each: each[0], default=None)
 
-    def _kept(self, point: int, target: PolicyTarget) -> tuple[float, float]:
+    def _effective_limits(self, point: int, target: PolicyTarget) -> tuple[float, float]:
         """Give the hard budget and the deadline that items keep under a point: its own and those asked for, or, of the
         kind that it was learned for, the one that it serves."""
-        (budget, deadline), (_, hard, timed) = self.asked(target), self.points
+        (budget, deadline), (_, hard, timed) = self.requested_limits(target), self.points
         if point in hard:
-            budget = self.served[0].keeping(budget)
+            budget = self.served[0].effective_limit(budget)
         if point in timed:
-            deadline = self.served[1].keeping(deadline)
+            deadline = self.served[1].effective_limit(deadline)
         return min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
 
-    def refuse(self, target: PolicyTarget, unit: str) -> None:
+    def check_deadline(self, target: PolicyTarget, unit: str) -> None:
         """Refuse a deadline where times are not known, and one before which no sensor can be had. Raises
         InvalidRequest, and Infeasible with the numbers."""
         if target.deadline is None:
@@ -142,10 +149,10 @@ class ItemLimits:
         longest = np.zeros(int(self.fetches.max()) + 1)
         np.maximum.at(longest, self.fetches, self.times)
         least = int(longest.argmin())
-        if bool(beyond(np.array(longest[least]), target.deadline)):
+        if bool(exceeds_limits(np.array(longest[least]), target.deadline)):
             named = " with ".join(self.sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())
             took = f"the fastest sensor, {named}, takes up to {longest[least]:.4g} {unit}"
             raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
-        if target.min_accuracy is not None and bool(beyond(np.array(self.set_times.max()), target.deadline)):
+        if target.min_accuracy is not None and bool(exceeds_limits(np.array(self.set_times.max()), target.deadline)):
             counted = f"accuracies were counted where sensors take up to {self.set_times.max():.4g} {unit}"
             raise Infeasible(f"{counted}; with min_accuracy the deadline cannot be {target.deadline:g}")

@@ -14,7 +14,7 @@ from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimates
 from solvers.policy.evaluate import curve, evaluate, item_columns
-from solvers.policy.fit import check, fit
+from solvers.policy.fit import check_dataset, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run import run as run_policy
 from solvers.policy.settings import replay_settings
@@ -40,7 +40,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def check(self, facts: DatasetFacts, options: PolicyOptions) -> None:
         """Refuse too few rows, too many sensors, and options that the dataset does not allow."""
-        check(facts, options)
+        check_dataset(facts, options)
 
     def fit(
         self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
@@ -119,5 +119,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
         """Decide what to acquire first, and go on by what it returns."""
         decision = plan.decide(query)
-        runner = run_policy(plan, query, decision, left=context.remaining_seconds, excluded=context.unavailable)
+        runner = run_policy(
+            plan, query, decision, remaining_seconds=context.remaining_seconds, excluded=context.unavailable
+        )
         return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))

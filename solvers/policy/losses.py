@@ -16,7 +16,7 @@ from models.arrays import Floats, Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Losses:
+class StoppingLosses:
     """observed: (S, n), 1 where the answer of a node's classifier is wrong, else 0; learned: (S, n), what nodes learn
     from, from 0 to 1."""
 
@@ -24,11 +24,11 @@ class Losses:
     learned: Floats
 
     @classmethod
-    def of(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "Losses":
+    def from_posteriors(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "StoppingLosses":
         """Judge the answers of S classifiers, the last that of all sensors, by their posteriors, (n, C) each.
 
         >>> sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.4, 0.6]])
-        >>> Losses.of([unsure, sure], np.array([0], np.int32), 0.5).learned[:, 0].round(2).tolist()
+        >>> StoppingLosses.from_posteriors([unsure, sure], np.array([0], np.int32), 0.5).learned[:, 0].round(2).tolist()
         [0.95, 0.05]
         """
         rows = np.arange(len(labels))

@@ -17,7 +17,7 @@ from solvers.trees.oblivious_trees import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Classifiers:
+class NodeClassifiers:
     """All members of all S classifiers. base: (S, K, C) float32 of the forests, over the columns that ``tree_inputs``
     gives; columns: (S, K, T, D) int32, thresholds: (S, K, T, D) float64, leaves: (S, K, T, 2^D, C) float32.
     classless: whether what they add up to is how good answers are, not logits."""
@@ -29,7 +29,7 @@ class Classifiers:
     classless: bool = False
 
     @classmethod
-    def of(cls, classifiers: list[list[Forest]]) -> "Classifiers":
+    def from_forests(cls, classifiers: list[list[Forest]]) -> "NodeClassifiers":
         """Put the members of each set, classifiers[s][k], into arrays, without the last trees where all say 0."""
         base = np.array([[each.base for each in of_set] for of_set in classifiers])
         columns = np.array([[each.columns for each in of_set] for of_set in classifiers])
@@ -47,9 +47,9 @@ class Classifiers:
             self.thresholds[node, member],
             self.leaves[node, member],
         )
-        return probabilities_of(forest.predict(inputs), classless=self.classless)
+        return to_probabilities(forest.predict(inputs), classless=self.classless)
 
-    def answers(self, node: int, inputs: Floats) -> Floats:
+    def mean_posteriors(self, node: int, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
         members, trees, depth = self.columns.shape[1:]
         every = Forest(
@@ -58,10 +58,10 @@ class Classifiers:
             self.thresholds[node].reshape(members * trees, depth),
             self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
         )
-        return probabilities_of(every.predict(inputs) / members, classless=self.classless)
+        return to_probabilities(every.predict(inputs) / members, classless=self.classless)
 
 
-def probabilities_of(sums: Singles, *, classless: bool) -> Floats:
+def to_probabilities(sums: Singles, *, classless: bool) -> Floats:
     """Turn what trees add up to into probabilities of classes, or, without classes, into how good answers are."""
     exact = sums.astype(np.float64)
     return np.clip(exact, 0.0, 1.0) if classless else softmax(exact)

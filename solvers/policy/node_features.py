@@ -5,9 +5,9 @@ import numpy as np
 from models.arrays import Bools, Floats
 from solvers.policy.sensors import Sensors
 
-HIGHEST = 3
+TOP_PROBABILITIES = 3
 """So many of the highest probabilities are looked at."""
-MOST_CLASSES = 12
+MAX_CLASSES = 12
 """Up to so many classes the probability of each is looked at too."""
 
 
@@ -21,10 +21,10 @@ def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: F
     [[0.75, 0.25, 0.5, 0.25, 0.75, 1.0, 0.75, 0.9]]
     """
     n, classes = posteriors.shape
-    falling = -np.sort(-posteriors, axis=1)[:, :HIGHEST]
+    falling = -np.sort(-posteriors, axis=1)[:, :TOP_PROBABILITIES]
     ahead = falling[:, :1] - falling[:, 1:2] if classes > 1 else falling[:, :1]
     blocks = [falling, ahead]
-    if classes <= MOST_CLASSES:
+    if classes <= MAX_CLASSES:
         blocks.append(posteriors)
     rows = np.arange(n)
     for column in sensors.known_columns(members).tolist():

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Bools, Floats, Int16s, Int32s, Singles
-from solvers.policy.regression import Regressed, least
+from solvers.policy.regression import NodePolicy, choose_least
 from solvers.trees.oblivious_trees import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
+class NodeDecisions:
     """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
-    costs; tradeoffs: (H + B,), none negative; must_begin: whether the first node may not stop; the others are as in
+    costs; tradeoffs: (H + B,), none negative; has_to_acquire: whether the first node may not stop; the others are as in
     ``PolicyPlan``."""
 
     offsets: Int32s
@@ -24,11 +24,11 @@ class Decisions:
     columns: Int32s
     thresholds: Floats
     leaves: Singles
-    must_begin: bool = False
+    has_to_acquire: bool = False
 
-    def may_stop(self, node: int) -> bool:
+    def can_stop(self, node: int) -> bool:
         """Tell whether a node may stop."""
-        return node > 0 or not self.must_begin
+        return node > 0 or not self.has_to_acquire
 
     def advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
         """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
@@ -41,7 +41,7 @@ class Decisions:
         losses = forest.predict(features).reshape(-1, *base.shape)
         return np.asarray(losses + self.prices[edges, None] * self.tradeoffs[points])
 
-    def choose(
+    def choose_actions(
         self,
         node: int,
         member: int,
@@ -56,10 +56,10 @@ class Decisions:
         """
         advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + foreseen
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
-        return least(allowed, may_stop=self.may_stop(node)), advantages
+        return choose_least(allowed, can_stop=self.can_stop(node)), advantages
 
 
-def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, Any]:
+def pack_policies(offsets: Int32s, policies: dict[int, NodePolicy], points: Sequence[int]) -> dict[str, Any]:
     """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
     one = next(iter(policies.values()))
     kept = list(points)

@@ -15,13 +15,13 @@ from models.columns import FARTHEST
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.sensors import Sensors
 
-STRENGTHS = np.geomspace(1e-2, 1e4, 13)
+RIDGE_PENALTIES = np.geomspace(1e-2, 1e4, 13)
 """Ridge penalties to choose from, for each classifier, as multiples of a direction's mean sum of squares."""
-LEAST_SQUARES = 1e-10
+MIN_MEAN_SQUARE = 1e-10
 """That sum counts for at least so much: along what hardly differs weights would be beyond what a plan may hold."""
 
 
-def with_quality_axes(
+def add_quality_axes(
     sensors: Sensors, cells: Floats, embeddings: Singles, quality: Floats, folds: Int64s
 ) -> tuple[Sensors, Floats]:
     """Add an axis for each classifier to what is known of items from the start.
@@ -31,11 +31,11 @@ def with_quality_axes(
     """
     known = sensors.embedding
     assert known is not None
-    centred = known.centred(embeddings)
+    centred = known.subtract_centre(embeddings)
     shown, axes = np.empty(quality.shape), np.zeros((embeddings.shape[1], quality.shape[1]))
     for part in range(int(folds.max()) + 1):
         seen = folds != part
-        own = ridge(centred[seen], quality[seen])
+        own = fit_ridge(centred[seen], quality[seen])
         shown[~seen] = np.clip(centred[~seen] @ own, -FARTHEST, FARTHEST)
         axes += own / (int(folds.max()) + 1)
     more = np.full(quality.shape[1], len(sensors.names), dtype=np.int32)
@@ -48,14 +48,14 @@ def with_quality_axes(
     return grown, np.concatenate([cells, shown], axis=1)
 
 
-def ridge(inputs: Floats, targets: Floats) -> Floats:
+def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
     """Regress targets, (n, M), on inputs, (n, d), each with the penalty that errs least, in squares, on rows left out
     one by one: weights (d, M). O(n d min(n, d))."""
     centred, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
     left, spread, axes = np.linalg.svd(centred, full_matrices=False)
     squares, along = spread**2, left.T @ off
     best, weights = np.full(targets.shape[1], np.inf), np.zeros((inputs.shape[1], targets.shape[1]))
-    for strength in (STRENGTHS * max(float(squares.mean()), LEAST_SQUARES)).tolist():
+    for strength in (RIDGE_PENALTIES * max(float(squares.mean()), MIN_MEAN_SQUARE)).tolist():
         kept = squares / (squares + strength)
         leverage = (left**2) @ kept + 1 / len(left)
         missed = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2

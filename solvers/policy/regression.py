@@ -23,7 +23,7 @@ RIDGE = 30.0
 class NodeTraining:
     """What one node learns from. features: (n, d); weights: (n, A + 1, L), stopping first; folds: (n,) which member
     does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs; rows:
-    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done; may_stop: whether stopping is allowed;
+    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done; can_stop: whether stopping is allowed;
     foreseen: (n, A) what of advantages is known without learning, None where nothing is."""
 
     features: Floats
@@ -32,7 +32,7 @@ class NodeTraining:
     weighed_costs: Floats
     rows: Bools
     barred: Bools
-    may_stop: bool = True
+    can_stop: bool = True
     foreseen: Floats | None = None
 
     @property
@@ -53,7 +53,7 @@ class NodeTraining:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regressed:
+class NodePolicy:
     """One node's policy. base: (K, A, L) float32; columns: (K, T, D) int32, thresholds: (K, T, D) float64, leaves: (K,
     T, 2^D, A, L) float32; actions: (n, L) what the member that had not seen the row decides for it."""
 
@@ -64,18 +64,20 @@ class Regressed:
     actions: Int16s
 
 
-def least(advantages: Floats, *, may_stop: bool = True) -> Int16s:
+def choose_least(advantages: Floats, *, can_stop: bool = True) -> Int16s:
     """Choose, of advantages with their prices, (n, A, ...), the action that is least if that is below 0, else to stop,
     where that is allowed.
 
-    >>> least(np.array([[0.2, -0.1], [0.2, 0.1]])).tolist(), least(np.array([[0.2, 0.1]]), may_stop=False).tolist()
-    ([2, 0], [2])
+    >>> choose_least(np.array([[0.2, -0.1], [0.2, 0.1]])).tolist()
+    [2, 0]
+    >>> choose_least(np.array([[0.2, 0.1]]), can_stop=False).tolist()
+    [2]
     """
-    stopping = np.full_like(advantages[:, :1], 0.0 if may_stop else np.inf)
+    stopping = np.full_like(advantages[:, :1], 0.0 if can_stop else np.inf)
     return np.asarray(np.concatenate([stopping, advantages], axis=1).argmin(axis=1).astype(np.int16))
 
 
-def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Regressed:
+def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePolicy:
     """Fit the members of one node. A member has as many trees as err least, in squares, in the other members on the
     rows that each had not seen: the part that judges a member has chosen nothing of it."""
     targets, rng = training.advantages, np.random.default_rng(seed)
@@ -97,19 +99,19 @@ def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Re
         rows = training.folds == k
         predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
     allowed = np.where(training.barred, np.inf, predicted + training.weighed_costs + training.offset)
-    return _put_together(forests, (actions, tradeoffs), least(allowed, may_stop=training.may_stop))
+    return _stack_members(forests, (actions, tradeoffs), choose_least(allowed, can_stop=training.can_stop))
 
 
 def _squares(targets: Floats, predicted: Singles) -> float:
     return float(np.square(targets - predicted).sum())
 
 
-def _put_together(forests: Sequence[Forest], shape: tuple[int, int], actions: Int16s) -> Regressed:
+def _stack_members(forests: Sequence[Forest], shape: tuple[int, int], actions: Int16s) -> NodePolicy:
     def full(array: Singles) -> Singles:
         own = array.reshape(*array.shape[:-1], shape[0], -1)
         return np.ascontiguousarray(np.broadcast_to(own, (*own.shape[:-1], shape[1])))
 
-    return Regressed(
+    return NodePolicy(
         np.stack([full(forest.base) for forest in forests]),
         np.stack([forest.columns for forest in forests]),
         np.stack([forest.thresholds for forest in forests]),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 
-Choose = Callable[[int, Int64s], NDArray[np.integer]]
+ChooseActions = Callable[[int, Int64s], NDArray[np.integer]]
 """Says for some rows, which are at a node, the action that each takes: 0 stops."""
 
 
@@ -26,18 +26,19 @@ class Walks:
         return np.asarray((graph.members[self.ends] * costs).sum(axis=1))
 
 
-def walk(graph: Graph, rows: int, choose: Choose) -> Walks:
+def walk_items(graph: Graph, rows: int, choose: ChooseActions) -> Walks:
     """Send rows from the empty set along the actions chosen until they stop. Nodes stand in the order of the DAG, so
     that each is visited once, by all rows that ever come to it. O(S n) beside the choices.
 
-    >>> walk(Graph.of(2), 2, lambda node, rows: np.where(rows == 0, 0, min(node + 1, 1) * (node < 1))).nodes.tolist()
+    >>> choose = lambda node, rows: np.where(rows == 0, 0, min(node + 1, 1) * (node < 1))
+    >>> walk_items(Graph.all_subsets(2), 2, choose).nodes.tolist()
     [[0, -1], [0, 1]]
     """
     at, nodes = np.zeros(rows, dtype=np.int64), [np.zeros(rows, dtype=np.int64)]
     count = np.ones(rows, dtype=np.int64)
     for node in range(len(graph)):
         at_node = np.flatnonzero(at == node)
-        actions = graph.actions_of(node)
+        actions = graph.list_actions(node)
         if not len(at_node) or not len(actions):
             continue
         taken = np.asarray(choose(node, at_node), dtype=np.int64)

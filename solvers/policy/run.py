@@ -15,12 +15,17 @@ from solvers.running import Answer as RunAnswer
 from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result, no_answer_error
 
 Decision = AcquireDecision | ClassifyDecision | AnswerDecision
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """No policy has as many sensors; a plan that is somebody's bytes may ask for ever."""
 
 
 def run(
-    plan: PolicyPlan, query: PolicyQuery, first: Decision, *, left: float, excluded: frozenset[str] = frozenset()
+    plan: PolicyPlan,
+    query: PolicyQuery,
+    first: Decision,
+    *,
+    remaining_seconds: float,
+    excluded: frozenset[str] = frozenset(),
 ) -> Runner:
     """Run an item of which nothing is acquired, from what was decided first.
 
@@ -35,8 +40,8 @@ def run(
     reasons: list[str] = []
     lost, in_vain, costs = set(excluded), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     decided: Decision | None = first
-    for _ in range(MOST_STEPS):
-        known = _less(query, in_vain).model_copy(update={"acquired": acquired})
+    for _ in range(MAX_STEPS):
+        known = _reduce_budget(query, in_vain).model_copy(update={"acquired": acquired})
         try:
             decided = decided or plan.decide(known)
         except Infeasible:
@@ -44,25 +49,27 @@ def run(
                 raise
             reasons.append("nothing else is within what is left of the hard budget")
             break
-        wanted = _wanted(decided, acquired)
+        wanted = _sensors_to_acquire(decided, acquired)
         if lost.intersection(wanted):
             reasons += [f"{name}: its circuit is open" for name in wanted if name in excluded]
-            wanted = _instead(plan, known, lost) or (() if acquired else _cheapest(plan, query, lost, in_vain))
-        if not wanted or left <= 0:
-            reasons += ["the time was over"] if left <= 0 else []
+            wanted = _alternatives(plan, known, lost) or (
+                () if acquired else _cheapest_fetch(plan, query, lost, in_vain)
+            )
+        if not wanted or remaining_seconds <= 0:
+            reasons += ["the time was over"] if remaining_seconds <= 0 else []
             break
-        back = yield Call(wanted, left, is_last=not acquired and plan.ends_with(wanted))
-        left, decided = back.remaining_seconds, None
+        back = yield Call(wanted, remaining_seconds, is_last=not acquired and plan.is_final_call(wanted))
+        remaining_seconds, decided = back.remaining_seconds, None
         so_far.results += back.results
         for one in back.results:
-            said, why = _told(plan, one)
+            said, why = _read_result(plan, one)
             acquired |= said
             if not said:
                 lost.add(one.name)
                 in_vain += costs[one.name] if one.is_paid or one.error is None else 0.0
                 reasons += [f"{one.name}: {why}"] if why else []
     stopped = None if lost or isinstance(decided, AcquireDecision) else decided
-    return _answer(plan, query.model_copy(update={"acquired": acquired}), stopped, so_far, reasons, left)
+    return _answer(plan, query.model_copy(update={"acquired": acquired}), stopped, so_far, reasons, remaining_seconds)
 
 
 def _answer(
@@ -71,7 +78,7 @@ def _answer(
     stopped: ClassifyDecision | AnswerDecision | None,
     so_far: ResultsSoFar,
     reasons: list[str],
-    left: float,
+    remaining_seconds: float,
 ) -> RunAnswer:
     """Answer as was decided, else by what was acquired, and report what it lacked, for these reasons too.
 
@@ -80,8 +87,8 @@ def _answer(
     why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
     if why_less is not None and not query.acquired:
         if plan.classless and any(one.label is not None for one in so_far.results):
-            return so_far.most_confident(left, "; ".join(dict.fromkeys(reasons)))
-        raise no_answer_error(left, why_less)
+            return so_far.most_confident(remaining_seconds, "; ".join(dict.fromkeys(reasons)))
+        raise no_answer_error(remaining_seconds, why_less)
     decided = stopped or plan.stop(query)
     if isinstance(decided, AnswerDecision):
         heard = next(one for one in so_far.results if one.name == decided.answer and one.error is None)
@@ -90,30 +97,30 @@ def _answer(
     return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
 
 
-def _wanted(decision: Decision, acquired: Collection[str]) -> tuple[str, ...]:
+def _sensors_to_acquire(decision: Decision, acquired: Collection[str]) -> tuple[str, ...]:
     """Return the sensors to acquire next, together or one by one; none to stop."""
     if not isinstance(decision, AcquireDecision):
         return ()
     return tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
 
 
-def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
+def _alternatives(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
     """Give what to acquire where sensors are lost; none to stop."""
     left_out = tuple(name for name in plan.sensors if name in lost)
     try:
-        return _wanted(plan.decide(query.model_copy(update={"excluded": left_out})), query.acquired)
+        return _sensors_to_acquire(plan.decide(query.model_copy(update={"excluded": left_out})), query.acquired)
     except Infeasible:
         return ()
 
 
-def _less(query: PolicyQuery, in_vain: float) -> PolicyQuery:
+def _reduce_budget(query: PolicyQuery, in_vain: float) -> PolicyQuery:
     """Take what was paid in vain off the budget that no item exceeds."""
     if query.max_item_cost is None:
         return query
     return query.model_copy(update={"max_item_cost": max(query.max_item_cost - in_vain, 0.0)})
 
 
-def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: float) -> tuple[str, ...]:
+def _cheapest_fetch(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: float) -> tuple[str, ...]:
     """Give the cheapest sensors that are fetched together and can still be had within the budget, less what was paid in
     vain, and the deadline; none if none can."""
     most = min(
@@ -130,25 +137,25 @@ def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: flo
     return min(able)[1] if able else ()
 
 
-def _told(plan: PolicyPlan, heard: CallResult) -> tuple[dict[str, Acquired], str | None]:
+def _read_result(plan: PolicyPlan, heard: CallResult) -> tuple[dict[str, Acquired], str | None]:
     """Give what a sensor told as the policy takes it, by its name; or nothing, and why the policy cannot take it, None
     where the call has failed already."""
     if heard.error is not None:
         return {}, None
     try:
-        said = _said(plan, heard)
-        plan.check_told({heard.name: said})
+        said = _to_reading(plan, heard)
+        plan.check_readings({heard.name: said})
     except (InvalidRequest, ValidationError):
         return {}, "it told what this policy cannot take"
     return {heard.name: said}, None
 
 
-def _said(plan: PolicyPlan, heard: CallResult) -> Acquired:
+def _to_reading(plan: PolicyPlan, heard: CallResult) -> Acquired:
     """Put it in the policy's words; raises ValidationError, or InvalidRequest if it said nothing."""
     if heard.values is not None:
         return heard.values[0] if len(heard.values) == 1 else heard.values
     if heard.label is None:
         raise InvalidRequest("it said nothing")
     if plan.classless:
-        return heard.confidence if plan.tells(heard.name) else None
+        return heard.confidence if plan.has_columns(heard.name) else None
     return Answer(label=heard.label, confidence=heard.confidence) if plan.is_labelled(heard.name) else heard.label

@@ -13,7 +13,7 @@ from solvers.trace_baselines import most_accurate, trace_baselines
 from solvers.two_stage_rules import escalated, tune_two_stages
 
 
-def policy_savings(
+def measure_policy_savings(
     dataset: FeatureTable | Trace,
     sensors: Sequence[str],
     graph: Graph,
@@ -37,13 +37,13 @@ def policy_savings(
         )
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
-        _name(sensors, graph.members[node]): Replay(
+        _name_set(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
         )
-        for node in fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
+        for node in list_fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
-    alone |= _two_stages(sensors, graph, observed, posteriors, costs, parts[0])
-    today = _name(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
+    alone |= _replay_two_stages(sensors, graph, observed, posteriors, costs, parts[0])
+    today = _name_set(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
         alone |= trace_baselines(dataset, parts[0])
         today = most_accurate(dataset, parts[0])
@@ -52,7 +52,7 @@ def policy_savings(
     )
 
 
-def _two_stages(
+def _replay_two_stages(
     sensors: Sequence[str],
     graph: Graph,
     observed: Floats,
@@ -61,7 +61,7 @@ def _two_stages(
     learned: Int64s,
 ) -> dict[str, Replay]:
     """Acquire a fixed set, and a larger one where its classifier is unsure: tuned on some rows, replayed on all."""
-    nodes = fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
+    nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))
     sure = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
@@ -73,7 +73,7 @@ def _two_stages(
     replays = {}
     for rule in tune_two_stages(sure[learned], right[learned], paid[learned], costs_of_both):
         onward = escalated(rule, sure)
-        names = [_name(sensors, members[place]) for place in (rule.first, rule.second)]
+        names = [_name_set(sensors, members[place]) for place in (rule.first, rule.second)]
         replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
             np.where(onward, right[:, rule.second], right[:, rule.first]),
             np.where(onward, paid[:, rule.second], paid[:, rule.first]),
@@ -81,7 +81,7 @@ def _two_stages(
     return replays
 
 
-def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
+def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
     """List nodes that a person would fix: nothing, single sensors, the cheapest together, forward selection, all.
 
     errors: (S,) of each node; costs: (M,) of sensors.
@@ -91,18 +91,18 @@ def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
     cheapest = np.argsort(costs, kind="stable")
     prefixes = [tuple(np.isin(np.arange(len(costs)), cheapest[:k]).tolist()) for k in range(len(costs) + 1)]
     fixed = {nodes[each] for each in prefixes if each in nodes} | set(np.flatnonzero(sizes <= 1).tolist())
-    return sorted(fixed | set(_forward(graph, errors)) | {int(np.argmax(sizes))})
+    return sorted(fixed | set(_forward_selection(graph, errors)) | {int(np.argmax(sizes))})
 
 
-def _forward(graph: Graph, errors: Floats) -> Iterator[int]:
+def _forward_selection(graph: Graph, errors: Floats) -> Iterator[int]:
     """Add, from nothing on, what lowers the error most."""
     node = 0
     yield node
-    while len(further := graph.actions_of(node)):
+    while len(further := graph.list_actions(node)):
         node = int(further[np.argmin(errors[further])])
         yield node
 
 
-def _name(sensors: Sequence[str], members: Bools) -> str:
+def _name_set(sensors: Sequence[str], members: Bools) -> str:
     own = [name for name, member in zip(sensors, members.tolist(), strict=True) if member]
     return f"one classifier on {' + '.join(own)}" if own else "the most common class"

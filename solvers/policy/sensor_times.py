@@ -13,16 +13,16 @@ from models.arrays import Bools, Floats, Int32s
 from models.columns import first_repeated
 from models.units import unit_of_times
 
-Named = Sequence[Sequence[str]]
+FetchGroups = Sequence[Sequence[str]]
 """Lists of sensors that are fetched together, by name."""
 
 
-def fetches_of(sensors: Sequence[str], parallel: Named) -> Int32s:
+def assign_fetches(sensors: Sequence[str], parallel: FetchGroups) -> Int32s:
     """Number the fetches, from 0, in the order of their first sensors: for each sensor the one that brings it, (M,).
 
     Raises InvalidRequest for a sensor that there is not, or that is fetched twice.
 
-    >>> fetches_of(["a", "b", "c"], [["c", "a"]]).tolist()
+    >>> assign_fetches(["a", "b", "c"], [["c", "a"]]).tolist()
     [0, 1, 0]
     """
     every = [name for each in parallel for name in each]
@@ -39,16 +39,16 @@ def fetches_of(sensors: Sequence[str], parallel: Named) -> Int32s:
     return np.array(fetched, dtype=np.int32)
 
 
-def fetched(fetches: Int32s) -> list[frozenset[int]]:
+def group_by_fetch(fetches: Int32s) -> list[frozenset[int]]:
     """List what each fetch brings.
 
-    >>> fetched(np.array([0, 1, 0], dtype=np.int32))
+    >>> group_by_fetch(np.array([0, 1, 0], dtype=np.int32))
     [frozenset({0, 2}), frozenset({1})]
     """
     return [frozenset(np.flatnonzero(fetches == each).tolist()) for each in range(int(fetches.max()) + 1)]
 
 
-def worst_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
+def worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
     """Tell how long sensors take at most, and in which unit: (M,) as the spec says or, where costs are times, a
     quantile of them, (n, M), over the rows; ``(0,)`` and no unit where neither is told."""
     spec = dataset.spec
@@ -60,10 +60,11 @@ def worst_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -
     return (times if len(times) else np.quantile(costs, quantile, axis=0, method="higher")), unit
 
 
-def times_of_sets(members: Bools, times: Floats, fetches: Int32s) -> Floats:
+def compute_set_times(members: Bools, times: Floats, fetches: Int32s) -> Floats:
     """Tell how long sets of sensors, (S, M), take at most: (S,); 0 where times are not known.
 
-    >>> times_of_sets(np.array([[True, True, True]]), np.array([2.0, 3.0, 5.0]), np.array([0, 1, 0], np.int32)).tolist()
+    >>> members, fetches = np.array([[True, True, True]]), np.array([0, 1, 0], np.int32)
+    >>> compute_set_times(members, np.array([2.0, 3.0, 5.0]), fetches).tolist()
     [8.0]
     """
     longest = np.zeros((len(members), int(fetches.max()) + 1))

@@ -20,11 +20,11 @@ from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
 from solvers.cell_encoding import CellEncoding, finite
-from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes, axes_without_classes
+from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes, count_classless_axes
 
-UNKNOWN = -1.0
+UNKNOWN_LABEL = -1.0
 """The code of a label of another dataset that no item of the trace has and no classifier has answered."""
-MOST_NAMED = 12
+MAX_LISTED_CLASSES = 12
 """Classes that a message lists."""
 
 
@@ -47,7 +47,7 @@ class Sensors:
     """The columns of a table of features, in the sensors' order."""
 
     @classmethod
-    def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
+    def from_dataset(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
         """List the sensors of a dataset; embeds: whether the embeddings of a trace are known, too."""
         names, owners = _value_owners(dataset)
         if isinstance(dataset, Trace):
@@ -56,8 +56,8 @@ class Sensors:
             labelled = (np.diff(owners, prepend=-1) >= 1) & (not classless)
             if not embeds:
                 return cls(names, owners, labelled, classes, classless=classless)
-            most = axes_without_classes(*dataset.embeddings.shape) if classless else MOST_AXES
-            axes = EmbeddingAxes.of(dataset.embeddings, most)
+            most = count_classless_axes(*dataset.embeddings.shape) if classless else MAX_AXES
+            axes = EmbeddingAxes.from_embeddings(dataset.embeddings, most)
             free = axes.axes.shape[1]
             owners = np.append(owners, np.full(free, len(names), dtype=np.int32))
             labelled = np.append(labelled, np.zeros(free, dtype=np.bool_))
@@ -75,7 +75,7 @@ class Sensors:
         return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
 
     @property
-    def telling(self) -> Bools:
+    def has_columns(self) -> Bools:
         """Which sensors own columns, (M,): the others, without classes, tell nothing but their answer."""
         return np.isin(np.arange(len(self.names)), self.owners)
 
@@ -90,9 +90,9 @@ class Sensors:
 
     def known_columns(self, members: Bools) -> Int64s:
         """List the columns that are known where some sensors, (M,), are: theirs and those of an embedding."""
-        return np.flatnonzero(with_embedding(members)[self.owners])
+        return np.flatnonzero(append_embedding(members)[self.owners])
 
-    def of_columns(self, columns: Int64s) -> "Sensors":
+    def select_columns(self, columns: Int64s) -> "Sensors":
         """Tell of some columns alone, as if there were no others; owners keep their numbers."""
         return replace(self, owners=self.owners[columns], labelled=self.labelled[columns])
 
@@ -102,8 +102,10 @@ class Sensors:
         Raises InvalidRequest if the dataset does not have these sensors.
         """
         names, value_owners = _value_owners(dataset)
-        kind = _kind(isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes)
-        own = _kind(self.classless or bool(self.labelled.any()), self.classless)
+        kind = _describe_dataset(
+            isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes
+        )
+        own = _describe_dataset(self.classless or bool(self.labelled.any()), self.classless)
         if names == self.names and kind != own:
             raise InvalidRequest.at(Fault(("dataset",), f"is {kind}; the policy was built from {own}"))
         if names != self.names or not np.array_equal(value_owners, self.value_owners):
@@ -112,7 +114,7 @@ class Sensors:
         if isinstance(dataset, FeatureTable):
             return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}
-        codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
+        codes = np.array([code.get(name, UNKNOWN_LABEL) for name in dataset.classes])
         cells = np.empty((dataset.rows, len(self.owners)))
         if not self.classless:
             cells[:, self.labelled] = codes[dataset.predictions]
@@ -120,10 +122,10 @@ class Sensors:
         sure = dataset.confidences[:, self.owners[~self.labelled & ~free]]
         cells[:, ~self.labelled & ~free] = np.clip(sure, -FARTHEST, FARTHEST)
         if self.embedding is not None:
-            cells[:, free] = self._measured(dataset.embeddings, ("dataset", "embeddings"))
+            cells[:, free] = self._project(dataset.embeddings, ("dataset", "embeddings"))
         return cells
 
-    def embed(self, embedding: Sequence[float] | None, cells: Floats) -> None:
+    def write_embedding(self, embedding: Sequence[float] | None, cells: Floats) -> None:
         """Put an item's embedding into its cells, (D,).
 
         Raises InvalidRequest where there must be one and is none, or one of another length, or there must be none.
@@ -135,15 +137,15 @@ class Sensors:
             asked = f"is missing: this policy knows {len(self.embedding.centre)} numbers of each item from the start"
             raise InvalidRequest.at(Fault(("embedding",), asked))
         if self.embedding is not None and embedding is not None:
-            cells[self.owners == len(self.names)] = self._measured(np.array([embedding]), ("embedding",))[0]
+            cells[self.owners == len(self.names)] = self._project(np.array([embedding]), ("embedding",))[0]
 
-    def _measured(self, embeddings: Floats | Singles, where: tuple[str, ...]) -> Floats:
+    def _project(self, embeddings: Floats | Singles, where: tuple[str, ...]) -> Floats:
         assert self.embedding is not None
         wanted = len(self.embedding.centre)
         if embeddings.shape[1] != wanted:
             asked = f"must have {wanted} numbers, as the build's; has {embeddings.shape[1]}"
             raise InvalidRequest.at(Fault(where, asked))
-        return self.embedding.measure(embeddings)
+        return self.embedding.project(embeddings)
 
     def _cells_of_features(self, table: FeatureTable) -> Floats:
         if self.encoding is not None:
@@ -154,7 +156,7 @@ class Sensors:
             raise InvalidRequest.at(Fault(("dataset", "features"), asked))
         return np.asarray(table.values)
 
-    def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
+    def read_answers(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
         """Read what some sensors told of one item: (D,), 0 for those that did not, and which did, (M,).
 
         Raises InvalidRequest for sensors that are not known, too few or too many numbers, and what is no number or no
@@ -182,9 +184,9 @@ class Sensors:
         if self.encoding is not None:
             return self._encoded(self.encoding, answer, int(self.owners[columns[0]]))
         if self.classless:
-            return _confidence(answer, tells=bool(len(columns)))
+            return _read_confidence(answer, tells=bool(len(columns)))
         labelled = bool(self.labelled[columns[0]])
-        values = _listed(answer, labelled=labelled, width=len(columns))
+        values = _to_list(answer, labelled=labelled, width=len(columns))
         if len(values) != len(columns):
             wanted = "label and confidence" if labelled and len(columns) == 2 else f"{len(columns)} values"
             raise ValueError(f"must have {wanted}, has {len(values)} values")
@@ -194,8 +196,12 @@ class Sensors:
                 if not isinstance(value, str):
                     raise ValueError(f"must begin with a label, which is text; it is {_as_json(value)}")
                 if value not in self.classes:
-                    listed = ", ".join(map(repr, self.classes[:MOST_NAMED]))
-                    more = f" and {len(self.classes) - MOST_NAMED} more" if len(self.classes) > MOST_NAMED else ""
+                    listed = ", ".join(map(repr, self.classes[:MAX_LISTED_CLASSES]))
+                    more = (
+                        f" and {len(self.classes) - MAX_LISTED_CLASSES} more"
+                        if len(self.classes) > MAX_LISTED_CLASSES
+                        else ""
+                    )
                     raise ValueError(f"says {value!r}, which the dataset never had; its classes are {listed}{more}")
                 numbers.append(float(self.classes.index(value)))
             else:
@@ -203,14 +209,14 @@ class Sensors:
         return numbers
 
     def _encoded(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
-        cells, columns = _listed(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
+        cells, columns = _to_list(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
         if len(cells) != len(columns):
             raise ValueError(f"must have {len(columns)} values, has {len(cells)} values")
         pairs = zip(columns, cells, strict=True)
         return [number for column, cell in pairs for number in encoding.numbers(column, cell)]
 
 
-def with_embedding(members: Bools) -> Bools:
+def append_embedding(members: Bools) -> Bools:
     """Say of some sensors, (M,), and of an embedding after them, which is always known, whether they are: (M + 1,)."""
     return np.append(members, True)
 
@@ -227,11 +233,11 @@ def _value_owners(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32
     return names, np.repeat(np.arange(len(names), dtype=np.int32), widths)
 
 
-def _kind(is_trace: bool, classless: bool) -> str:
+def _describe_dataset(is_trace: bool, classless: bool) -> str:
     return "a trace without classes" if classless else "a trace" if is_trace else "a table of features"
 
 
-def _confidence(answer: Any, *, tells: bool) -> list[float]:
+def _read_confidence(answer: Any, *, tells: bool) -> list[float]:
     """Read what a classifier without classes told; raises ValueError for what is no confidence where one must be."""
     if not tells:
         if answer is not None:
@@ -247,7 +253,7 @@ def _as_json(answer: Any) -> str:
     return json.dumps(answer, default=lambda value: value.model_dump(exclude_none=True))
 
 
-def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
+def _to_list(answer: Any, *, labelled: bool, width: int) -> list[Any]:
     if isinstance(answer, Answer):
         if not labelled:
             raise ValueError("must be a number or a list of numbers, for it is a feature; it has a label")
@@ -255,7 +261,7 @@ def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
     return list(answer) if isinstance(answer, tuple | list) else [answer]
 
 
-def refuse_unsized(spec: FeaturesSpec) -> None:
+def check_sizes(spec: FeaturesSpec) -> None:
     """Raise InvalidRequest for a cost that depends on the item's size if a table has no sizes, or others."""
     columns = len(spec.size_columns)
     for feature in spec.features:
@@ -265,14 +271,14 @@ def refuse_unsized(spec: FeaturesSpec) -> None:
             raise InvalidRequest.at(Fault(("dataset", "features"), f"{asked}, the table has {columns} size columns"))
 
 
-def costs_of(dataset: FeatureTable | Trace) -> Floats:
+def item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
     """Tell what every sensor costs for every item (Acquisition DAG, Eq. 10): (n, M).
 
     Raises InvalidRequest for a cost that depends on the item's size if the table has no sizes, or others.
     """
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
-    refuse_unsized(dataset.spec)
+    check_sizes(dataset.spec)
     costs = np.empty((dataset.rows, len(dataset.spec.features)))
     for j, feature in enumerate(dataset.spec.features):
         function, _ = cost_function(feature.cost)

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.sensor_times import fetched
+from solvers.policy.sensor_times import group_by_fetch
 
 
 def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
     return {
         "unit": plan.unit,
         "time_unit": plan.time_unit or None,
-        "parallel": [[plan.sensors[m] for m in sorted(each)] for each in fetched(plan.fetches) if len(each) > 1],
+        "parallel": [[plan.sensors[m] for m in sorted(each)] for each in group_by_fetch(plan.fetches) if len(each) > 1],
         "rows": plan.rows,
         **({} if plan.independence == 1 else {"effective_rows": round(plan.independence * plan.rows)}),
         "classes": 0 if plan.classless else plan.class_base.shape[2],

@@ -25,12 +25,12 @@ from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks
 
-MOST_ROWS = 2**53
+MAX_ROWS = 2**53
 """Up to here floats count exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passed:
+class PassedCounts:
     """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
     wrongly at each node: graded answers where they lost more than half."""
 
@@ -38,11 +38,11 @@ class Passed:
     wrong: Int64s
 
     @classmethod
-    def of(cls, graph: Graph, walks: Walks, observed: Floats) -> "Passed":
+    def from_walks(cls, graph: Graph, walks: Walks, observed: Floats) -> "PassedCounts":
         """Count walks. observed: (S, n), what a node's answer lost, 1 where it is wrong.
 
         >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
-        >>> passed = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> passed = PassedCounts.from_walks(Graph.all_subsets(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
         >>> passed.edges.tolist(), passed.wrong.tolist()
         ([1], [1, 0])
         """
@@ -61,7 +61,7 @@ def _keys(graph: Graph) -> Int64s:
     return np.asarray(sources * len(graph) + graph.targets)
 
 
-def counts_of(graph: Graph, points: Sequence[Passed]) -> TrafficCounts:
+def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
     """Keep what was counted under the points of the curve, without what is 0 under all of them."""
     edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
     used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
@@ -81,12 +81,12 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
     summary: of the build. Raises Conflict if the build counted no traffic, CorruptArtifact if what the summary holds
     is not of this plan.
     """
-    counts = _read(plan, summary)
+    counts = _read_counts(plan, summary)
     mixture = plan.mixture(target)
     shares = np.zeros(len(plan.tradeoffs))
     shares[mixture.first] += 1 - mixture.share
     shares[mixture.second] += mixture.share
-    flow, curve = Flow.of(plan, counts).mixed(shares), plan.curve()
+    flow, curve = TrafficFlow.from_counts(plan, counts).mix(shares), plan.curve()
     visited = np.flatnonzero(flow.items).tolist()
     place = {node: at for at, node in enumerate(visited)}
     steps = zip(counts.sources, counts.targets, flow.edges.tolist(), strict=True)
@@ -105,7 +105,7 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class TrafficFlow:
     """How many items took each counted edge, and came to, stopped at, and were answered wrongly at each node: (..., U)
     and (..., S), for each point of the curve or for a mixture of them."""
 
@@ -115,7 +115,7 @@ class Flow:
     wrong: Floats
 
     @classmethod
-    def of(cls, plan: PolicyPlan, counts: TrafficCounts) -> "Flow":
+    def from_counts(cls, plan: PolicyPlan, counts: TrafficCounts) -> "TrafficFlow":
         """Add up what was counted under each point: all rows begin at the empty set."""
         points, nodes = len(plan.tradeoffs), len(plan.members)
         edges = np.array(counts.items, dtype=np.float64).reshape(points, len(counts.sources))
@@ -126,12 +126,12 @@ class Flow:
         wrong[:, list(counts.ends)] = counts.wrong
         return cls(edges, items, items - left, wrong)
 
-    def mixed(self, shares: Floats) -> "Flow":
+    def mix(self, shares: Floats) -> "TrafficFlow":
         """Mix the points, each with its share."""
-        return Flow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
+        return TrafficFlow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
 
 
-def _node(plan: PolicyPlan, flow: Flow, node: int) -> TrafficNode:
+def _node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode:
     members = np.flatnonzero(plan.members[node])
     items, stopped, wrong = (float(each[node]) for each in (flow.items, flow.stopped, flow.wrong))
     return TrafficNode(
@@ -157,7 +157,7 @@ def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[
     )
 
 
-def _read(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
+def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
     """Read what a build counted, which may come from anybody's bytes."""
     if "traffic" not in summary:
         raise Conflict("this version was built before traffic was counted; build it again from the same dataset")
@@ -165,13 +165,13 @@ def _read(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
         counts = TrafficCounts.model_validate(summary["traffic"])
     except ValidationError as error:
         raise CorruptArtifact(f"the summary's traffic is not valid: {error.errors()[0]['msg']}") from error
-    broken = _contradiction(plan, counts)
+    broken = _find_contradiction(plan, counts)
     if broken is not None:
         raise CorruptArtifact(f"the summary's traffic is not of this policy: {broken}")
     return counts
 
 
-def _contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
+def _find_contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
     """Find what of the counts cannot be: of the right shape, on edges there are, no more items leaving than come."""
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
     shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
@@ -182,15 +182,15 @@ def _contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
     sources = np.repeat(np.arange(nodes), np.diff(plan.offsets))
     there = set(zip(sources.tolist(), plan.targets.tolist(), strict=True))
     steps = set(zip(counts.sources, counts.targets, strict=True))
-    if not steps <= there or len(steps) < edges or not _different(counts.ends, nodes):
+    if not steps <= there or len(steps) < edges or not _are_distinct(counts.ends, nodes):
         return "it counts edges or nodes that are not there, or twice"
-    if plan.rows > MOST_ROWS:
+    if plan.rows > MAX_ROWS:
         return f"there are {plan.rows} rows, more than can be counted"
-    flow = Flow.of(plan, counts)
+    flow = TrafficFlow.from_counts(plan, counts)
     if np.any(flow.stopped < 0) or np.any(flow.wrong > flow.stopped):
         return "more items leave a node, or are answered wrongly there, than come to it"
     return None
 
 
-def _different(places: Sequence[int], limit: int) -> bool:
+def _are_distinct(places: Sequence[int], limit: int) -> bool:
     return len(set(places)) == len(places) and max(places, default=0) < limit

@@ -14,10 +14,10 @@ from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.classifier_training import cut
-from solvers.policy.fit import check
-from solvers.policy.losses import Losses
-from solvers.policy.tradeoff_spread import tradeoffs_of
+from solvers.policy.classifier_training import assign_folds
+from solvers.policy.fit import check_dataset
+from solvers.policy.losses import StoppingLosses
+from solvers.policy.tradeoff_spread import list_tradeoffs
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
 
 
@@ -40,10 +40,10 @@ def test_trees_are_kept_as_arrays_and_decide_the_same_from_their_bytes() -> None
 
 def test_costs_of_a_size_that_the_table_has_not_are_refused_before_anything_is_queued() -> None:
     table = features()
-    check(DatasetFacts.of(table), PolicyOptions())
+    check_dataset(DatasetFacts.of(table), PolicyOptions())
     facts = DatasetFacts.of(replace(table, spec=table.spec.model_copy(update={"size": None})))
     with pytest.raises(InvalidRequest, match=r"depends on sizes of 1 numbers, the table has 0 size columns"):
-        check(facts, PolicyOptions())
+        check_dataset(facts, PolicyOptions())
 
 
 def test_labels_that_nothing_tells_are_not_found_out() -> None:
@@ -62,7 +62,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
 
 def test_parts_hold_every_class_alike() -> None:
     labels = np.repeat(np.arange(3), (50, 20, 10)).astype(np.int32)
-    parts = cut(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
+    parts = assign_folds(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
     for c in range(3):
         counts = np.bincount(parts[labels == c], minlength=5)
         assert counts.max() - counts.min() <= 1
@@ -72,8 +72,10 @@ def test_smoothed_losses_lie_between_what_is_observed_and_what_is_expected() -> 
     rng = np.random.default_rng(0)
     posteriors = [rng.dirichlet(np.ones(3), 50) for _ in range(4)]
     labels = rng.integers(3, size=50).astype(np.int32)
-    observed, mixed, expected = (Losses.of(posteriors, labels, share).learned for share in (0.0, 0.3, 1.0))
-    assert np.array_equal(observed, Losses.of(posteriors, labels, 0.3).observed)
+    observed, mixed, expected = (
+        StoppingLosses.from_posteriors(posteriors, labels, share).learned for share in (0.0, 0.3, 1.0)
+    )
+    assert np.array_equal(observed, StoppingLosses.from_posteriors(posteriors, labels, 0.3).observed)
     assert np.allclose(mixed, 0.7 * observed + 0.3 * expected)
     assert np.allclose(expected[-1], 1 - posteriors[-1].max(axis=1))
 
@@ -88,7 +90,7 @@ def test_sensors_that_cost_nothing_are_no_trouble() -> None:
 
 
 def test_trade_offs_may_be_given() -> None:
-    assert tradeoffs_of(PolicyOptions(tradeoffs=(0.5, 0.1, 0.5)), np.ones(2)).tolist() == [0.1, 0.5]
+    assert list_tradeoffs(PolicyOptions(tradeoffs=(0.5, 0.1, 0.5)), np.ones(2)).tolist() == [0.1, 0.5]
     plan = build(trace(150), QUICK.model_copy(update={"tradeoffs": (0.02,)}))
     assert set(plan.tradeoffs.tolist()) <= {-1.0, 0.02}
 

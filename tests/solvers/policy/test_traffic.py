@@ -16,7 +16,7 @@ from models.policy_curves import Traffic
 from solvers import Run
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, fit, traffic
-from solvers.policy.classifier_training import cut
+from solvers.policy.classifier_training import assign_folds
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import tree_inputs
 from tests.solvers.policy.problems import QUICK, many_features, trace
@@ -36,9 +36,9 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
     """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
     dataset, built = fitted(kind)
     plan = built.plan
-    parts = cut(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
+    parts = assign_folds(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
     names = [
-        next(name for i in count() if ItemDraw.of(name := f"{row}-{i}", QUICK.folds).member == part)
+        next(name for i in count() if ItemDraw.from_item(name := f"{row}-{i}", QUICK.folds).member == part)
         for row, part in enumerate(parts.tolist())
     ]
     cells = plan.cells_of(dataset)
@@ -107,7 +107,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     asked_for = plan.mixture(PolicyTarget.model_validate(target))
     first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()
     assert counted.error == pytest.approx(first + asked_for.share * (second - first))
-    assert counted.cost == pytest.approx(plan.reached(PolicyTarget.model_validate(target))[1])
+    assert counted.cost == pytest.approx(plan.expected_outcome(PolicyTarget.model_validate(target))[1])
     for edge in counted.edges:
         assert edge.source < edge.target
         before, after = counted.nodes[edge.source].sensors, counted.nodes[edge.target].sensors

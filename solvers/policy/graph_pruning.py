@@ -8,12 +8,12 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 from solvers.policy.graph import Graph
-from solvers.policy.regression import Regressed
-from solvers.policy.traffic import Passed
+from solvers.policy.regression import NodePolicy
+from solvers.policy.traffic import PassedCounts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Travelled:
+class PrunedGraph:
     """A part of a DAG. graph: of it; nodes, edges: the places, rising, of what is kept, in the DAG it is part of."""
 
     graph: Graph
@@ -21,10 +21,10 @@ class Travelled:
     edges: Int64s
 
     @classmethod
-    def of(cls, graph: Graph, used: Bools) -> "Travelled":
+    def from_used_edges(cls, graph: Graph, used: Bools) -> "PrunedGraph":
         """Keep the edges that are used, (E,), or, if none is, the first; the empty set and that of all stay, too.
 
-        >>> part = Travelled.of(Graph.of(2), np.array([True, False, False, False]))
+        >>> part = PrunedGraph.from_used_edges(Graph.all_subsets(2), np.array([True, False, False, False]))
         >>> part.nodes.tolist(), part.graph.offsets.tolist(), part.graph.targets.tolist()
         ([0, 1, 3], [0, 1, 1, 1], [1])
         """
@@ -39,9 +39,9 @@ class Travelled:
         )
         return cls(part, nodes, edges)
 
-    def of_policies(self, graph: Graph, policies: dict[int, Regressed]) -> dict[int, Regressed]:
+    def prune_policies(self, graph: Graph, policies: dict[int, NodePolicy]) -> dict[int, NodePolicy]:
         """Keep of nodes' policies the actions that are left."""
-        kept = dict[int, Regressed]()
+        kept = dict[int, NodePolicy]()
         for place, node in enumerate(self.nodes.tolist()):
             start, end = graph.offsets[node], graph.offsets[node + 1]
             actions = self.edges[(self.edges >= start) & (self.edges < end)] - start
@@ -50,19 +50,19 @@ class Travelled:
                 kept[place] = replace(one, base=one.base[:, actions], leaves=one.leaves[..., actions, :])
         return kept
 
-    def of_passed(self, passed: Sequence[Passed]) -> list[Passed]:
+    def prune_counts(self, passed: Sequence[PassedCounts]) -> list[PassedCounts]:
         """Keep of what was counted what is left."""
-        return [Passed(each.edges[self.edges], each.wrong[self.nodes]) for each in passed]
+        return [PassedCounts(each.edges[self.edges], each.wrong[self.nodes]) for each in passed]
 
 
-def spare_way(graph: Graph, counts: Floats, losses: Floats) -> Bools:
+def find_spare_path(graph: Graph, counts: Floats, losses: Floats) -> Bools:
     """Find the edges, (E,), of the way to the node that loses least, losses (S,) of stopping, of those without the
     sensors that most items acquired first, counts (E,) of items on edges.
 
-    >>> spare_way(Graph.of(2), np.array([9, 0, 9, 0]), np.array([0.5, 0.1, 0.3, 0.1])).tolist()
+    >>> find_spare_path(Graph.all_subsets(2), np.array([9, 0, 9, 0]), np.array([0.5, 0.1, 0.3, 0.1])).tolist()
     [False, True, False, False]
     """
-    lost = graph.members[graph.actions_of(0)[counts[: graph.offsets[1]].argmax()]]
+    lost = graph.members[graph.list_actions(0)[counts[: graph.offsets[1]].argmax()]]
     way, led = np.zeros(len(counts), dtype=np.bool_), {0: -1}
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     for edge in np.lexsort((losses[sources], graph.targets)).tolist():  # of a node the edge counts that loses least

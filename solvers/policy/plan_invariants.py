@@ -12,8 +12,8 @@ from models.units import seconds_in
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
-from solvers.policy.graph import MOST_NODES
-from solvers.policy.node_features import HIGHEST, MOST_CLASSES
+from solvers.policy.graph import MAX_NODES
+from solvers.policy.node_features import MAX_CLASSES, TOP_PROBABILITIES
 
 _DIMENSIONS = {
     "ranges": 2,
@@ -32,11 +32,11 @@ _DIMENSIONS = {
 
 
 _WEIGHTS = ("class_base", "base", "edge_leaves")
-MOST_WEIGHT = 1e9
+MAX_WEIGHT = 1e9
 """Sums of so many weights as an array can hold are finite, in single precision too."""
 
 
-def check_promises(plan: PolicyContents) -> None:
+def check_invariants(plan: PolicyContents) -> None:
     """Raise InvalidRequest if a plan's arrays do not fit each other."""
     refuse_out_of_range(plan)
     groups = (
@@ -49,8 +49,8 @@ def check_promises(plan: PolicyContents) -> None:
         _classifiers,
         _forests,
         _curve,
-        _hard,
-        _timed,
+        _caps,
+        _deadlines,
     )
     for group in groups:  # each relies on those before it
         broken = [promise for promise, kept in group(plan).items() if not kept]
@@ -65,7 +65,7 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
         "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
         "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
         "numbers that can be added up": all(
-            bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
+            bool(np.all(np.abs(arrays[name]) <= MAX_WEIGHT)) for name in _WEIGHTS if name in arrays
         ),
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
         "different columns": len(set(plan.columns)) == len(plan.columns),
@@ -95,7 +95,7 @@ def _embedding(plan: PolicyContents) -> dict[str, bool]:
     return {
         "axes of each coordinate of an embedding": plan.embedding_centre.shape == (d,)
         and (d == 0) == (k == 0)
-        and bool(np.all(np.abs(plan.embedding_axes) <= MOST_WEIGHT))
+        and bool(np.all(np.abs(plan.embedding_axes) <= MAX_WEIGHT))
         and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
         "a column for each axis, after those of sensors": k < len(plan.owners) + plan.classless
         and bool(np.all(last == m))
@@ -140,7 +140,7 @@ def _graph(plan: PolicyContents) -> dict[str, bool]:
     nodes, m = plan.members.shape
     offsets, targets = plan.offsets, plan.targets
     shaped = (
-        1 < nodes <= MOST_NODES
+        1 < nodes <= MAX_NODES
         and m == len(plan.sensors)
         and offsets.shape == (nodes + 1,)
         and int(offsets[0]) == 0
@@ -172,18 +172,18 @@ def _classifiers(plan: PolicyContents) -> dict[str, bool]:
         "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
         and plan.class_leaves.shape == leaves
         and trees[1] > 0,
-        "questions about columns there are": _below(plan.class_columns, seen),
+        "questions about columns there are": _are_below(plan.class_columns, seen),
     }
 
 
-def _below(places: Int32s, limit: int | Int64s) -> bool:
+def _are_below(places: Int32s, limit: int | Int64s) -> bool:
     return bool(np.all((places >= 0) & (places < limit)))
 
 
-def _looked_at(plan: PolicyContents) -> Int64s:
+def _feature_counts(plan: PolicyContents) -> Int64s:
     """Count what each node looks at, as ``node_features`` lays it out."""
     outputs = plan.class_base.shape[2]
-    fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
+    fixed = min(outputs, TOP_PROBABILITIES) + 1 + (outputs if outputs <= MAX_CLASSES else 0)
     m = len(plan.sensors)
     widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)
     return np.asarray(fixed + widths[m] + plan.members @ widths[:m])
@@ -199,7 +199,7 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
         "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
         and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
         and trees[1] > 0,
-        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
+        "questions about what nodes look at": _are_below(plan.edge_columns, _feature_counts(plan)[:, None, None, None]),
     }
 
 
@@ -219,7 +219,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _hard(plan: PolicyContents) -> dict[str, bool]:
+def _caps(plan: PolicyContents) -> dict[str, bool]:
     columns = (plan.cap_tradeoffs, plan.cap_costs, plan.cap_errors)
     if any(each.shape != plan.caps.shape for each in columns):
         return {"costs and errors under each hard budget": False}
@@ -231,21 +231,22 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _whole(members: Bools, fetches: Int32s) -> bool:
+def _hold_whole_fetches(members: Bools, fetches: Int32s) -> bool:
     brings = fetches == np.unique(fetches)[:, None]
     held = members.astype(np.float32) @ brings.T.astype(np.float32)
     return bool(np.all((held == 0) | (held == brings.sum(axis=1))))
 
 
-def _timed(plan: PolicyContents) -> dict[str, bool]:
+def _deadlines(plan: PolicyContents) -> dict[str, bool]:
     tradeoffs, errors, m = plan.deadline_tradeoffs, plan.deadline_errors, len(plan.sensors)
     if not tradeoffs.shape == errors.shape == plan.deadlines.shape:
         return {"trade-offs and errors under each deadline": False}
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
         and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
-        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _below(plan.fetches, m),
-        "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
+        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _are_below(plan.fetches, m),
+        "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,)
+        or _hold_whole_fetches(plan.members, plan.fetches),
         "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
         or (len(plan.times) > 0 and bool(np.all(np.diff(plan.deadlines) > 0))),
     }
