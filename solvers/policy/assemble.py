@@ -1,4 +1,4 @@
-"""From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
+"""Assembly of a policy plan: the points on the lower hull, and the decisions under them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,14 +29,17 @@ def assemble_plan(
     learned: LearnedPolicies,
     is_grown: bool,
 ) -> tuple[PolicyPlan, TrafficCounts]:
-    """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
-    nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
+    """Build the plan and its traffic from what was learned.
+
+    The plan keeps the points on the hull of the trade-off curve, fixed points included, and all hard budgets and
+    deadlines. A grown graph is pruned to the edges that items took.
+    """
     training, capped, fixed, able = task.training, task.cap_slice, len(task.fixed), task.cap_slice.stop
     measured = measure_points(task, learned)
     errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
     bounds, chosen_by = measured.bounds_and_errors(slice(None), task.options.confidence)
     acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
-    first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
+    first = np.roll(np.arange(len(bounds)), fixed)  # prefer fixed points to equal trade-offs
     hull: list[int] = first[lower_hull(bounds[first], chosen_by[first])].tolist()
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
@@ -87,7 +90,7 @@ def assemble_plan(
 
 
 def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> PrunedGraph:
-    """Keep of a grown graph what items took under some points, and the spare way; of another all."""
+    """Keep the edges of a grown graph that items took at some points, and a spare path; keep others whole."""
     if not is_grown:
         return PrunedGraph.from_used_edges(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
     counts = np.sum([learned.passed[at].edges for at in points], axis=0)
@@ -97,7 +100,6 @@ def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[in
 
 
 def _node_fields(graph: Graph, classifiers: NodeClassifiers) -> dict[str, Any]:
-    """Give the fields of a plan that tell of the nodes that are kept, and of their classifiers."""
     return {
         "members": graph.members,
         "offsets": graph.offsets,
@@ -110,7 +112,6 @@ def _node_fields(graph: Graph, classifiers: NodeClassifiers) -> dict[str, Any]:
 
 
 def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:
-    """Give the fields of a plan that tell of hard budgets and deadlines that were learned for."""
     capped, timed = task.cap_slice, task.deadline_slice
     return {
         "caps": task.caps[capped],
@@ -124,12 +125,11 @@ def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:
 
 
 def _embedding_fields(embedding: EmbeddingAxes | None) -> dict[str, Any]:
-    """Give the fields of a plan that keep how an embedding becomes numbers."""
     return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
 
 
 def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasurements:
-    """Give what rows met under what was learned and can be a point of the curve, and the fixed points behind it."""
+    """Return errors and costs of rows under each trade-off and hard budget, and then under each fixed point."""
     able = slice(0, task.cap_slice.stop)
     return PointMeasurements(
         np.vstack((learned.errors[able], task.fixed.errors)),
@@ -141,7 +141,7 @@ def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasureme
 def _count_traffic(
     task: PolicyTask, part: PrunedGraph, learned: LearnedPolicies, points: Sequence[int]
 ) -> TrafficCounts:
-    """Pick the ways that rows took under the points of the curve; those beyond all trade-offs are fixed."""
+    """Count the items per edge and node at the points of the curve."""
     passed = [*learned.passed[: task.cap_slice.stop], *task.fixed.passed]
     taken = [passed[at] for at in points]
     return pack_counts(part.graph, part.prune_counts(taken))

@@ -1,4 +1,4 @@
-"""Fitting the classifiers of acquired sets, every member of them, in parallel over the sets."""
+"""Training of the classifiers of acquired sets: cross-fitted boosted trees, in parallel over the sets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,23 +18,31 @@ from solvers.trees.boosting import Binned, Growth, boost, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
 
 LEARNING_RATE, RIDGE = 0.15, 2.0
-"""How fast forests of classifiers learn, unless told, and how strongly their small leaves are pulled to 0."""
+"""Default learning rate of classifiers, and the ridge penalty of their leaves."""
 QUALITY_RESIDUAL, QUALITY_RIDGE = 0.003, 30.0
-"""Where quality is learned: what all trees leave of the way to a leaf's mean, and how strongly small leaves are pulled
-to 0."""
+"""For answer quality: the share of a leaf's mean that all trees together leave out, and the ridge penalty of leaves."""
 MAX_LOG_LOSS = 27.6
-"""Nats that a row is taken to lose at most: those of a chance of one in a million million."""
+"""Maximum log-loss of a row, in nats: that of a probability of 1e-12."""
 MAX_SUBSET_SHARE, MIN_ROWS_PER_FOLD = 0.95, 20
-"""Rows that come to a set are learned from alone if they are a smaller share of all, and so many are in each fold."""
+"""A set is learned from its reaching rows alone if they are at most this share of all rows, with this many in each
+fold.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRows:
-    """The rows that classifiers learn from. sensors: what the columns are; cells: (n, D); labels: (n,) below classes;
-    folds: (n,) below K, the fold of each row: member k learns from all but fold k; quality: (n, M) where answers have
-    no classes: what is learned then is how good each sensor's answer is, the classes being sensors; None where they
-    have. rate: how fast forests of class probabilities learn. items: (n,) equal for rows of one item; None: no item
-    repeats."""
+    """Rows that classifiers learn from.
+
+    Attributes:
+        sensors: the sensors of the columns.
+        cells: (n, D) readings.
+        labels: (n,) class codes.
+        classes: number of outputs; without classes, the number of sensors.
+        folds: (n,) fold of each row, below K; member k learns from all rows but fold k.
+        quality: (n, M) quality of each sensor's answer where answers have no classes, else None.
+        rate: learning rate of forests of class probabilities.
+        items: (n,) equal for rows of one item; None if no item repeats.
+    """
 
     sensors: Sensors
     cells: Floats
@@ -47,12 +55,12 @@ class TrainingRows:
 
     @property
     def members(self) -> int:
-        """The number of folds, and of members, K."""
+        """Number of folds, and of members, K."""
         return int(self.folds.max()) + 1
 
 
 def assign_folds(labels: Int32s, items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
-    """Split rows into folds at random, whole items each, each class spread evenly over them: (n,).
+    """Assign rows to random cross-validation folds, (n,): grouped by item, stratified by class.
 
     >>> np.bincount(assign_folds(np.zeros(10, np.int32), np.arange(10), 5, np.random.default_rng(0))).tolist()
     [2, 2, 2, 2, 2]
@@ -69,9 +77,15 @@ def assign_folds(labels: Int32s, items: Int64s, folds: int, rng: np.random.Gener
 def train_classifiers(
     training: TrainingRows, sets: Bools, options: PolicyOptions, seeds: Sequence[int], report: Callable[[int], None]
 ) -> tuple[list[list[Forest]], list[Floats]]:
-    """Fit the classifiers of sets, (S, M), and say of every row what the member that had not seen it says.
+    """Fit the classifiers of sets of sensors by cross-fitting.
 
-    Gives for each set its K members, and the posteriors (n, C). Equal seeds give equal bits on any number of processes.
+    Args:
+        training: the rows.
+        sets: (S, M), the sensors of each set.
+        seeds: (S,); equal seeds give equal bits on any number of processes.
+        report: receives the number of sets that are done.
+    Returns:
+        The K members of each set, and for each set out-of-fold posteriors (n, C).
     """
     jobs = [partial(_train_set, training, chosen, options, seed) for chosen, seed in zip(sets, seeds, strict=True)]
     trained = list(in_parallel(jobs, report))
@@ -81,8 +95,14 @@ def train_classifiers(
 def train_on_reaching_rows(
     training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
 ) -> list[tuple[list[Forest], Floats]]:
-    """Fit the classifiers of sets, (S, M), as ``train`` does, each for the rows, (n,), that come to it: to all rows or
-    to those alone, whichever loses less on them. Gives for each set its members, and the posteriors of all rows."""
+    """Fit the classifiers of sets, (S, M), each to all rows or to its reaching rows alone, whichever has the lower
+    loss.
+
+    Args:
+        reached: for each set (n,), the rows that reach it.
+    Returns:
+        For each set its members, and out-of-fold posteriors of all rows.
+    """
     jobs = [
         partial(_train_reaching, _SetInputs.from_training(training, chosen), rows, options, seed)
         for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
@@ -99,7 +119,7 @@ def _train_reaching(seen: "_SetInputs", rows: Bools, options: PolicyOptions, see
 
 
 def has_enough_rows(rows: Bools, folds: Int64s) -> bool:
-    """Tell whether so many of the rows, (n,), are in each fold that they can be learned from alone."""
+    """Return whether every fold has enough of the rows, (n,), to learn from them alone."""
     return bool(np.bincount(folds[rows], minlength=int(folds.max()) + 1).min() >= MIN_ROWS_PER_FOLD)
 
 
@@ -109,9 +129,7 @@ def _log_loss(posteriors: Floats, labels: Int32s) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SetInputs:
-    """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members,
-    quality, rate: of the training; columns: (d,) places of its own among those that trees see; inputs: (n, d) of them,
-    binned: the same in bins; tells: whether there are any."""
+    """Inputs of the classifiers of one set of sensors: columns (d,) are places among the columns of all trees."""
 
     labels: Int32s
     folds: Int64s
@@ -130,8 +148,8 @@ class _SetInputs:
         cells = sensors.known_columns(chosen)
         inputs = tree_inputs(sensors.select_columns(cells), training.cells[:, cells])
         columns = np.flatnonzero(append_embedding(chosen)[tree_owners(sensors)])
-        tells = len(columns) > 0
-        if not tells:  # trees that ask nothing have a column to ask about, too
+        has_columns = len(columns) > 0
+        if not has_columns:  # trees without splits need an input column, too
             inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)
         return cls(
             training.labels,
@@ -143,7 +161,7 @@ class _SetInputs:
             Binned.of(inputs),
             training.quality,
             training.rate,
-            tells,
+            has_columns,
         )
 
 
@@ -154,8 +172,11 @@ def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, se
 
 
 def _fit_set(seen: _SetInputs, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:
-    """Fit the members of one set's classifier to some rows, (n,). A member has as many trees as lose least in the other
-    members, on those of the rows that each had not seen: the part that judges a member has chosen nothing of it."""
+    """Fit the K members of one set's classifier to some rows, (n,).
+
+    The number of trees of a member is the one of least loss of the other members on their held-out folds: the fold that
+    evaluates a member does not choose its size.
+    """
     rng, trees = np.random.default_rng(seed), options.trees if seen.has_columns else 0
     fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1))
     for k in range(seen.members):
@@ -180,14 +201,14 @@ def _fit_set(seen: _SetInputs, learn: Bools, options: PolicyOptions, seed: int) 
 
 
 def _pad_forest(forest: Forest, columns: Int64s, trees: int) -> Forest:
-    """Let a forest ask about the columns where all sensors' stand, and fill it up with trees that say 0."""
+    """Map a forest's columns to those of all sensors, and pad it with trees that predict 0."""
     missing = trees - len(forest.columns)
 
     def full(array: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), dtype=array.dtype)])
 
-    asked = columns[forest.columns].astype(np.int32)
-    return Forest(forest.base.astype(np.float32), full(asked), full(forest.thresholds), full(forest.leaves))
+    mapped = columns[forest.columns].astype(np.int32)
+    return Forest(forest.base.astype(np.float32), full(mapped), full(forest.thresholds), full(forest.leaves))
 
 
 def _squares(quality: Floats, predicted: Singles) -> float:

@@ -1,4 +1,4 @@
-"""Complete items through a policy, and its operating points."""
+"""Evaluation of a policy on complete items, and its operating points."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from solvers.policy.plan import PolicyPlan
 
 
 def item_columns(plan: PolicyPlan) -> Columns:
-    """Return the columns of each sensor: a classifier's label and confidence, a feature's values."""
+    """Return the columns of each sensor: a classifier's label and confidence, or a feature's values."""
     if plan.columns:
         return {name: plan.columns_of(name) for name in plan.sensors}
     if plan.classless:
@@ -23,9 +23,9 @@ def item_columns(plan: PolicyPlan) -> Columns:
 
 
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
-    """Send every item through the DAG, node by node.
+    """Roll out every item through the DAG.
 
-    Costs are the items' own where they were sent, else the mean costs of the sensors.
+    Costs are the items' own where they are sent, else the mean costs of the sensors.
     """
     target = PolicyTarget(**shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
@@ -59,7 +59,6 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
 
 
 def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
-    """Return an item by its sensors."""
     values, sensors = items.values[at], {}
     for name, own in columns.items():
         needed = own[: widths[name]]

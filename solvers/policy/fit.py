@@ -1,15 +1,13 @@
-"""From a table of features or a trace to a plan: classifiers, the nodes' policies, the trade-off curve.
+"""Fit of a policy to a feature table or a trace: classifiers, policies of nodes, and the trade-off curve.
 
-The rows are cut into K parts, and everything is learned K times: member k of the policy learns from all rows but those
-of part k, classifiers and decisions alike, and is validated on part k. What is kept is all K members. An item's id says
-which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
-something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
+K-fold cross-fitting: member k learns classifiers and decisions from all rows but fold k, and is validated on fold k.
+The plan keeps all K members. The item's id selects the member that decides, so the measured costs are unbiased for the
+plan itself. Answers are the mean of all members, which is rarely worse than each of them.
 
-1. The DAG is drawn (``graph``), or grown with many sensors (``growth``).
-2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
-   ``losses``).
-3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``).
-4. Rows walk through, and draw the curve (``budget_mixture``).
+1. Build the DAG (``graph``), or grow it with many sensors (``growth``).
+2. Fit the classifiers of all nodes, and compute the losses of stopping (``classifier_training``, ``losses``).
+3. Learn the policies of nodes under all trade-offs at once by graph reduce (``graph_reduce``).
+4. Roll out rows, and compute the trade-off curve (``budget_mixture``).
 """
 
 from collections.abc import Sequence
@@ -57,34 +55,36 @@ from solvers.savings import Replay, SettingReplay
 
 MIN_ROWS = 20
 MAX_ENUMERATED_SENSORS = 10
-"""Sensors whose every set can be a node."""
+"""Maximum number of fetches for which every set is a node."""
 GROWN_SMOOTHING = 0.5
-"""The share of losses that a grown graph learns from as expected, for the classifier of all sensors may know less of a
-row than one of few that matter. Of few sets it is all: whether a classifier that has seen a row errs on its neighbours
-leads nodes around that set, and then the row judges them too well."""
+"""Share of expected losses in the losses that a grown graph learns from; the rest is observed.
+
+The classifier of all sensors may be less accurate than one of few relevant sensors. With few sensors the share is 1: a
+classifier that was fitted to a row is biased on that row's neighbors, and so are observed losses of nodes nearby.
+"""
 
 
 def fit(
     dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
 ) -> Fitted[PolicyPlan]:
-    """Build a policy from a table of features or from a trace.
+    """Fit a policy to a feature table or a trace.
 
-    Raises InvalidRequest for fewer than 20 rows or a single class, for more than 10 sensors that are to be acquired
-    singly, and for costs that depend on sizes that the table does not have.
-
-    The summary: unit, rows, nodes, edges, every sensor with its cost and
-    the error of its own classifier, the loss on validation, the curve, and for comparison the error and cost of all
-    sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
+    Returns:
+        The plan; its savings; and its summary: unit, rows, nodes, edges, cost and single error of every sensor,
+            validation loss, curve, error and cost of all sensors and of none, and the traffic (``TrafficCounts``).
+    Raises:
+        InvalidRequest: fewer than 20 rows, a single class, more than 10 fetches with all subsets, or costs that depend
+            on sizes that the table does not have.
     """
     check_dataset(DatasetFacts.of(dataset), options)
     quality = answer_quality(dataset)
     if quality is None and int(dataset.labels.max()) == 0:
-        raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
-    run.progress(0, 1, "reading the table")
+        raise InvalidRequest.at(Fault(("dataset",), f"must have at least 2 classes, has only {dataset.classes[0]!r}"))
+    run.progress(0, 1, "reading the dataset")
     sensors = Sensors.from_dataset(dataset, embeds=options.embeds)
     fetches = int(assign_fetches(sensors.names, options.parallel).max()) + 1
     is_grown = quality is None and should_grow(options, fetches)
-    prices = SensorPrices.from_dataset(dataset, sensors.names, options)  # of all rows: a worst case is not to be missed
+    prices = SensorPrices.from_dataset(dataset, sensors.names, options)  # of all rows, to include the worst case
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = sample_rows(dataset, rng)
         prices = replace(SensorPrices.from_dataset(dataset, sensors.names, options), times=prices.times)
@@ -95,7 +95,7 @@ def fit(
     knows_limits = quality is not None or is_grown
     task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, knows_limits)
     learned = learn_policies(task, partial(_report_learned, part_of(run.progress, start, end, total), len(task.graph)))
-    run.progress(total - 1, total, "drawing the curve")
+    run.progress(total - 1, total, "computing the trade-off curve")
     plan, passed = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
@@ -113,7 +113,6 @@ def _training_rows(
     options: PolicyOptions,
     rng: np.random.Generator,
 ) -> TrainingRows:
-    """Cut the rows into parts, and give what classifiers learn from."""
     cells, folds = sensors.cells(dataset), assign_folds(dataset.labels, dataset.item_codes, options.folds, rng)
     if quality is not None and isinstance(dataset, Trace) and options.embeds:
         sensors, cells = add_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
@@ -131,8 +130,7 @@ def _build_task(
     smoothing: float,
     knows_limits: bool,
 ) -> PolicyTask:
-    """Put together what is learned from: what stopping costs, the trade-offs of the curve, and where limits are learned
-    for hard budgets and deadlines, which are the same where sensors take as long as they cost."""
+    """Collect the inputs of learning: losses, trade-offs, hard budgets, and deadlines."""
     has_to_acquire, graph = training.quality is not None, states.graph
     losses, replay_settings = _stopping_losses(states, training, smoothing), list_tradeoffs(options, prices.means)
     if has_to_acquire and options.tradeoffs == "auto":
@@ -163,14 +161,13 @@ def _build_task(
 def _list_limits(
     training: TrainingRows, states: PolicyStates, set_costs: Floats, set_times: Floats
 ) -> tuple[Floats, Floats]:
-    """List the hard budgets to learn for, and the deadlines, which have none of their own where sensors take as long as
-    they cost."""
+    """Return the hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
     is_one = np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)
     if training.quality is None:
-        lost = mean_log_losses(states.posteriors, training.labels)
-        caps = select_limits(set_costs, BUDGET_COUNTS, find_pareto_sets(set_costs, lost))
+        log_losses = mean_log_losses(states.posteriors, training.labels)
+        caps = select_limits(set_costs, BUDGET_COUNTS, find_pareto_sets(set_costs, log_losses))
         return caps, np.empty(0) if is_one else select_limits(
-            set_times, DEADLINE_COUNTS, find_pareto_sets(set_times, lost)
+            set_times, DEADLINE_COUNTS, find_pareto_sets(set_times, log_losses)
         )
     every, firsts = np.arange(len(states.graph)), states.graph.list_actions(0)
 
@@ -183,7 +180,6 @@ def _list_limits(
 
 
 def _stopping_losses(states: PolicyStates, training: TrainingRows, smoothing: float) -> StoppingLosses:
-    """Tell what stopping at each node costs."""
     if training.quality is None:
         return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing)
     return answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
@@ -198,8 +194,11 @@ def _build_states(
     is_grown: bool,
     ready: Graph | None,
 ) -> tuple[PolicyStates, list[int], tuple[int, int, int]]:
-    """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
-    learning is counted. ready: a graph that is drawn already."""
+    """Grow or enumerate states; ``ready`` is a graph that is built already.
+
+    Returns:
+        The states, a seed for each node's policy, and the range and total of the progress of learning.
+    """
     if is_grown:
         progress = part_of(run.progress, 0, 60, 100)
         states = grow_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
@@ -213,14 +212,13 @@ def _build_states(
 
 
 def _plan_losses(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
-    """Take the losses of the nodes that a plan has of a graph: (S, n)."""
+    """Return the losses of the plan's nodes, (S, n)."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
 
 
 def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, SettingReplay]:
-    """Name what each trade-off did with the rows, and each sensor that is always the one to answer, which a budget of
-    its cost asks for."""
+    """Return what each trade-off does with the rows, and each sensor that always answers alone, by name."""
     each = zip(task.tradeoffs[task.curve_slice].tolist(), learned.errors, learned.costs, strict=False)
     points = {
         f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))
@@ -232,16 +230,15 @@ def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Sett
 
 
 def _report_learned(progress: Progress, total: int, done: int) -> None:
-    progress(done, total, f"the policies of {done} nodes are learned")
+    progress(done, total, f"learned the policies of {done} nodes")
 
 
 def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Refuse too few rows, too many sensors to acquire singly, embeddings that none has, and of traces without classes
-    what needs them."""
+    """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
     refuse_few_items(facts, MIN_ROWS, "a policy")
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
-        named = "embeddings" if options.embeddings else "embedder"
-        raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
+        option = "embeddings" if options.embeddings else "embedder"
+        raise InvalidRequest.at(Fault((option,), "needs embeddings, and the dataset has none"))
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
         return check_classless_trace(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
@@ -250,5 +247,5 @@ def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(assign_fetches(sensors, options.parallel).max()) + 1
     if options.graph == "subsets" and fetches > MAX_ENUMERATED_SENSORS:
-        asked = f"is subsets, which is for at most {MAX_ENUMERATED_SENSORS} sensors; there are {fetches}"
-        raise InvalidRequest.at(Fault(("graph",), asked))
+        reason = f"is 'subsets', which supports at most {MAX_ENUMERATED_SENSORS} sensors, got {fetches}; use 'grown'"
+        raise InvalidRequest.at(Fault(("graph",), reason))

@@ -1,5 +1,4 @@
-"""What of a grown graph is kept: the edges that items took on validation, the nodes at their ends, and a way
-without the sensor that most begin with, which they take where it fails."""
+"""Pruning of a grown graph: keep edges that items took, and a spare path without the usual first sensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,13 @@ from solvers.policy.traffic import PassedCounts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrunedGraph:
-    """A part of a DAG. graph: of it; nodes, edges: the places, rising, of what is kept, in the DAG it is part of."""
+    """Part of a DAG.
+
+    Attributes:
+        graph: the part.
+        nodes: places of its nodes in the original graph, rising.
+        edges: places of its edges in the original graph, rising.
+    """
 
     graph: Graph
     nodes: Int64s
@@ -22,7 +27,7 @@ class PrunedGraph:
 
     @classmethod
     def from_used_edges(cls, graph: Graph, used: Bools) -> "PrunedGraph":
-        """Keep the edges that are used, (E,), or, if none is, the first; the empty set and that of all stay, too.
+        """Keep used edges, (E,), or the first if none is used; the first and last node remain.
 
         >>> part = PrunedGraph.from_used_edges(Graph.all_subsets(2), np.array([True, False, False, False]))
         >>> part.nodes.tolist(), part.graph.offsets.tolist(), part.graph.targets.tolist()
@@ -40,7 +45,7 @@ class PrunedGraph:
         return cls(part, nodes, edges)
 
     def prune_policies(self, graph: Graph, policies: dict[int, NodePolicy]) -> dict[int, NodePolicy]:
-        """Keep of nodes' policies the actions that are left."""
+        """Keep the actions of nodes' policies that remain."""
         kept = dict[int, NodePolicy]()
         for place, node in enumerate(self.nodes.tolist()):
             start, end = graph.offsets[node], graph.offsets[node + 1]
@@ -51,26 +56,31 @@ class PrunedGraph:
         return kept
 
     def prune_counts(self, passed: Sequence[PassedCounts]) -> list[PassedCounts]:
-        """Keep of what was counted what is left."""
+        """Keep the counts of remaining edges and nodes."""
         return [PassedCounts(each.edges[self.edges], each.wrong[self.nodes]) for each in passed]
 
 
 def find_spare_path(graph: Graph, counts: Floats, losses: Floats) -> Bools:
-    """Find the edges, (E,), of the way to the node that loses least, losses (S,) of stopping, of those without the
-    sensors that most items acquired first, counts (E,) of items on edges.
+    """Return the edges, (E,), of a path for items whose usual first sensor fails.
+
+    It leads to the node of least loss among those without that sensor.
+
+    Args:
+        counts: (E,), items per edge.
+        losses: (S,), losses of stopping.
 
     >>> find_spare_path(Graph.all_subsets(2), np.array([9, 0, 9, 0]), np.array([0.5, 0.1, 0.3, 0.1])).tolist()
     [False, True, False, False]
     """
-    lost = graph.members[graph.list_actions(0)[counts[: graph.offsets[1]].argmax()]]
-    way, led = np.zeros(len(counts), dtype=np.bool_), {0: -1}
+    excluded = graph.members[graph.list_actions(0)[counts[: graph.offsets[1]].argmax()]]
+    path, incoming = np.zeros(len(counts), dtype=np.bool_), {0: -1}
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
-    for edge in np.lexsort((losses[sources], graph.targets)).tolist():  # of a node the edge counts that loses least
+    for edge in np.lexsort((losses[sources], graph.targets)).tolist():  # keep the first edge, of least loss, per node
         target = int(graph.targets[edge])
-        if int(sources[edge]) in led and not (graph.members[target] & lost).any():
-            led.setdefault(target, edge)
-    node = min(led, key=lambda each: float(losses[each]))
+        if int(sources[edge]) in incoming and not (graph.members[target] & excluded).any():
+            incoming.setdefault(target, edge)
+    node = min(incoming, key=lambda each: float(losses[each]))
     while node:
-        way[led[node]] = True
-        node = int(sources[led[node]])
-    return way
+        path[incoming[node]] = True
+        node = int(sources[incoming[node]])
+    return path

@@ -1,15 +1,17 @@
-"""Growing the acquisition DAG: only sets of sensors that are worth coming to are nodes.
+"""Greedy growth of the acquisition DAG: only promising sets of sensors become nodes.
 
-With many features not every set can be a node. Here nodes are grown from the empty
-set on, layer by layer. In a node the rows that come to it are parted in two, by what is known of them, where the parts
-want different sensors; for each part the next sensor is the one that gains most for its cost with the best that can
-follow (``growth_scores``). Beside that one sequence is grown for all rows, so that the DAG holds the forward selection
-that a person would fix. A node is a set: ways that come to the same one meet there. Sensors that are fetched together
-are one here, with all their columns and the sum of their costs. Where sensors have times, the best of those that take
-less long is looked at beside, so that short deadlines find sets of their own; and where sensors cost differently, those
-that cost less than the best, so that hard budgets below it do. A short sequence does without the sensor that is best of
-all, which may fail. What was grown is a DAG of the paper's kind, and its policy is learned as the paper does
-(``graph_reduce``), for all trade-offs, hard budgets and deadlines.
+With many features not every set can be a node. Nodes are grown from the empty set, layer by layer:
+
+- The rows that reach a node are split in two, by what is known of them, where the parts prefer different sensors.
+- The next sensor of a part is the one with the highest gain per cost, including its best successor (``growth_scores``).
+- One sequence is grown for all rows, so the DAG contains the forward selection.
+- Where sensors have times, the best faster sensor is added, for short deadlines. Where costs differ, the best cheaper
+ones are added, for small hard budgets.
+- A short sequence does without the best sensor, which may fail.
+
+Paths that reach the same set share a node. Sensors that are fetched together count as one, with all their columns and
+the sum of their costs. The policy of the resulting DAG is learned as in the paper (``graph_reduce``), for all
+trade-offs, hard budgets, and deadlines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,37 +53,43 @@ from solvers.policy.sensor_times import group_by_fetch
 from solvers.trees.oblivious_trees import Forest
 
 MAX_DEPTH = 32
-"""Sensors that are acquired one by one at most; then all others together."""
+"""Maximum number of fetches acquired one by one; then all others follow together."""
 MAX_PART_DEPTH = 12
-"""Sensors on ways of parts of the rows."""
+"""Maximum number of fetches on paths of a part of the rows."""
 MIN_PART_ROWS = 40
-"""Rows that a part has at least."""
+"""Minimum number of rows of a part."""
 MIN_GAIN = 4.0
-"""Log-loss, in nats added up over the rows, that a sensor has to be worth."""
+"""Minimum gain of a sensor, in nats of log-loss summed over the rows."""
 PRICE_STEP = 0.7
-"""Of a price below which something cheaper is looked for, what the next is below at most."""
+"""Maximum ratio of consecutive price bounds in the search for cheaper sensors."""
 SPLIT_MARGIN = 1.02
-"""How much more than without parting its parts' sensors have to gain."""
+"""Minimum ratio of the parts' total gain to the gain without a split."""
 MIN_STEERING_SHARE = 0.25
-"""The share of what a sensor gains with what follows that it has to gain by steering."""
+"""Minimum share of steering in a sensor's gain with successors."""
 MAX_PAIR_SENSORS = 64
-"""Sensors, the best by themselves, that are looked at in pairs where nothing has steered just before."""
+"""Maximum number of sensors, best first, that are scored in pairs where no steering sensor precedes."""
 LOOKAHEAD_MARGIN = 1.05
-"""How much more than the sensor best by itself one has to gain with what follows."""
+"""Minimum ratio of a sensor's rate with successors to that of the best single sensor."""
 SPLIT_ROUNDS = 3
-"""So many times in all the parts of little sets are parted again."""
+"""Number of rounds in which all parts of small sets are split again."""
 PROBABILITY_STEPS = 8
-"""In which chances may part rows."""
+"""Number of bins of probabilities that may split rows."""
 MAX_SPLIT_COLUMNS = 12
-"""Numbers of acquired sensors, the last of them, that may part rows."""
+"""Maximum number of acquired columns, the last ones, that may split rows."""
 MAX_SPLIT_AXES = 8
-"""Axes of an embedding that may part rows."""
+"""Maximum number of axes of an embedding that may split rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownGraph:
-    """A DAG with its classifiers. members: of each node K; posteriors: (n, C) each, of members that had not seen the
-    row; rows: (n,) each, those that come to the node."""
+    """A grown DAG with its classifiers.
+
+    Attributes:
+        graph: the DAG.
+        members: K forests of each node.
+        posteriors: out-of-fold posteriors (n, C) of each node.
+        rows: (n,) of each node, the rows that reach it.
+    """
 
     graph: Graph
     members: list[list[Forest]]
@@ -98,8 +106,14 @@ def grow_graph(
     rng: np.random.Generator,
     report: Callable[[int, int, int], None],
 ) -> GrownGraph:
-    """Grow the DAG, sensor_costs, times and fetches (M,), what brings each sensor, times (0,) where they are not known;
-    ``tell`` hears how many layers there are, of how many at most, and how many nodes."""
+    """Grow the DAG.
+
+    Args:
+        sensor_costs: (M,), mean costs.
+        times: (M,), maximum times; (0,) if unknown.
+        fetches: (M,), the fetch of each sensor.
+        report: receives the number of layers, its maximum, and the number of nodes.
+    """
     sensors = training.sensors
     costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
     owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
@@ -110,7 +124,7 @@ def grow_graph(
     waits = (
         np.array([times[list(each)].max() for each in group_by_fetch(fetches)]) if len(times) else np.zeros(len(costs))
     )
-    if np.array_equal(waits, costs):  # hurry is thrift then, which steers already
+    if np.array_equal(waits, costs):  # faster sensors are the cheaper ones, which are added anyway
         waits = np.zeros(len(costs))
     grower = _GraphGrower(training, options, scales, waits, fetches, halves.astype(np.uint8), rng)
     nodes, steps = dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]](), dict[SensorSet, list[SensorSet]]()
@@ -134,8 +148,9 @@ def grow_graph(
 def _connect_dead_ends(
     nodes: dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]], steps: dict[SensorSet, list[SensorSet]]
 ) -> None:
-    """Let ways that ended, because those beside them were more hopeful, go on: to a set of one sensor more, and back to
-    the sequence for all rows, to the first of its sets that holds what was acquired."""
+    """Connect nodes without successors to a set of one sensor more, and to the first superset in the sequence for all
+    rows.
+    """
     common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
     for node in [each for each in nodes if not steps.get(each) and each not in common]:
         supersets = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
@@ -148,6 +163,7 @@ def _order_nodes(
     fetches: Int32s,
     folds: Int64s,
 ) -> GrownGraph:
+    """Sort nodes by size, and write fetches as sensors."""
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
     targets = [sorted({place[target] for target in steps.get(node, [])}) for node in ordered]
@@ -161,6 +177,8 @@ def _order_nodes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GraphGrower:
+    """Chooses the successors of nodes. waits: (M,) time of each fetch; halves: (n,) for cross-fitted gains."""
+
     training: TrainingRows
     options: PolicyOptions
     scales: BinnedColumns
@@ -170,7 +188,9 @@ class _GraphGrower:
     rng: np.random.Generator
 
     def fit(self, layer: dict[SensorSet, ReachingRows]) -> list[tuple[list[Forest], Floats]]:
-        """Fit the classifiers of sets to all rows or to those that come, whichever loses less on these."""
+        """Fit the classifiers of a layer, each to all rows or to its reaching rows, whichever has the lower loss on
+        these.
+        """
         sets = np.array([np.isin(self.fetches, list(chosen)) for chosen in layer])
         seeds = self.rng.integers(2**32, size=len(layer)).tolist()
         return train_on_reaching_rows(self.training, sets, [each.rows for each in layer.values()], self.options, seeds)
@@ -178,7 +198,7 @@ class _GraphGrower:
     def expand(
         self, chosen: SensorSet, reached: ReachingRows, posteriors: Floats
     ) -> list[tuple[SensorSet, ReachingRows]]:
-        """Say where the rows that come to a set go next."""
+        """Return the successors of a set and the rows that reach each."""
         costs, spent = self.scales.costs, float(self.scales.costs[list(chosen)].sum())
         open_sensors = np.array([m not in chosen for m in range(len(costs))])
         open_sensors &= spent + costs < reached.ceiling * (1 - RELATIVE_TOLERANCE)
@@ -205,7 +225,7 @@ class _GraphGrower:
         return list(extensions.targets.items())
 
     def _extend_for_all(self, extensions: Extensions, own: SensorGains, rows: Int64s) -> None:
-        """Lead all rows that come to a set on along the sequence for all, and along that without its first sensor."""
+        """Extend the sequence for all rows, and the one without its first sensor."""
         if extensions.reached.kind == COMMON and own.gains[own.best] > 0:
             extensions.add(own.best, rows, COMMON, float(own.gains[own.best]))
         spared = extensions.reached.excluded if extensions.chosen else own.best
@@ -218,8 +238,11 @@ class _GraphGrower:
     def _extend_for_part(
         self, extensions: Extensions, mine: SensorGains, open_sensors: Bools, slopes: LossGradients, part: Int64s
     ) -> None:
-        """Lead a part of the rows on: to the best sensor for its price by itself, and by what can follow, to one that
-        steers, to one that takes less long, and at first to the one that tells most, whatever it costs."""
+        """Add successors for a part of the rows.
+
+        These are the best sensor for its price, alone and with successors; a steering sensor; a faster one; and first
+        the one of highest gain at any price.
+        """
         kind = extensions.reached.kind
         behind, looks_far = kind in (STEERING, STEERED), not extensions.chosen or kind == STEERING
         own_kind = THRIFTY if kind == THRIFTY else PARTED
@@ -249,10 +272,11 @@ class _GraphGrower:
     def _list_cheaper(
         self, open_sensors: Bools, own: SensorGains, slopes: LossGradients, rows: Int64s, *, looks_far: bool
     ) -> Iterator[tuple[int, float, float]]:
-        """List what hard budgets below the price of the best sensor are spent on: of the sensors that cost less the one
-        that gains most, and, looking far, the best by what can follow it for less; then below the price of that one,
-        and so on, as often as a layer has room, and farther apart so that these span the prices. Gives each with what
-        it gains and the price that it is below."""
+        """Yield sensors for hard budgets below the best sensor's price, each with its gain and the price it is below.
+
+        These are the cheaper sensor of highest gain, and, with ``looks_far``, the best with cheaper successors; then
+        the same below the price of that one, at spread prices, up to the number of slots of a layer.
+        """
         costs, price = self.scales.costs, float(self.scales.costs[own.best])
         telling = open_sensors & (own.gains > -np.inf)
         for _ in range(SLOTS[THRIFTY][1]):
@@ -270,8 +294,9 @@ class _GraphGrower:
     def _split_rows(
         self, chosen: SensorSet, open_sensors: Bools, slopes: LossGradients, posteriors: Floats, rows: Int64s
     ) -> list[Int64s]:
-        """Part rows in two where the parts' best sensors gain more for their cost than one for both; judged on rows
-        drawn of them."""
+        """Split rows in two where the parts' best sensors gain more for their cost than one for both; scored on a
+        sample.
+        """
         drawn = rows if len(rows) <= MAX_SCORED_ROWS else np.sort(self.rng.choice(rows, MAX_SCORED_ROWS, replace=False))
         fewest = MIN_PART_ROWS * len(drawn) / max(len(rows), 1)
         best, parts = 0.0, [rows]
@@ -288,8 +313,9 @@ class _GraphGrower:
         return parts
 
     def _split_columns(self, chosen: SensorSet, posteriors: Floats, rows: Int64s) -> Sequence[UInt8s]:
-        """List what rows can be parted by, in bins: the chance of the likeliest class, or of the second of two, in
-        steps, the numbers of acquired sensors, and where an embedding lies."""
+        """Return binned columns that may split rows: probabilities, readings of acquired sensors, and axes of an
+        embedding.
+        """
         acquired = np.flatnonzero(np.isin(self.scales.owners, list(chosen)))[-MAX_SPLIT_COLUMNS:]
         of_items = np.flatnonzero(self.scales.owners == len(self.scales.costs))[:MAX_SPLIT_AXES]
         known = np.concatenate([acquired, of_items])

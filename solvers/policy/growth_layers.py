@@ -1,4 +1,4 @@
-"""The layers of a grown DAG: by which ways rows come to sets of so many sensors, and which of the sets are kept."""
+"""Layers of a grown DAG: candidate sets of equal size, and the selection among them."""
 
 from dataclasses import dataclass, field
 
@@ -7,15 +7,20 @@ import numpy as np
 from models.arrays import Bools, Int64s
 
 SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("thrifty", 4), ("parted", 6), ("spare", 1))
-"""Nodes of so many sensors each, at most, by how items come there: on the sequence for all rows; by a sensor that is to
-steer; on ways behind such a sensor; on ways that cost less than the best; on other ways of a part of the rows; on the
-sequence without the first sensor. A node counts for the first that fits. Of little sets, which small hard budgets end
-at, the parted take what those before leave of ``LITTLE``."""
+"""Maximum number of nodes of a layer by kind of path, in order of precedence.
+
+common: the sequence for all rows. steering: a sensor that selects successors. steered: paths after such a sensor.
+thrifty: paths cheaper than the best. parted: other paths of a part of the rows. spare: the sequence without the first
+sensor. In layers of small sets, which small hard budgets end at, parted nodes may use all remaining
+``SMALL_LAYER_SLOTS``.
+"""
 SMALL_LAYER_SLOTS = 15
 MAX_SENSORS_OF_SMALL_LAYERS = 128
-"""Sensors beyond which they do not: each node keeps numbers for all columns, and archives would exceed 20 MB."""
+"""Number of sensors above which they may not: each node stores numbers for all columns, and archives would exceed 20
+MB.
+"""
 MAX_SMALL_SET = 5
-"""Sensors of little sets, at most."""
+"""Maximum size of small sets."""
 
 COMMON, STEERING, STEERED, THRIFTY, PARTED, SPARE = range(len(SLOTS))
 SensorSet = frozenset[int]
@@ -23,9 +28,15 @@ SensorSet = frozenset[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReachingRows:
-    """Who comes to a set while the DAG is grown. rows: (n,) bool; kind: the place in ``SLOTS`` of how they come; gain:
-    what is hoped of it; ceiling: what sets on its way cost less than; without: the sensor that its way does without, -1
-    if none."""
+    """Rows that reach a set while the DAG is grown.
+
+    Attributes:
+        rows: (n,) bool.
+        kind: place in ``SLOTS``.
+        gain: expected gain.
+        ceiling: price that sets on the path stay below.
+        excluded: the sensor that the path does without; -1 if none.
+    """
 
     rows: Bools
     kind: int
@@ -34,7 +45,7 @@ class ReachingRows:
     excluded: int = -1
 
     def merge(self, other: "ReachingRows") -> "ReachingRows":
-        """Join two ways that lead to the same set."""
+        """Merge two paths to the same set."""
         kind, ceiling = min(self.kind, other.kind), max(self.ceiling, other.ceiling)
         return ReachingRows(
             self.rows | other.rows, kind, self.gain + other.gain, ceiling, max(self.excluded, other.excluded)
@@ -43,7 +54,7 @@ class ReachingRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extensions:
-    """Where the rows that come to a set, chosen, go on to. targets: sets of one sensor more, and who comes there."""
+    """Successors of a set: sets of one sensor more, and the rows that reach each."""
 
     chosen: SensorSet
     reached: ReachingRows
@@ -65,8 +76,7 @@ class Extensions:
 def select_layer(
     wanted: dict[SensorSet, list[tuple[SensorSet, ReachingRows]]], sensors: int
 ) -> dict[SensorSet, ReachingRows]:
-    """Join ways that meet, and keep the sequence for all rows and the sets of which most is hoped, of so many
-    sensors."""
+    """Merge paths to the same set, and select the sets of a layer by kind and expected gain."""
     layer = dict[SensorSet, ReachingRows]()
     for targets in wanted.values():
         for target, reached in targets:
@@ -84,7 +94,7 @@ def select_layer(
 
 
 def _order_by_ceiling(order: list[SensorSet], layer: dict[SensorSet, ReachingRows]) -> list[SensorSet]:
-    """Put the best set below each ceiling before the second best below any, of a kind, in an order by kind."""
+    """Order sets by kind; thrifty sets by their rank below each ceiling."""
     ranks, seen = dict[SensorSet, int](), dict[tuple[int, float], int]()
     for each in order:
         group = (layer[each].kind, layer[each].ceiling)

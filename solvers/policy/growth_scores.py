@@ -1,9 +1,8 @@
-"""What further sensors are worth at a node of a grown graph: Newton steps on the node's cross-fitted posteriors.
+"""Gains of further sensors at a node of a grown graph: Newton steps on cross-fitted posteriors.
 
-The *own* gain of a sensor is what its bins lower the logarithmic loss by; the gain *ahead* adds, in each bin, the
-sensor that then lowers it most. How much less one and the same sensor in all bins would add is what a sensor gains by
-*steering*: a context that tells nothing by itself, but which sensor tells, is found so, even where what it leads to
-pays only several sensors later.
+The *own* gain of a sensor is the log-loss that its bins save. The gain *ahead* adds, in each bin, the successor that
+then saves most. The gain by *steering* is the excess over one and the same successor in all bins. It finds a context
+that is uninformative alone but selects the informative sensor, even if the gain follows only several sensors later.
 """
 
 from dataclasses import dataclass
@@ -14,23 +13,28 @@ import numpy as np
 from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 
 FINE_BINS, COARSE_BINS = 12, 6
-"""Bins in which sensors are compared alone, and in pairs."""
+"""Number of bins for single sensors, and for pairs."""
 RIDGE = 2.0
-"""Added to the curvature of a cell, which pulls the steps of small cells towards 0."""
+"""Ridge penalty: added to the curvature of a cell, it shrinks steps of small cells."""
 MAX_BINNING_ROWS = 20_000
-"""Rows that bins are cut by."""
+"""Maximum number of rows that quantiles are computed from."""
 MAX_PAIR_UPDATES = 150_000_000
-"""Sums that pairs are compared by at one node: rows are drawn so that there are not more of them."""
+"""Maximum number of sums per node for pairs; rows are sampled to meet it."""
 MIN_SCORED_ROWS, MAX_SCORED_ROWS = 1_000, 12_000
-"""Rows of a node that sensors are compared on, in pairs, and the most of all."""
+"""Minimum and maximum number of rows of a node for pairs."""
 MIN_COST_SHARE = 1e-3
-"""Of the mean cost: what sensors are taken to cost at least, so that a free one is not worth infinitely much."""
+"""Minimum price of a sensor, as a share of the mean cost, so that rates of free sensors are finite."""
 
 
 @dataclass(frozen=True)
 class BinnedColumns:
-    """Columns in bins. inputs: (n, D), as trees see them; owners: (D,) the sensor of each, M for those of an embedding;
-    costs: (M,) of sensors."""
+    """Columns in bins.
+
+    Attributes:
+        inputs: (n, D), inputs of trees.
+        owners: (D,), sensor of each column, M for axes of an embedding.
+        costs: (M,), costs of sensors.
+    """
 
     inputs: Floats
     owners: Int32s
@@ -38,26 +42,26 @@ class BinnedColumns:
 
     @cached_property
     def fine(self) -> UInt8s:
-        """(D, n) the bins in which sensors are compared alone."""
+        """(D, n) bins for single sensors."""
         return bin_columns(self.inputs, FINE_BINS)
 
     @cached_property
     def coarse(self) -> UInt8s:
-        """(D, n) the bins in which pairs are compared, and rows are parted."""
+        """(D, n) bins for pairs and for splits of rows."""
         return bin_columns(self.inputs, COARSE_BINS)
 
     def columns_of(self, open_sensors: Bools) -> Int64s:
-        """List the columns of some sensors, (M,)."""
+        """Return the columns of some sensors, (M,)."""
         return np.flatnonzero(np.append(open_sensors, False)[self.owners])
 
     @cached_property
     def prices(self) -> Floats:
-        """(M,) costs, none of them 0."""
+        """(M,) costs, all positive."""
         return np.maximum(self.costs, max(MIN_COST_SHARE * float(self.costs.mean()), 1e-200))
 
 
 def bin_columns(columns: Floats, most: int) -> UInt8s:
-    """Cut each of (n, D) columns at quantiles, or between its numbers if there are few different ones: (D, n).
+    """Bin each of (n, D) columns at quantiles, or at its distinct values if they are few: (D, n).
 
     >>> bin_columns(np.array([[0.0], [5.0], [0.0], [7.0]]), 4).tolist()
     [[0, 1, 0, 2]]
@@ -76,8 +80,13 @@ def bin_columns(columns: Floats, most: int) -> UInt8s:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossGradients:
-    """The logarithmic loss of some rows. g, h: (n, L) its slopes, downhill, and curvatures, one output for two classes;
-    halves: (n,) which half of the rows each is in."""
+    """Derivatives of the log-loss.
+
+    Attributes:
+        g: (n, L), negative slopes; one output for two classes.
+        h: (n, L), curvatures.
+        halves: (n,), the half of each row.
+    """
 
     g: Floats
     h: Floats
@@ -85,7 +94,7 @@ class LossGradients:
 
     @classmethod
     def from_posteriors(cls, posteriors: Floats, labels: Int32s, halves: UInt8s) -> "LossGradients":
-        """Differentiate at posteriors, (n, C).
+        """Differentiate the log-loss at posteriors, (n, C).
 
         >>> halves = np.zeros(1, np.uint8)
         >>> LossGradients.from_posteriors(np.array([[0.25, 0.75]]), np.array([1], np.int32), halves).g.tolist()
@@ -97,40 +106,46 @@ class LossGradients:
         return cls(truth - chances, chances * (1 - chances), halves)
 
     def take(self, rows: Int64s) -> "LossGradients":
-        """Take some rows."""
+        """Return the gradients of some rows."""
         return LossGradients(self.g[rows], self.h[rows], self.halves[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorGains:
-    """What sensors are worth to some rows. gains: (M,) the log-loss that each lowers; prices: (M,) what it costs, with
-    what follows; a sensor that is no choice gains -inf."""
+    """Gains of sensors for some rows.
+
+    Attributes:
+        gains: (M,), log-loss that each saves; -inf for sensors that are not available.
+        prices: (M,), cost of each, successors included.
+    """
 
     gains: Floats
     prices: Floats
 
     @property
     def rates(self) -> Floats:
-        """(M,) gains for a unit of cost."""
+        """(M,) gains per unit of cost."""
         return np.asarray(self.gains / self.prices)
 
     @property
     def best(self) -> int:
-        """The sensor that gains most for its price."""
+        """The sensor of highest gain per cost."""
         return int(self.rates.argmax())
 
 
 def score_alone(scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s) -> SensorGains:
-    """Tell what sensors gain by themselves for some rows: O(D r L)."""
+    """Return the own gains of sensors for some rows.
+
+    Complexity: O(D r L).
+    """
     return score_parts(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
 
 
 def score_parts(
     scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s, parts: UInt8s
 ) -> list[tuple[SensorGains, SensorGains]]:
-    """Tell what sensors gain by themselves for the rows up to, and beyond, each of their parts, (r,) from 0; up to the
-    last are all."""
-    from solvers.policy.growth_kernel import part_gains  # here, so that only a fit loads numba
+    """Return the own gains of sensors for the rows up to, and after, each part, (r,)."""
+    from solvers.policy.growth_kernel import part_gains  # imported here because numba loads slowly
 
     columns = scales.columns_of(open_sensors)
     count = int(parts.max(initial=0)) + 1
@@ -146,8 +161,10 @@ def score_parts(
 def score_with_next(
     scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s, rng: np.random.Generator
 ) -> tuple[SensorGains, SensorGains]:
-    """Tell what sensors gain with the best that can follow each, and what they gain by steering, on rows drawn of those
-    given: O(D² r L)."""
+    """Return the gains of sensors ahead, and by steering, estimated on a sample of the rows.
+
+    Complexity: O(D^2 r L).
+    """
     from solvers.policy.growth_kernel import pair_gains
 
     columns = scales.columns_of(open_sensors)
@@ -166,7 +183,7 @@ def score_with_next(
 
 
 def _best_by_sensor(scales: BinnedColumns, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
-    """Take for each sensor the column that gains most for its price."""
+    """Return the column of highest gain per price of each sensor."""
     totals = SensorGains(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
     order = np.argsort(gains / prices, kind="stable")  # the best of a sensor's columns is written last
     owners = scales.owners[columns[order]]

@@ -1,8 +1,8 @@
-"""Limits that no item exceeds, hard budgets and deadlines: which are learned for, and what they bar.
+"""Hard limits per item, budgets and deadlines: selection of limits to learn for, and limits that serve others.
 
-What a set of sensors costs at average prices, and how long it takes at most, is known at its node, and with it what is
-left of a limit. So decisions for one are learned as those for a trade-off are, backwards over the DAG, where actions
-that lead to a set beyond the limit are barred; a small trade-off decides among what is as good.
+The cost of a set of sensors at mean prices, and its maximum time, are known at its node, and so is the remaining
+budget. Decisions for a limit are therefore learned like those for a trade-off, backwards over the DAG, with actions
+beyond the limit barred. A small trade-off breaks ties.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,21 @@ import numpy as np
 from models.arrays import Bools, Floats, Int32s, Int64s
 
 RELATIVE_TOLERANCE = 1e-12
-"""Costs that were added up in another order may differ by so much of themselves."""
+"""Relative tolerance of sums of costs, which depend on the order of addition."""
 BUDGET_COUNTS, DEADLINE_COUNTS = (7, 14), (6, 10)
-"""The smallest hard budgets, and deadlines, are learned for one by one, and at most so many of all."""
+"""Number of smallest hard budgets, and of deadlines, that are all learned for, and the maximum number of each."""
 
 
 def select_limits(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
-    """List limits to learn for, rising: first what the best sets cost, for a limit just below one of these loses all
-    that it tells; as far as there is room what others cost. Of too many the cheapest, then such ever farther apart.
-    sets: (S,) costs, or times; best: the places of those that lose less than all that cost less.
+    """Return the limits to learn for, rising.
+
+    Costs of Pareto-optimal sets come first, because a limit just below one loses all of its gain; then other costs as
+    far as there is room. Of too many the cheapest are kept, then others at growing distances.
+
+    Args:
+        sets: (S,), costs or times.
+        counts: number of smallest limits that are all kept, and maximum number.
+        best: places of Pareto-optimal sets.
 
     >>> select_limits(np.array([0.0, 1.0, 3.0, 4.0]), BUDGET_COUNTS, np.array([3])).tolist()
     [1.0, 3.0, 4.0]
@@ -36,13 +42,13 @@ def select_limits(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats
 
 
 def mean_log_losses(judged: Sequence[Floats], labels: Int32s) -> Floats:
-    """Tell the mean logarithmic loss of nodes' classifiers, by members that had not seen the rows: (S,)."""
+    """Return the mean out-of-fold log-loss of each node's classifier, (S,)."""
     of_truth = (each[np.arange(len(labels)), labels] for each in judged)
     return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in of_truth])
 
 
 def find_pareto_sets(amounts: Floats, log_losses: Floats) -> Int64s:
-    """Find the sets that lose less than all that cost less, or take less long, amounts (S,): their places.
+    """Return the places of sets with lower loss than all cheaper, or faster, ones; amounts: (S,).
 
     >>> find_pareto_sets(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
     [0, 2]
@@ -53,7 +59,7 @@ def find_pareto_sets(amounts: Floats, log_losses: Floats) -> Int64s:
 
 
 def _thin_out(limits: Floats, counts: tuple[int, int]) -> Floats:
-    """Keep the cheapest of rising limits, then such ever farther apart."""
+    """Keep the smallest of rising limits, then others at growing distances."""
     small, most = counts
     if len(limits) <= most:
         return limits
@@ -63,7 +69,7 @@ def _thin_out(limits: Floats, counts: tuple[int, int]) -> Floats:
 
 
 def distinct_amounts(sets: Floats) -> Floats:
-    """List what differs by more than rounding, rising, without 0.
+    """Return positive amounts that differ by more than rounding, rising.
 
     >>> distinct_amounts(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
     [1.0, 3.0]
@@ -74,7 +80,7 @@ def distinct_amounts(sets: Floats) -> Floats:
 
 
 def exceeds_limits(sets: Floats, limits: Floats | float) -> Bools:
-    """Tell which sets, (A,), are beyond which limits, (L,): (A, L); or beyond a single one, (A,).
+    """Return which amounts, (A,), exceed which limits, (L,): (A, L); or a single limit: (A,).
 
     >>> exceeds_limits(np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
     [[False, False], [False, True]]
@@ -85,9 +91,13 @@ def exceeds_limits(sets: Floats, limits: Floats | float) -> Bools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLimits:
-    """Limits whose decisions serve, up to the next one: those that err less than all smaller ones. limits: (G,) rising;
-    places: (G,) of each among all that were learned for; errors: (G,) the share of items that is classified wrongly,
-    falling."""
+    """Limits with lower errors than all smaller ones; each also serves requests up to the next one.
+
+    Attributes:
+        limits: (G,), rising.
+        places: (G,), place of each among all limits that were learned for.
+        errors: (G,), error rates, falling.
+    """
 
     limits: Floats
     places: Int64s
@@ -95,21 +105,21 @@ class LearnedLimits:
 
     @classmethod
     def from_errors(cls, learned: Floats, errors: Floats) -> "LearnedLimits":
-        """Choose them of all learned for, (P,) rising, by their errors, (P,)."""
+        """Select from all limits, (P,) rising, by their error rates, (P,)."""
         better = np.flatnonzero(errors < np.append(np.inf, np.minimum.accumulate(errors))[: len(errors)])
         return cls(learned[better], better, errors[better])
 
     def find_largest_within(self, limit: float) -> int | None:
-        """Find the last of them up to a limit; None where there is none.
+        """Return the place of the largest limit up to the given one; None if there is none.
 
         >>> served = LearnedLimits.from_errors(np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.25]))
-        >>> served.within(0.9), served.within(1.5), served.within(9.0)
-        (None, 0, 1)
+        >>> [served.find_largest_within(limit) for limit in (0.9, 1.5, 9.0)]
+        [None, 0, 1]
         """
         within = int(np.searchsorted(self.limits, limit * (1 + RELATIVE_TOLERANCE), side="right"))
         return within - 1 if within else None
 
     def effective_limit(self, limit: float) -> float:
-        """Give the limit that is kept where one is asked for: the one that serves it, or itself where none does."""
+        """Return the learned limit that serves the given one; the given one if none does."""
         place = self.find_largest_within(limit)
         return limit if place is None else min(limit, float(self.limits[place]))

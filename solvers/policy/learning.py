@@ -1,4 +1,4 @@
-"""Learn the policies of nodes, backwards over the DAG, and walk rows through to see what they meet."""
+"""Training of the policies of nodes, backwards over the DAG, and validation by rollouts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,22 +29,31 @@ from solvers.trees.boosting import Growth
 from solvers.trees.oblivious_trees import STAGE
 
 MAX_LEAF_NUMBERS = 1 << 22
-"""Numbers in the leaves of all nodes' forests: 16 MB; with more edges there are fewer trees."""
+"""Maximum total size of leaves of all nodes' forests, 16 MB; more edges mean fewer trees."""
 MAX_GROWN_NUMBERS, MIN_GROWN_NUMBERS = 3_000_000, 1_900_000
-"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB, or less where there is no room for it."""
+"""The same for a grown graph before pruning, which keeps about two thirds of its edges: 8 MB, or less without room."""
 MAX_PLAN_NUMBERS = 4_000_000
-"""Numbers in a grown plan: 16 MB of the 20 that it is to take at most."""
+"""Numbers in a grown plan: 16 MB of its 20 MB limit."""
 MAX_TREES, MAX_TREE_DEPTH, LEARNED_SHARE = 24, 3, 0.95
-"""Forests of advantages have few trees of at most this depth, and learn so fast that all of them go so far towards the
-mean of a leaf. On three drawn traces of six classifiers policies erred no more than with 80 trees of depth 4 (16.1 to
-20.6 % of fresh items beside 16.2 to 20.7 %), in two fifths of the room; that is what they were chosen by, too."""
+"""Maximum number and depth of trees in forests of advantages, and the share of a leaf's mean that all of them learn.
+
+On three simulated traces of six classifiers, on which they were chosen, error rates were 16.1 to 20.6 %, compared with
+16.2 to 20.7 % for 80 trees of depth 4, at two fifths of the size.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedPolicies:
-    """What was made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
-    row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
-    the ways that rows took; loss: the mean of errors and weighed costs."""
+    """Policies of nodes and their validation results.
+
+    Attributes:
+        policies: policy of each node with actions.
+        errors: (L, n), loss of each row under each trade-off.
+        costs: (L, n), cost of each row.
+        acquired: (L, n), number of acquired sensors.
+        passed: (L,), counted edges and nodes.
+        loss: mean of errors plus weighted costs.
+    """
 
     policies: dict[int, NodePolicy]
     errors: Floats
@@ -56,12 +65,19 @@ class LearnedPolicies:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyTask:
-    """All that the nodes' policies are learned from. judged: (n, C) for each node, how likely the classes are by the
-    member that had not seen the row, or (n, M) how good answers without classes are; fixed: points beside those that
-    are learned; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns
-    from; caps: (L,) what no item may cost more than, at average prices, and deadlines: (L,) how long it may take;
-    infinite for trade-offs of the curve, which stand first, before those of hard budgets and those of deadlines;
-    set_times: (S,) of nodes."""
+    """Training data of the policies of nodes.
+
+    Attributes:
+        judged: for each node (n, C) out-of-fold posteriors, or (n, M) answer quality.
+        fixed: points that are not learned.
+        costs: (n, M).
+        means: (M,).
+        tradeoffs: (L,), those of the curve first, then of hard budgets, then of deadlines.
+        rows: for each node (n,), the rows its policy learns from.
+        caps: (L,), maximum cost of an item at mean prices, infinite if none.
+        deadlines: (L,), maximum time of an item, infinite if none.
+        set_times: (S,), maximum time of each node.
+    """
 
     options: PolicyOptions
     training: TrainingRows
@@ -80,24 +96,31 @@ class PolicyTask:
 
     @property
     def curve_slice(self) -> slice:
-        """The trade-offs of the curve."""
+        """Trade-offs of the curve."""
         return slice(0, self.cap_slice.start)
 
     @property
     def cap_slice(self) -> slice:
-        """Those of hard budgets."""
+        """Trade-offs of hard budgets."""
         return slice(int((np.isinf(self.caps) & np.isinf(self.deadlines)).sum()), self.deadline_slice.start)
 
     @property
     def deadline_slice(self) -> slice:
-        """Those of deadlines."""
+        """Trade-offs of deadlines."""
         return slice(int(np.isinf(self.deadlines).sum()), len(self.deadlines))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorPrices:
-    """What sensors cost and how long they take. costs: (n, M) of each row; means: (M,); times: (M,) at most, in unit;
-    (0,): not known; fetches: (M,) what brings each."""
+    """Costs and times of sensors.
+
+    Attributes:
+        costs: (n, M), cost of each row.
+        means: (M,), mean costs.
+        times: (M,), maximum times, in ``unit``; (0,) if unknown.
+        unit: unit of times.
+        fetches: (M,), the fetch of each sensor.
+    """
 
     costs: Floats
     means: Floats
@@ -109,9 +132,9 @@ class SensorPrices:
     def from_dataset(
         cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions
     ) -> "SensorPrices":
-        """Read them of a dataset."""
+        """Read costs and times of a dataset."""
         costs = item_sensor_costs(dataset)
-        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
+        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can raise a mean above every cost
         times, unit = worst_case_times(dataset, costs, options.worst_case_quantile)
         return cls(costs, means, times, unit, assign_fetches(sensors, options.parallel))
 
@@ -149,7 +172,7 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
 
 
 def _forest_growth(task: PolicyTask) -> Growth:
-    """Say how forests of advantages grow, so that together they do not become too large."""
+    """Return the size of forests of advantages, limited so that the plan stays small."""
     of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
     depth, numbers = min(task.options.depth, MAX_TREE_DEPTH), MAX_LEAF_NUMBERS
     if task.curve_slice.stop < len(task.caps):
@@ -163,9 +186,15 @@ def _forest_growth(task: PolicyTask) -> Growth:
 def validate_policies(
     graph: Graph, chosen: Sequence[Int16s], observed: Floats, costs: Floats
 ) -> tuple[Floats, Floats, Floats, Sequence[PassedCounts]]:
-    """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors it has at
-    last, (L, n) each, and the ways taken, (L,). chosen: (n, L) actions for each node; observed: (S, n) losses; costs:
-    (n, M)."""
+    """Roll out every row under every trade-off.
+
+    Args:
+        chosen: (n, L) actions of each node.
+        observed: (S, n), losses.
+        costs: (n, M).
+    Returns:
+        Losses, costs, and numbers of sensors, (L, n) each, and the counted edges and nodes, (L,).
+    """
     rows, at_points, passed = np.arange(observed.shape[1]), [], []
     for at in range(chosen[0].shape[1]):
         walks = walk_items(graph, len(rows), partial(_chosen_actions, chosen, at))

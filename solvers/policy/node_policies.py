@@ -1,4 +1,4 @@
-"""What the nodes decide, as arrays: forests of advantages for every member and trade-off."""
+"""Policies of nodes as arrays: forests of advantages for every member and trade-off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,13 @@ from solvers.trees.oblivious_trees import Forest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeDecisions:
-    """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
-    costs; tradeoffs: (H + B,), none negative; has_to_acquire: whether the first node may not stop; the others are as in
-    ``PolicyPlan``."""
+    """Decisions at all nodes; the edges of node s are offsets[s] to offsets[s + 1].
+
+    Attributes:
+        prices: (E,), mean step costs.
+        tradeoffs: (H + B,), not negative.
+        has_to_acquire: whether the first node must not stop.
+    """
 
     offsets: Int32s
     prices: Floats
@@ -27,12 +31,11 @@ class NodeDecisions:
     has_to_acquire: bool = False
 
     def can_stop(self, node: int) -> bool:
-        """Tell whether a node may stop."""
+        """Return whether a node may stop."""
         return node > 0 or not self.has_to_acquire
 
     def advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
-        """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
-        features, (n, d), under P points: (n, A, P)."""
+        """Estimate the extra loss of each action over stopping, price included, (n, A, P); features: (n, d)."""
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         base = self.base[edges, member, points]
         leaves = np.moveaxis(self.leaves[edges, member, :, :, points], 0, 2)
@@ -50,9 +53,12 @@ class NodeDecisions:
         barred: Bools | None = None,
         foreseen: Floats | float = 0.0,
     ) -> tuple[Int16s, Floats]:
-        """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages.
+        """Choose an action per row, (n,), 0 to stop; also return the advantages, (n, A).
 
-        barred: (A,), actions that must not be taken. foreseen: (n, A), what of the advantages was not learned.
+        Args:
+            features: (n, d).
+            barred: (A,), actions that are not allowed.
+            foreseen: (n, A), part of the advantages that is not learned.
         """
         advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + foreseen
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
@@ -60,7 +66,7 @@ class NodeDecisions:
 
 
 def pack_policies(offsets: Int32s, policies: dict[int, NodePolicy], points: Sequence[int]) -> dict[str, Any]:
-    """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
+    """Stack the forests of nodes into arrays, for some of the trade-offs; nodes without edges get zeros."""
     one = next(iter(policies.values()))
     kept = list(points)
     shape = (len(offsets) - 1, *one.columns.shape)
@@ -73,7 +79,7 @@ def pack_policies(offsets: Int32s, policies: dict[int, NodePolicy], points: Sequ
         columns[node], thresholds[node] = each.columns, each.thresholds
         base[own] = np.moveaxis(each.base[:, :, kept], 1, 0)
         leaves[own] = np.moveaxis(each.leaves[..., kept], 3, 0)
-    used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1  # the last trees may all say 0
+    used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1  # trailing trees may be 0 everywhere
     return {
         "base": base,
         "edge_columns": columns[:, :, :used].copy(),

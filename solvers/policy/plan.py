@@ -1,4 +1,4 @@
-"""What a policy build keeps, and how it answers: classifiers, decisions, and the trade-off curve."""
+"""Policy plan: decisions for items, rollouts, and the trade-off curve."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,14 @@ from solvers.policy.sensors import Sensors
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyRun:
-    """What became of n items. labels: (n,) codes of classes, or, without classes, the sensors that answer; judged: (n,
-    C) how likely the classes are, or (n, M) how good sensors' answers are expected to be; costs: (n,) at average
-    prices; walks: the nodes they passed."""
+    """Result of a rollout of n items.
+
+    Attributes:
+        labels: (n,), class codes, or, without classes, the sensors that answer.
+        judged: (n, C) class probabilities, or (n, M) expected quality of answers.
+        costs: (n,), at mean prices.
+        walks: the nodes each item passed.
+    """
 
     labels: Int64s
     judged: Floats
@@ -40,7 +45,7 @@ class PolicyRun:
 
 @dataclass(frozen=True, eq=False)
 class PolicyPlan(PolicyPoints):
-    """A decision for every node of the DAG, under each of the trade-offs of the curve."""
+    """Policy of every node of the DAG under each trade-off of the curve."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -81,7 +86,7 @@ class PolicyPlan(PolicyPoints):
 
     @property
     def dimensions(self) -> int:
-        """The numbers of an item's embedding; 0 where items have none."""
+        """Dimensions of an item's embedding; 0 if items have none."""
         return len(self.embedding_centre)
 
     def check(self) -> None:
@@ -89,12 +94,13 @@ class PolicyPlan(PolicyPoints):
         check_invariants(self)
 
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
-        """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
+        """Decide the next acquisition, or stop; stateless.
 
-        What is known tells only as far as it fills a node: the largest node known in full decides, so that a fetch of
-        several sensors that was begun is finished. Raises InvalidRequest for sensors that are not known here, and for
-        what they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the
-        numbers, where something has to answer and nothing is within the budget.
+        The largest node whose sensors are all known decides, so that a started fetch of several sensors is completed.
+
+        Raises:
+            InvalidRequest: unknown sensors, invalid readings, or an embedding that is missing or of another length.
+            Infeasible: an answer is required and none is within the limits.
         """
         cells, known = self._readings.read_query(query)
         draw = ItemDraw.from_item(query.item, self.class_base.shape[1])
@@ -109,31 +115,32 @@ class PolicyPlan(PolicyPoints):
         return self._acquire_decision(node, known, target, loss, point)
 
     def stop(self, query: PolicyQuery) -> ClassifyDecision | AnswerDecision:
-        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full.
+        """Return the answer of the largest known node, without further acquisitions.
 
-        Raises InvalidRequest where it would be that of a sensor and none is known.
+        Raises:
+            InvalidRequest: the answer has to come from a sensor and none is known.
         """
         cells, known = self._readings.read_query(query)
         inputs = tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
-            raise InvalidRequest.at(Fault(("acquired",), "is empty: there is no answer to take"))
+            raise InvalidRequest.at(Fault(("acquired",), "must not be empty: an answer is required"))
         point = self._draw_point(self.mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query)
         return self._stop_decision(self._graph.find_largest_known(known), known, inputs, point)
 
     def check_readings(self, acquired: Mapping[str, Any]) -> None:
-        """Raise InvalidRequest for what sensors cannot have told."""
+        """Raise InvalidRequest for invalid readings of sensors."""
         self._readings.read_sensors(acquired)
 
     def is_labelled(self, sensor: str) -> bool:
-        """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
+        """Return whether a sensor is a classifier that returns a label; raise ValueError if it is not a sensor."""
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
     def has_columns(self, sensor: str) -> bool:
-        """Tell whether a sensor tells anything beside an answer without a class."""
+        """Return whether a sensor yields readings besides an answer without classes."""
         return bool(np.any(self.owners == self.sensors.index(sensor)))
 
     def is_final_call(self, sensors: Sequence[str]) -> bool:
-        """Tell whether an item of which just these were acquired is answered by one of them, whatever that tells."""
+        """Return whether acquiring just these sensors ends with one of their answers, whatever the reading."""
         known = np.isin(self.sensors, sensors)
         return (
             self.classless
@@ -147,45 +154,48 @@ class PolicyPlan(PolicyPoints):
     def _choose_target(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[int, float]:
-        """Choose at a node, of actions not barred, (A,): the node to go to and the loss to expect, or -1 to stop."""
+        """Return the next node and the expected loss, or -1 to stop; barred: (A,)."""
         if self._stops_at_once(point) or not len(self._graph.list_actions(node)):
             return -1, 0.0
-        actions, advantages, sure = self._choose_actions(node, member, point, rows, inputs, barred)
+        actions, advantages, confidences = self._choose_actions(node, member, point, rows, inputs, barred)
         action = int(actions[0])
         if not action:
             return -1, 0.0
         target = int(self._graph.list_actions(node)[action - 1])
-        return target, max(0.0, 1.0 - sure[0] + float(advantages[0, action - 1]))
+        return target, max(0.0, 1.0 - confidences[0] + float(advantages[0, action - 1]))
 
     def _choose_actions(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
-        """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
-        do on average: actions, advantages (n, A), and how sure the answer would be, (n,)."""
+        """Choose actions for rows, (n,); also return advantages, (n, A), and confidence in the answer, (n,).
+
+        One member decides; for hard limits the mean of all members does, because the cost bound holds for any of them.
+        """
         every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
-        advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
+        advantages, confidences, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
             judged = self._classifiers.posteriors(node, k, inputs)
             features = node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._known_advantages(node, judged)
             actions, advantage = self._decisions.choose_actions(node, k, point, features, barred, ahead)
             advantages.append(advantage)
-            sure.append(self._choose_answer(judged, self.members[node])[1])
+            confidences.append(self._choose_answer(judged, self.members[node])[1])
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:
             allowed = mean if barred is None else np.where(barred, np.inf, mean)
             actions = choose_least(allowed, can_stop=self._decisions.can_stop(node))
-        return actions, mean, np.mean(sure, axis=0)
+        return actions, mean, np.mean(confidences, axis=0)
 
     def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
-        """Tell what is known of advantages, (n, A), without what was learned."""
+        """Return the part of advantages that is not learned, (n, A)."""
         if not self.classless:
             return 0.0
         return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
-        """Choose the likeliest class, or of sensors that were bought, (M,), the one whose answer should be best: (n,)
-        of these, and how sure that is; nothing bought answers nothing."""
+        """Return the most probable class, or the acquired sensor, (M,), of highest quality, and the confidence, (n,)
+        each.
+        """
         if not self.classless:
             return judged.argmax(axis=1), judged.max(axis=1)
         best = choose_best_acquired(judged, bought)
@@ -208,14 +218,14 @@ class PolicyPlan(PolicyPoints):
 
     def _stop_decision(self, node: int, known: Bools, inputs: Floats, point: int) -> ClassifyDecision | AnswerDecision:
         judged = self._classifiers.mean_posteriors(node, inputs)
-        best, sure = (each[0] for each in self._choose_answer(judged, known))
-        loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
+        best, confidences = (each[0] for each in self._choose_answer(judged, known))
+        loss, tradeoff = max(0.0, 1.0 - float(confidences)), self._tradeoff(point)
         scores, ignored = judged[0].tolist(), self._list_ignored(node, known)
         if self.classless:
             qualities = {self.sensors[m]: scores[m] for m in np.flatnonzero(known).tolist()}
             return AnswerDecision(
                 answer=self.sensors[best],
-                quality=float(sure),
+                quality=float(confidences),
                 qualities=qualities,
                 expected_loss=loss,
                 tradeoff=tradeoff,
@@ -233,10 +243,10 @@ class PolicyPlan(PolicyPoints):
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> PolicyRun:
-        """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
+        """Roll out complete items, cells (n, D) from ``cells_of``, with the decisions of ``decide``, node by node."""
         drawn = [ItemDraw.from_item(item, self.class_base.shape[1]) for item in items]
         mixture = self.mixture(target)
-        alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
+        alike = mixture.first >= len(self.tradeoffs)  # all members decide together
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
         point = np.array([self._draw_point(mixture, draw, target) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
@@ -260,9 +270,10 @@ class PolicyPlan(PolicyPoints):
         return PolicyRun(labels, judged, walks.costs(self._graph, self.costs), walks)
 
     def rollouts(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
-        """Run complete items through the policy: label, cost and path of each.
+        """Roll out complete items: label, cost, and path of each.
 
-        Raises InvalidRequest for an item that lacks a sensor or holds what the sensor cannot have told.
+        Raises:
+            InvalidRequest: an item lacks a sensor or has invalid readings.
         """
         cells = self.cells_of_items(items)
         names = [str(at) if item.item is None else item.item for at, item in enumerate(items)]
@@ -270,16 +281,16 @@ class PolicyPlan(PolicyPoints):
         return Rollouts(items=tuple(self._to_rollouts(names, ran)), mean_cost=float(ran.costs.mean()))
 
     def cells_of_items(self, items: Sequence[RolloutItem]) -> Floats:
-        """Take complete items as callers send them: cells (n, D) for ``run``; raises what ``rollouts`` raises."""
+        """Return readings of complete items, (n, D), for ``run``; raises what ``rollouts`` raises."""
         return np.stack([self._readings.read_item(at, item) for at, item in enumerate(items)])
 
     def columns_of(self, sensor: str) -> tuple[str, ...]:
-        """Return the columns of a feature, as the table had them."""
+        """Return the dataset columns of a feature."""
         owned = np.flatnonzero(self._sensors.value_owners == self.sensors.index(sensor)).tolist()
         return tuple(self.columns[column] for column in owned)
 
     def column_counts(self) -> dict[str, int]:
-        """Return the number of values that callers send of each sensor."""
+        """Return the number of values of each sensor in requests."""
         counts = np.bincount(self._sensors.value_owners, minlength=len(self.sensors))
         return dict(zip(self.sensors, counts.tolist(), strict=True))
 
@@ -295,7 +306,7 @@ class PolicyPlan(PolicyPoints):
             )
 
     def path(self, nodes: Int64s) -> tuple[str, ...]:
-        """List the sensors acquired along the nodes that one item passed, in order."""
+        """Return the sensors acquired along an item's nodes, in order."""
         acquired: list[str] = []
         passed = nodes[nodes >= 0]
         for before, after in pairwise(passed):
@@ -303,5 +314,5 @@ class PolicyPlan(PolicyPoints):
         return tuple(acquired)
 
     def cells_of(self, dataset: FeatureTable | Trace) -> Floats:
-        """Take complete items from a dataset with the same sensors: cells (n, D) for ``run``."""
+        """Return readings of a dataset with the same sensors, (n, D), for ``run``."""
         return self._sensors.cells(dataset)

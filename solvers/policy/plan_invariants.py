@@ -1,4 +1,4 @@
-"""What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
+"""Invariants of a policy plan's arrays: validation of plans from untrusted bytes."""
 
 from dataclasses import fields
 
@@ -33,7 +33,7 @@ _DIMENSIONS = {
 
 _WEIGHTS = ("class_base", "base", "edge_leaves")
 MAX_WEIGHT = 1e9
-"""Sums of so many weights as an array can hold are finite, in single precision too."""
+"""Maximum absolute weight; sums over an array stay finite in single precision."""
 
 
 def check_invariants(plan: PolicyContents) -> None:
@@ -52,10 +52,10 @@ def check_invariants(plan: PolicyContents) -> None:
         _caps,
         _deadlines,
     )
-    for group in groups:  # each relies on those before it
+    for group in groups:  # each group relies on the ones before it
         broken = [promise for promise, kept in group(plan).items() if not kept]
         if broken:
-            raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")
+            raise InvalidRequest(f"not a valid policy plan; missing: {', '.join(broken)}")
 
 
 def _dimensions(plan: PolicyContents) -> dict[str, bool]:
@@ -181,7 +181,7 @@ def _are_below(places: Int32s, limit: int | Int64s) -> bool:
 
 
 def _feature_counts(plan: PolicyContents) -> Int64s:
-    """Count what each node looks at, as ``node_features`` lays it out."""
+    """Return the number of features of each node, as ``node_features`` lays them out."""
     outputs = plan.class_base.shape[2]
     fixed = min(outputs, TOP_PROBABILITIES) + 1 + (outputs if outputs <= MAX_CLASSES else 0)
     m = len(plan.sensors)
@@ -214,7 +214,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
-        "errors of rows that chose nothing": plan.point_reached.shape == (len(plan.tradeoffs), 2)
+        "cross-validated errors": plan.point_reached.shape == (len(plan.tradeoffs), 2)
         and 0 < plan.choosing < plan.rows,
     }
 

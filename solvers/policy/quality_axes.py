@@ -1,9 +1,9 @@
-"""Axes of an embedding along which classifiers are good or bad: where their answers have no classes, and little but the
-embedding tells items apart, those along which rows differ most may miss what matters.
+"""Supervised projection of embeddings: axes along which classifiers' quality varies (ridge regression).
 
-A ridge regression of how good each classifier's answers are is linear in the embedding, and so is an axis like any
-other. What rows to learn from show along it comes from the regression that had not seen their fold, as all that nodes
-learn from does; of new items it is the mean of these regressions.
+Without classes, the embedding is nearly all that distinguishes items, and principal components may miss what matters. A
+ridge regression of each classifier's answer quality is linear in the embedding, and so an axis. Training rows are
+projected out-of-fold, by the regression that has not seen their fold. New items are projected by the mean of these
+regressions.
 """
 
 from dataclasses import replace
@@ -16,18 +16,24 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.sensors import Sensors
 
 RIDGE_PENALTIES = np.geomspace(1e-2, 1e4, 13)
-"""Ridge penalties to choose from, for each classifier, as multiples of a direction's mean sum of squares."""
+"""Candidate ridge penalties, as multiples of the mean squared singular value."""
 MIN_MEAN_SQUARE = 1e-10
-"""That sum counts for at least so much: along what hardly differs weights would be beyond what a plan may hold."""
+"""Minimum of that mean; weights along nearly constant directions would exceed the bounds of a plan."""
 
 
 def add_quality_axes(
     sensors: Sensors, cells: Floats, embeddings: Singles, quality: Floats, folds: Int64s
 ) -> tuple[Sensors, Floats]:
-    """Add an axis for each classifier to what is known of items from the start.
+    """Add one supervised axis per classifier to the sensors and their readings.
 
-    cells: (n, D); embeddings: (n, d); quality: (n, M); folds: (n,), below K. Gives the sensors, and cells (n, D + M).
-    O(K n d min(n, d)).
+    Args:
+        cells: (n, D).
+        embeddings: (n, d).
+        quality: (n, M).
+        folds: (n,), below K.
+    Returns:
+        The sensors, and readings (n, D + M).
+    Complexity: O(K n d min(n, d)).
     """
     known = sensors.embedding
     assert known is not None
@@ -49,8 +55,10 @@ def add_quality_axes(
 
 
 def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Regress targets, (n, M), on inputs, (n, d), each with the penalty that errs least, in squares, on rows left out
-    one by one: weights (d, M). O(n d min(n, d))."""
+    """Return ridge weights, (d, M), for targets, (n, M), and inputs, (n, d), each with the best leave-one-out penalty.
+
+    Complexity: O(n d min(n, d)).
+    """
     centred, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
     left, spread, axes = np.linalg.svd(centred, full_matrices=False)
     squares, along = spread**2, left.T @ off

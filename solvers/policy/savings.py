@@ -1,4 +1,4 @@
-"""What a policy is worth beside fixed sets of sensors, and each classifier of a trace alone."""
+"""Savings of a policy compared with fixed sets of sensors, two-stage rules, and single classifiers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,11 +23,13 @@ def measure_policy_savings(
     points: dict[str, SettingReplay],
     rng: np.random.Generator,
 ) -> Savings:
-    """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.
+    """Select a point of the curve and baselines on one half of the rows, and report savings on the other.
 
-    observed: (S, n) whether each node's classifier errs on each row, which it had not seen; posteriors: (n, C) of each,
-    how likely the classes are; costs: (n, M); points: what
-    each trade-off of the curve, by what it is called, did with the rows.
+    Args:
+        observed: (S, n), out-of-fold errors of each node's classifier.
+        posteriors: S arrays (n, C), out-of-fold.
+        costs: (n, M).
+        points: replay of each trade-off of the curve, by name.
     """
     items = dataset.item_codes
     parts = split_in_halves(items, rng)
@@ -60,31 +62,33 @@ def _replay_two_stages(
     costs: Floats,
     learned: Int64s,
 ) -> dict[str, Replay]:
-    """Acquire a fixed set, and a larger one where its classifier is unsure: tuned on some rows, replayed on all."""
+    """Return two-stage baselines: a fixed set, and a larger one below a confidence threshold, tuned on ``learned``."""
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))
-    sure = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
+    confidence = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
     right = 1 - observed[nodes].T
 
     def costs_of_both(i: int, j: int) -> Floats | None:
         return paid[learned, j] if not np.any(members[i] & ~members[j]) else None
 
     replays = {}
-    for rule in tune_two_stages(sure[learned], right[learned], paid[learned], costs_of_both):
-        onward = escalated(rule, sure)
+    for rule in tune_two_stages(confidence[learned], right[learned], paid[learned], costs_of_both):
+        is_escalated = escalated(rule, confidence)
         names = [_name_set(sensors, members[place]) for place in (rule.first, rule.second)]
         replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
-            np.where(onward, right[:, rule.second], right[:, rule.first]),
-            np.where(onward, paid[:, rule.second], paid[:, rule.first]),
+            np.where(is_escalated, right[:, rule.second], right[:, rule.first]),
+            np.where(is_escalated, paid[:, rule.second], paid[:, rule.first]),
         )
     return replays
 
 
 def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
-    """List nodes that a person would fix: nothing, single sensors, the cheapest together, forward selection, all.
+    """Return nodes of fixed-set baselines: none, single sensors, the cheapest, forward selection, and all.
 
-    errors: (S,) of each node; costs: (M,) of sensors.
+    Args:
+        errors: (S,), error rate of each node.
+        costs: (M,), mean costs.
     """
     nodes = {tuple(members): node for node, members in enumerate(graph.members.astype(bool).tolist())}
     sizes = graph.members.sum(axis=1)
@@ -95,7 +99,6 @@ def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
 
 
 def _forward_selection(graph: Graph, errors: Floats) -> Iterator[int]:
-    """Add, from nothing on, what lowers the error most."""
     node = 0
     yield node
     while len(further := graph.list_actions(node)):

@@ -1,4 +1,4 @@
-"""What a policy does with items it never saw, at each point of its curve."""
+"""Replay of a policy on unseen rows, at each point of its curve."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from solvers.savings import Replay, SettingReplay
 
 
 def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[SettingReplay]:
-    """Roll rows out at every point of the curve."""
+    """Roll out rows at every point of the curve."""
     cells, costs = plan.cells_of(dataset), item_sensor_costs(dataset)
     items, graph = [str(row) for row in range(dataset.rows)], Graph(plan.members, plan.offsets, plan.targets)
     points = []

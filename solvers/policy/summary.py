@@ -1,4 +1,4 @@
-"""What a build tells people: sensors, nodes, the curve."""
+"""Summary of a policy build: sensors, nodes, and the curve, as JSON."""
 
 from typing import Any
 
@@ -10,8 +10,12 @@ from solvers.policy.sensor_times import group_by_fetch
 
 
 def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
-    """Put into plain JSON what a build found. loss: the mean of errors and weighed costs on validation; observed: (S,
-    n) losses of stopping."""
+    """Return the summary of a build.
+
+    Args:
+        loss: mean of errors plus weighted costs on validation rows.
+        observed: (S, n), losses of stopping.
+    """
     errors = observed.mean(axis=1).tolist()
     sizes = plan.members.sum(axis=1)
     alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}

@@ -1,7 +1,7 @@
-"""The traffic on the DAG: counted when a policy is built, for each point of its curve, and mixed when it is asked for.
+"""Traffic on the DAG: number of items per edge and node, counted at fit time for each point of the curve.
 
-The items counted are those that the curve was validated on, so that node by node they add up to its errors. Counts are
-kept in the build's summary, on those edges and nodes that have any: a plan's arrays tell nothing of the rows.
+Items are the validation rows, so counts add up to the curve's errors. They are stored in the build's summary, without
+edges and nodes that are 0, because a plan's arrays must not reveal the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,24 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks
 
 MAX_ROWS = 2**53
-"""Up to here floats count exactly."""
+"""Largest integer that floats count exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassedCounts:
-    """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
-    wrongly at each node: graded answers where they lost more than half."""
+    """Counts of rows under one trade-off.
+
+    Attributes:
+        edges: (E,), rows per edge.
+        wrong: (S,), rows with wrong answers per node; graded answers count if their loss exceeds 0.5.
+    """
 
     edges: Int64s
     wrong: Int64s
 
     @classmethod
     def from_walks(cls, graph: Graph, walks: Walks, observed: Floats) -> "PassedCounts":
-        """Count walks. observed: (S, n), what a node's answer lost, 1 where it is wrong.
+        """Count walks; observed: (S, n), losses of answers.
 
         >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
         >>> passed = PassedCounts.from_walks(Graph.all_subsets(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
@@ -56,13 +60,13 @@ class PassedCounts:
 
 
 def _keys(graph: Graph) -> Int64s:
-    """Number each edge by the two nodes that it joins, rising."""
+    """Return an integer key of each edge, rising."""
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     return np.asarray(sources * len(graph) + graph.targets)
 
 
 def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
-    """Keep what was counted under the points of the curve, without what is 0 under all of them."""
+    """Return the counts at the points of the curve, without zeros."""
     edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
     used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
     sources, targets = np.divmod(_keys(graph)[used], len(graph))
@@ -76,10 +80,13 @@ def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
 
 
 def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
-    """Tell how many items take which way under a trade-off or a budget, as steps choose the points of the curve.
+    """Return the number of items per edge and node under a trade-off or a budget.
 
-    summary: of the build. Raises Conflict if the build counted no traffic, CorruptArtifact if what the summary holds
-    is not of this plan.
+    Args:
+        summary: summary of the build.
+    Raises:
+        Conflict: the build counted no traffic.
+        CorruptArtifact: the counts do not fit the plan.
     """
     counts = _read_counts(plan, summary)
     mixture = plan.mixture(target)
@@ -106,8 +113,10 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrafficFlow:
-    """How many items took each counted edge, and came to, stopped at, and were answered wrongly at each node: (..., U)
-    and (..., S), for each point of the curve or for a mixture of them."""
+    """Number of items per counted edge, and arriving, stopping, and wrongly answered per node.
+
+    Arrays are (..., U) for edges and (..., S) for nodes, for each point of the curve or for a mixture.
+    """
 
     edges: Floats
     items: Floats
@@ -116,18 +125,18 @@ class TrafficFlow:
 
     @classmethod
     def from_counts(cls, plan: PolicyPlan, counts: TrafficCounts) -> "TrafficFlow":
-        """Add up what was counted under each point: all rows begin at the empty set."""
+        """Sum the counts of each point; all rows begin at the empty set."""
         points, nodes = len(plan.tradeoffs), len(plan.members)
         edges = np.array(counts.items, dtype=np.float64).reshape(points, len(counts.sources))
-        items, left, wrong = (np.zeros((points, nodes)) for _ in range(3))
+        items, leaving, wrong = (np.zeros((points, nodes)) for _ in range(3))
         items[:, 0] = plan.rows
         np.add.at(items.T, list(counts.targets), edges.T)
-        np.add.at(left.T, list(counts.sources), edges.T)
+        np.add.at(leaving.T, list(counts.sources), edges.T)
         wrong[:, list(counts.ends)] = counts.wrong
-        return cls(edges, items, items - left, wrong)
+        return cls(edges, items, items - leaving, wrong)
 
     def mix(self, shares: Floats) -> "TrafficFlow":
-        """Mix the points, each with its share."""
+        """Mix the points by their shares."""
         return TrafficFlow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
 
 
@@ -158,37 +167,37 @@ def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[
 
 
 def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
-    """Read what a build counted, which may come from anybody's bytes."""
+    """Parse the counts of a summary, which is untrusted."""
     if "traffic" not in summary:
-        raise Conflict("this version was built before traffic was counted; build it again from the same dataset")
+        raise Conflict("this version has no traffic counts; build it again from the same dataset")
     try:
         counts = TrafficCounts.model_validate(summary["traffic"])
     except ValidationError as error:
-        raise CorruptArtifact(f"the summary's traffic is not valid: {error.errors()[0]['msg']}") from error
+        raise CorruptArtifact(f"traffic of the summary is not valid: {error.errors()[0]['msg']}") from error
     broken = _find_contradiction(plan, counts)
     if broken is not None:
-        raise CorruptArtifact(f"the summary's traffic is not of this policy: {broken}")
+        raise CorruptArtifact(f"traffic of the summary does not fit the policy: {broken}")
     return counts
 
 
 def _find_contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
-    """Find what of the counts cannot be: of the right shape, on edges there are, no more items leaving than come."""
+    """Return what is inconsistent in the counts: shape, unknown edges, or more items that leave a node than arrive."""
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
     shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
     if len(counts.targets) != edges or any(
         len(table) != points or any(len(row) != columns for row in table) for table, columns in shapes
     ):
-        return f"it needs {points} rows of numbers, one for each edge and for each node"
+        return f"must have {points} rows of one number per edge and node"
     sources = np.repeat(np.arange(nodes), np.diff(plan.offsets))
     there = set(zip(sources.tolist(), plan.targets.tolist(), strict=True))
     steps = set(zip(counts.sources, counts.targets, strict=True))
     if not steps <= there or len(steps) < edges or not _are_distinct(counts.ends, nodes):
-        return "it counts edges or nodes that are not there, or twice"
+        return "contains unknown or repeated edges or nodes"
     if plan.rows > MAX_ROWS:
-        return f"there are {plan.rows} rows, more than can be counted"
+        return f"rows must be at most {MAX_ROWS}, got {plan.rows}"
     flow = TrafficFlow.from_counts(plan, counts)
     if np.any(flow.stopped < 0) or np.any(flow.wrong > flow.stopped):
-        return "more items leave a node, or are answered wrongly there, than come to it"
+        return "more items leave a node, or are wrong there, than arrive"
     return None
 
 

@@ -201,7 +201,7 @@ def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_other
                 if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(excluded):
                     assert (decision.sensor, decision.then) == (usual.sensor, usual.then)
                 acquired |= {name: answers[name] for name in asked}
-    assert plan.reached(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
+    assert plan.expected_outcome(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLES))

@@ -293,7 +293,7 @@ def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> No
         }
         answer = World(says).drive(run_policy(policies, query, left=10.0), 10.0)
         assert answer.label in ("cat", "dog", "owl")
-        assert f"{first}: it told what this policy cannot take" in str(answer.degraded)
+        assert f"{first}: its reading is not valid for this policy" in str(answer.degraded)
 
 
 def test_a_failed_call_that_may_be_paid_counts_against_what_is_left(routes: Any) -> None:

@@ -146,7 +146,7 @@ def test_tables_of_other_kinds_of_columns_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="other columns of categories"):
         Sensors.from_dataset(encoded).cells(plain)
     numbers = table({"colour": [1.0, 2.0], "size": [1.0, 2.0], "y": ["a", "b"]}, (), missing=False)
-    with pytest.raises(InvalidRequest, match="built from complete numbers"):
+    with pytest.raises(InvalidRequest, match="must be complete numbers"):
         Sensors.from_dataset(numbers).cells(plain)
 
 

@@ -359,7 +359,7 @@ def test_steps_lead_where_rollouts_do(target: dict[str, float]) -> None:
         ({"budget": 0.5}, "the cheapest answer costs 1 USD, the budget is 0.5"),
         ({"max_item_cost": 0.9}, "the cheapest answer costs 1 USD, the hard budget is 0.9"),
         ({"budget": 3.0, "max_item_cost": 0.0}, "the cheapest answer costs 1 USD, the hard budget is 0"),
-        ({"min_accuracy": 0.99}, "asked is 0.99"),
+        ({"min_accuracy": 0.99}, "0.99"),
     ],
 )
 def test_something_has_to_answer(target: dict[str, float], said: str) -> None:
@@ -370,7 +370,7 @@ def test_something_has_to_answer(target: dict[str, float], said: str) -> None:
 
 
 def test_there_is_no_answer_before_something_was_bought() -> None:
-    with pytest.raises(InvalidRequest, match="acquired: is empty: there is no answer to take"):
+    with pytest.raises(InvalidRequest, match="acquired: must not be empty"):
         built().plan.stop(PolicyQuery())
 
 
@@ -379,13 +379,13 @@ def test_there_is_no_answer_before_something_was_bought() -> None:
     [
         (
             {CHEAP: None},
-            "acquired.cheap: must be its confidence, a number, for its answers have no classes; it is null",
+            "acquired.cheap: must be .* got null",
         ),
-        ({CHEAP: "yes"}, 'acquired.cheap: must be its confidence, a number, .* it is "yes"'),
-        ({CHEAP: {"label": "yes", "confidence": 0.5}}, "acquired.cheap: must be its confidence"),
-        ({CHEAP: 7.0}, "acquired.cheap: has the confidence 7, the dataset's were from 0.2 to 0.9"),
-        ({STRONG: 0.5}, "acquired.strong: must be null, for the dataset had no confidence of it; it is 0.5"),
-        ({"other": None}, "acquired.other: is not known here; the sensors are cheap, strong"),
+        ({CHEAP: "yes"}, 'acquired.cheap: must be .* got "yes"'),
+        ({CHEAP: {"label": "yes", "confidence": 0.5}}, "acquired.cheap: must be"),
+        ({CHEAP: 7.0}, "acquired.cheap: has confidence 7; .* from 0.2 to 0.9"),
+        ({STRONG: 0.5}, "acquired.strong: must be null, .* got 0.5"),
+        ({"other": None}, "acquired.other: .* available: cheap, strong"),
     ],
 )
 def test_what_a_classifier_cannot_have_told_is_refused(acquired: dict[str, Any], said: str) -> None:
@@ -395,10 +395,10 @@ def test_what_a_classifier_cannot_have_told_is_refused(acquired: dict[str, Any],
 
 def test_neither_confidences_nor_embeddings_are_refused() -> None:
     mute = without_classes(halves(60, 0))
-    with pytest.raises(InvalidRequest, match=r"nothing tells one item from another; give \"embeddings\": true"):
+    with pytest.raises(InvalidRequest, match=r"\"embeddings\": true"):
         fit(mute, QUICK, np.random.default_rng(0), Run())
     bare = replace(mute, embeddings=np.empty((60, 0), np.float32))
-    with pytest.raises(InvalidRequest, match="cascades and portfolios need one of these"):
+    with pytest.raises(InvalidRequest, match="cascades and portfolios"):
         fit(bare, QUICK, np.random.default_rng(0), Run())
 
 
@@ -415,7 +415,7 @@ def test_a_trace_with_classes_is_another() -> None:
     classes = [{"name": name, "cost": 1.0, "prediction": column} for name, column in names.items()]
     spec = TraceSpec.model_validate({"kind": "trace", "label": "l", "unit": "USD", "classifiers": classes})
     other = dataset_from_columns(spec, {each: np.arange(40) % 2 for each in "lxy"})
-    with pytest.raises(InvalidRequest, match="dataset: is a trace; the policy was built from a trace without classes"):
+    with pytest.raises(InvalidRequest, match=r"dataset: must be a trace without classes, .* is a trace"):
         plan.cells_of(other)
 
 
@@ -572,7 +572,7 @@ def test_what_was_acquired_before_it_failed_still_answers(limit: dict[str, float
     assert decision.answer == CHEAP
     assert plan.stop(query).answer == CHEAP  # type: ignore[union-attr]
     assert plan.expected_outcome(query) == (None, None, None)
-    with pytest.raises(Infeasible, match="nothing that answers is left"):
+    with pytest.raises(Infeasible, match="no sensor that can answer is left"):
         plan.decide(query.model_copy(update={"acquired": {}}))
 
 
@@ -631,7 +631,7 @@ def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() ->
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
     plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
     for more in ({}, {"budget": 50.0}, {"max_item_cost": 50.0}):
-        with pytest.raises(Infeasible, match=r"the fastest that is ever asked takes up to \d+ ms; the deadline is 2"):
+        with pytest.raises(Infeasible, match=r"sensor that can answer takes up to \d+ ms; the deadline is 2"):
             plan.mixture(PolicyTarget.model_validate({"deadline": 2.0, **more}))
 
 

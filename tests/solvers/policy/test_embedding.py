@@ -117,8 +117,8 @@ def test_with_nothing_acquired_the_answer_is_what_the_embedding_tells() -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({}, "embedding: is missing: this policy knows 3 numbers of each item from the start"),
-        ({"embedding": (1.0, 2.0)}, "embedding: must have 3 numbers, as the build's; has 2"),
+        ({}, "embedding: must have 3 numbers, is missing"),
+        ({"embedding": (1.0, 2.0)}, "embedding: must have 3 numbers, got 2"),
     ],
 )
 def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: str) -> None:
@@ -132,13 +132,13 @@ def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: s
 
 def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
     blind = fit(trace(), QUICK, np.random.default_rng(0), Run()).plan
-    with pytest.raises(InvalidRequest, match=r"^embedding: means nothing here: .* without embeddings"):
+    with pytest.raises(InvalidRequest, match=r"^embedding: is not supported: .* without embeddings"):
         blind.decide(PolicyQuery(embedding=(1.0,)))
 
 
 @pytest.mark.parametrize("params", [{"embeddings": True}, {"embedder": "minilm"}])
 def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: asks for embeddings, and the dataset has none"):
+    with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: needs embeddings"):
         fit(trace(), QUICK.model_copy(update=params), np.random.default_rng(0), Run())
 
 
@@ -199,5 +199,5 @@ def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> Non
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "label", "unit": "ms", "features": features})
     table = dataset_from_columns(spec, {name: np.arange(40.0) % 2 for name in ("label", *EXPERTS)})
     assert isinstance(table, FeatureTable)
-    with pytest.raises(InvalidRequest, match=r"^dataset: is a table of features; the policy was built from a trace"):
+    with pytest.raises(InvalidRequest, match=r"^dataset: must be a trace, .* is a table of features"):
         built("all sets").cells_of(table)

@@ -254,7 +254,7 @@ def test_a_deadline_means_nothing_where_no_times_are_known() -> None:
     plan = build(replace(table, spec=spec), GROWN)
     step = plan.decide(PolicyQuery(tradeoff=0.0))
     assert not isinstance(step, AcquireDecision) or step.time is None
-    with pytest.raises(InvalidRequest, match="costs are in USD, and no times are known"):
+    with pytest.raises(InvalidRequest, match="costs are in USD, and times are unknown"):
         plan.decide(PolicyQuery(deadline=3.0))
 
 
@@ -263,16 +263,16 @@ def test_an_accuracy_is_not_promised_within_a_deadline_that_it_was_not_counted_i
     enough = float(plan.times.sum())
     wanted = 1 - float(plan.point_errors[-1]) - 0.1
     assert plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=enough)).share == 0.0
-    with pytest.raises(Infeasible, match="with min_accuracy the deadline cannot be"):
+    with pytest.raises(Infeasible, match="with min_accuracy the deadline must not be"):
         plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=0.9 * enough))
 
 
 @pytest.mark.parametrize(
     ("parallel", "message"),
     [
-        ([["f0", "g7"]], "names 'g7', which is not among the sensors f0"),
-        ([["f0", "f1"], ["f1", "f2"]], "names 'f1' twice"),
-        ([["f0", "f0"]], "names 'f0' twice"),
+        ([["f0", "g7"]], "unknown sensor 'g7'; available: f0"),
+        ([["f0", "f1"], ["f1", "f2"]], "contains 'f1' twice"),
+        ([["f0", "f0"]], "contains 'f0' twice"),
     ],
 )
 def test_fetches_that_cannot_be_are_refused(parallel: list[list[str]], message: str) -> None:
