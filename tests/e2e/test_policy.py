@@ -127,7 +127,7 @@ def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
     [
         ({"acquired": {"slow": "cat"}}, "slow"),
         ({"acquired": {"fast": ["cat", 0.5, 1]}}, "acquired.fast"),
-        ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, has 1 values"),
+        ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, got 1 values"),
         ({"budget": 1, "tradeoff": 1, "acquired": {}}, "give tradeoff or budget, not both"),
         ({"budget": -1}, "budget"),
     ],

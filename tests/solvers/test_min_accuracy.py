@@ -95,16 +95,16 @@ def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     made = plan("policy")
     chosen = 1 - made.point_reached[:, 0]
     most = float((chosen - off(chosen, made.choosing)).max())
-    with pytest.raises(Infeasible, match="need a budget of"):
+    with pytest.raises(Infeasible, match="needs a budget of"):
         made.decide(PolicyQuery(min_accuracy=most, budget=0.0))
 
 
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        (["nosuch", 0.9], "says 'nosuch', which the dataset never had; its classes are 'a', 'b', 'c'"),
-        (["a", 93.0], "has the confidence 93, the dataset's were from"),
-        (["a", -0.5], "has the confidence -0.5"),
+        (["nosuch", 0.9], "unknown class 'nosuch'; available: 'a', 'b', 'c'"),
+        (["a", 93.0], "has confidence 93; the dataset's are from"),
+        (["a", -0.5], "has confidence -0.5"),
     ],
 )
 def test_a_policy_refuses_what_the_dataset_never_had(answer: list[Any], fault: str) -> None:
@@ -133,7 +133,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     levels = made.curve_accuracies[row]
     reached = float((levels - off(levels, made.held_out)).max())
     query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.cheapest)
-    with pytest.raises(Infeasible, match="need a budget of"):
+    with pytest.raises(Infeasible, match="needs a budget of"):
         made.decide(query)
     with pytest.raises(Infeasible, match="at no budget"):
         made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))

@@ -123,9 +123,9 @@ def test_a_category_says_which_number_to_buy(plan: PolicyPlan) -> None:
 @pytest.mark.parametrize(
     ("acquired", "why"),
     [
-        ({"kind": ["k0", "k1"]}, "acquired.kind: must have 1 values, has 2 values"),
+        ({"kind": ["k0", "k1"]}, "acquired.kind: must have 1 values, got 2 values"),
         ({"n0": "three"}, "acquired.n0: must be a number, one is 'three'"),
-        ({"n0": [None, 1.0]}, "acquired.n0: must have 1 values, has 2 values"),
+        ({"n0": [None, 1.0]}, "acquired.n0: must have 1 values, got 2 values"),
     ],
 )
 def test_what_a_feature_cannot_have_told_is_refused(plan: PolicyPlan, acquired: dict[str, Any], why: str) -> None:

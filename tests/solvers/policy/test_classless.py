@@ -479,13 +479,13 @@ def text(name: str, confidence: float | None = None, error: str | None = None) -
         (text(CHEAP, UNSURE), text(STRONG, 0.4), STRONG, [CHEAP, STRONG], None),
         (text(CHEAP, UNSURE), text(STRONG, error="down"), CHEAP, [CHEAP, STRONG], "strong: down"),
         (text(CHEAP, error="down"), text(STRONG), STRONG, [CHEAP, STRONG], "cheap: down"),
-        (text(CHEAP), text(STRONG), STRONG, [CHEAP, STRONG], "cheap: it told what this policy cannot take"),
+        (text(CHEAP), text(STRONG), STRONG, [CHEAP, STRONG], "cheap: its reading is not valid for this policy"),
         (
             text(CHEAP),
             text(STRONG, error="down"),
             CHEAP,
             [CHEAP, STRONG],
-            "cheap: it told what this policy cannot take; strong: down",
+            "cheap: its reading is not valid for this policy; strong: down",
         ),
     ],
 )
