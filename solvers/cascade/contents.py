@@ -12,7 +12,7 @@ from models.cascade import Algorithm
 from solvers.base import refuse_out_of_range
 from solvers.cascade.frontier.contents import FrontierContents
 
-MOST_CALLS = 500
+MAX_CALLS = 500
 """The most classifiers that a cascade calls."""
 
 
@@ -83,7 +83,7 @@ class CascadeContents(FrontierContents):
             "a lower bound of at least 0": self.lower_bound >= 0,
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),
-            f"at most {MOST_CALLS} calls a step": bool((ends[1:] - ends[:-1] <= MOST_CALLS).all()),
+            f"at most {MAX_CALLS} calls a step": bool((ends[1:] - ends[:-1] <= MAX_CALLS).all()),
             "offsets that cut the members into steps": ends.shape == (k + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0

@@ -12,10 +12,10 @@ from math import inf
 
 from models.arrays import Floats, Int32s, Int64s
 
-MOST_MEMBERS = 2_000_000
+MAX_MEMBERS = 2_000_000
 """Members of all states together, so that a plan which is somebody's bytes fills no memory."""
-State = frozenset[int]
-Way = tuple[float, tuple[int, ...]]
+CalledSet = frozenset[int]
+ExpectedCalls = tuple[float, tuple[int, ...]]
 """What is expected of it, and its calls."""
 
 
@@ -23,14 +23,14 @@ Way = tuple[float, tuple[int, ...]]
 class Continuations:
     """The states of a plan with deadlines: how likely each is reached, and what its cascades call from there."""
 
-    reaching: dict[State, float] = field(default_factory=dict)
-    following: dict[State, set[int]] = field(default_factory=dict)
+    reaching: dict[CalledSet, float] = field(default_factory=dict)
+    following: dict[CalledSet, set[int]] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
     worst: list[float] = field(default_factory=list)
     last: int = 0
 
     @classmethod
-    def of(
+    def from_plan_arrays(
         cls, execution_times: Floats, worst_case_times: Floats, offsets: Int64s, members: Int32s, reaching: Floats
     ) -> "Continuations":
         """Collect them from a plan's arrays, as ``CascadePlan`` has them: O(r) for r calls in all cascades of the plan,
@@ -41,43 +41,45 @@ class Continuations:
         )
         called, chances = members.tolist(), reaching.tolist()
         for begin, end in pairwise(offsets.tolist()):
-            state: State = frozenset()
+            state: CalledSet = frozenset()
             for i in range(begin, end):
                 continuations.reaching[state] = chances[i]
-                ways = continuations.following.setdefault(state, {continuations.last})
+                next_calls = continuations.following.setdefault(state, {continuations.last})
                 if called[i] in state:
                     break  # no cascade calls one twice: these are somebody's bytes
-                ways.add(called[i])
+                next_calls.add(called[i])
                 state |= {called[i]}
                 size += len(state)
-            if size > MOST_MEMBERS:
+            if size > MAX_MEMBERS:
                 break  # the rest is as if it were not known
         return continuations
 
-    def best(self, called: State, left: float) -> tuple[int, ...] | None:
+    def find_best(self, called: CalledSet, remaining_time: float) -> tuple[int, ...] | None:
         """Give what to call from a state within the time left, the deterministic classifier last, so that the rest is
         expected to take the least; None if not even that one surely fits.
 
         From a state that the plan does not know only the deterministic one is left. O(e) for e ways between states.
         """
         if called not in self.reaching:
-            return (self.last,) if self.worst[self.last] <= left else None
-        way = self._best(called, left, {})[1]
+            return (self.last,) if self.worst[self.last] <= remaining_time else None
+        way = self._solve_state(called, remaining_time, {})[1]
         return way or None
 
-    def _best(self, state: State, left: float, solved: dict[State, Way]) -> Way:
+    def _solve_state(
+        self, state: CalledSet, remaining_time: float, solved: dict[CalledSet, ExpectedCalls]
+    ) -> ExpectedCalls:
         """Give the time expected from here on for all items, those that do not get here counted as nothing, and the
         way; infinite and none if no way fits."""
         if state in solved:
             return solved[state]
-        best: Way = (inf, ())
+        best: ExpectedCalls = (inf, ())
         for k in sorted(self.following.get(state, {self.last})):
-            rest = left - self.worst[k]
+            rest = remaining_time - self.worst[k]
             if rest < 0:
                 continue
-            after: Way = (0.0, ())
+            after: ExpectedCalls = (0.0, ())
             if k != self.last:
-                after = self._best(state | {k}, rest, solved)
+                after = self._solve_state(state | {k}, rest, solved)
             expected = self.reaching.get(state, 1.0) * self.times[k] + after[0]
             if expected < best[0]:
                 best = (expected, (k, *after[1]))

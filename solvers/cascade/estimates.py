@@ -11,14 +11,14 @@ def estimates(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecisi
     classifiers are skipped nothing is known."""
     if decision.skipped:
         return Expectations.of()
-    chosen = plan.chosen(query)
+    chosen = plan.select_points(query)
     if chosen is not None:
-        right = chosen.mean(plan.point_accuracies)
-        mean, error = chosen.mean(plan.point_costs), chosen.mean(plan.point_cost_errors)
+        right = chosen.mix(plan.point_accuracies)
+        mean, error = chosen.mix(plan.point_costs), chosen.mix(plan.point_cost_errors)
         if query.mean_budget is None and query.min_accuracy is None:  # a deadline alone is of time
             return Expectations.of(accuracy=right, time=mean, time_error=error)
         return Expectations.of(accuracy=right, cost=mean, cost_error=error)
-    measured = plan.measured(decision.cascade)
+    measured = plan.holdout_result(decision.cascade)
     if measured is None:
         return Expectations.of(time=decision.expected_duration)
     return Expectations.of(accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error)

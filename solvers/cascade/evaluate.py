@@ -70,20 +70,20 @@ def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
 def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
     """Return the points of the frontier that keep a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
-        return [_of_deadline(plan, deadline) for deadline in plan.maximum_durations.tolist()]
+        return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}
     points = []
-    for cost, i in plan.askable_within(query.deadline):
+    for cost, i in plan.list_points_within(query.deadline):
         expectations = Expectations.of(
             accuracy=float(plan.point_accuracies[i]),
             cost=float(plan.point_costs[i]),
             cost_error=float(plan.point_cost_errors[i]),
         )
-        points.append(OperatingPoint({"budget": round_up(cost), **deadline}, expectations, plan.point(i)))
+        points.append(OperatingPoint({"budget": round_up(cost), **deadline}, expectations, plan.describe_point(i)))
     return points
 
 
-def _of_deadline(plan: CascadePlan, deadline: float) -> OperatingPoint:
+def _deadline_point(plan: CascadePlan, deadline: float) -> OperatingPoint:
     query = CascadeQuery(deadline=deadline)
     decision = plan.decide(query)
     summary = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}

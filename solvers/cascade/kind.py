@@ -20,7 +20,7 @@ from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.cascade.estimates import estimates
 from solvers.cascade.evaluate import curve, evaluate
-from solvers.cascade.fit import check, fit
+from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.run import run as run_cascade
 from solvers.cascade.settings import replay_settings
@@ -48,7 +48,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def check(self, facts: DatasetFacts, options: CascadeOptions) -> None:
         """Refuse a trace with too few rows, and an unknown deterministic classifier."""
-        check(facts, options)
+        check_dataset(facts, options)
 
     def fit(self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
         """Build the best cascade for every deadline from a trace."""
@@ -71,13 +71,13 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
         """Decide a cascade; what is unavailable is skipped in it, as its run does."""
         decision = plan.decide(query)
-        return query, plan.skipping(decision, tuple(unavailable)) if unavailable else decision
+        return query, plan.skip_classifiers(decision, tuple(unavailable)) if unavailable else decision
 
     def keepable_limits(
         self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
         """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
-        return {"budget": max(limits.get("budget", 0.0), plan.cheapest_without(unavailable))}
+        return {"budget": max(limits.get("budget", 0.0), plan.min_budget_without(unavailable))}
 
     def highest_cost(self, plan: CascadePlan, query: CascadeLimits) -> float:
         """Return the mean cost of the most expensive classifier."""
@@ -124,7 +124,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
             plan,
             query,
             decision,
-            left=context.remaining_seconds,
+            remaining_seconds=context.remaining_seconds,
             unit_s=context.unit_seconds,
             excluded=context.unavailable,
         )

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.groups.pareto import thinned, undominated
-from solvers.cascade.problem import MAX_LABELS, SLACK, TIE, Front, Problem
+from solvers.cascade.groups.pareto import find_undominated, thin_front
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANCE, CascadeFront, CascadeProblem
 
 
-def power_order(problem: Problem) -> Front:
+def power_order(problem: CascadeProblem) -> CascadeFront:
     """Order fully dependent classifiers without a deadline (Algorithm 2); among equals the smaller maximum."""
     n = len(problem.idk)
     times = [*problem.times.tolist(), problem.last.execution_time]
@@ -31,15 +31,15 @@ def power_order(problem: Problem) -> Front:
         for h in range(i):
             if powers[h] < powers[i]:
                 expected, maximum = least[h][0] + (1.0 - powers[h]) * times[i], least[h][1] + worst[i]
-                better = expected < value * (1 - TIE)
-                if better or (expected <= value * (1 + TIE) and maximum < longest):
+                better = expected < value * (1 - TIE_TOLERANCE)
+                if better or (expected <= value * (1 + TIE_TOLERANCE) and maximum < longest):
                     value, longest, behind = expected, maximum, h
         least.append((value, longest))
         before.append(behind)
-    return Front(iter([_chain(before, n)]))
+    return CascadeFront(iter([_trace_back(before, n)]))
 
 
-def _chain(before: list[int], end: int) -> tuple[int, ...]:
+def _trace_back(before: list[int], end: int) -> tuple[int, ...]:
     members = []
     while before[end] >= 0:
         end = before[end]
@@ -48,7 +48,7 @@ def _chain(before: list[int], end: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ending:
+class _EndingLabels:
     """F(k, ·): labels by increasing maximum of cascades that end with K_k, and the label of which K_h came before."""
 
     maxima: Floats
@@ -57,27 +57,31 @@ class _Ending:
     label: Int64s
 
 
-def power_frontier(problem: Problem, deadline: float | None = None, most: int = MAX_LABELS) -> Front:
+def power_frontier(problem: CascadeProblem, deadline: float | None = None, most: int = MAX_LABELS) -> CascadeFront:
     """Order fully dependent classifiers for every deadline, or every one up to ``deadline`` (Equations 14 and 15)."""
     n = len(problem.idk)
     times = np.append(problem.times, problem.last.execution_time)
     worst = np.append(problem.worst, problem.last.worst_case)
     powers = np.append(problem.powers, 1.0)
-    limit = np.inf if deadline is None else deadline * (1 + SLACK)
-    endings: list[_Ending] = []
+    limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
+    endings: list[_EndingLabels] = []
     lost, room = 0.0, most
     for k in range(n + 1):
         spare = limit - (0.0 if k == n else problem.last.worst_case)
-        ending = _ending(endings, k, times[k], worst[k], powers, spare)
-        thin, width = thinned(ending.expected, max(room // (n + 1 - k), 1))
-        endings.append(_Ending(ending.maxima[thin], ending.expected[thin], ending.before[thin], ending.label[thin]))
+        ending = _extend_endings(endings, k, times[k], worst[k], powers, spare)
+        thin, width = thin_front(ending.expected, max(room // (n + 1 - k), 1))
+        endings.append(
+            _EndingLabels(ending.maxima[thin], ending.expected[thin], ending.before[thin], ending.label[thin])
+        )
         lost += width
         room -= len(thin)
     least = float(endings[n].expected[-1]) - lost if lost else None
-    return Front(_cascades(endings), least)
+    return CascadeFront(_cascades(endings), least)
 
 
-def _ending(endings: list[_Ending], k: int, time: float, worst: float, powers: Floats, limit: float) -> _Ending:
+def _extend_endings(
+    endings: list[_EndingLabels], k: int, time: float, worst: float, powers: Floats, limit: float
+) -> _EndingLabels:
     """F(k, ·) from F(h, ·) of all h of smaller power: K_k alone, or after a cascade that ends with K_h."""
     useful = [h for h in range(k) if powers[h] < powers[k]]
     sizes = [len(endings[h].maxima) for h in useful]
@@ -85,12 +89,12 @@ def _ending(endings: list[_Ending], k: int, time: float, worst: float, powers: F
     expected = np.concatenate([[time], *(endings[h].expected + (1.0 - powers[h]) * time for h in useful)])
     before = np.concatenate([[-1], np.repeat(np.array(useful, dtype=np.int64), sizes)]).astype(np.int64)
     label = np.concatenate([[0], *(np.arange(size) for size in sizes)]).astype(np.int64)
-    keep = undominated(maxima, expected)
+    keep = find_undominated(maxima, expected)
     keep = keep[maxima[keep] <= limit]
-    return _Ending(maxima[keep], expected[keep], before[keep], label[keep])
+    return _EndingLabels(maxima[keep], expected[keep], before[keep], label[keep])
 
 
-def _cascades(endings: list[_Ending]) -> Iterator[tuple[int, ...]]:
+def _cascades(endings: list[_EndingLabels]) -> Iterator[tuple[int, ...]]:
     last = len(endings) - 1
     for label in range(len(endings[last].maxima) - 1, -1, -1):
         members, k, at = [], last, label

@@ -20,10 +20,10 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from models.cascade import Classifier, SolveDependence
 
-TIE = 1e-12
+TIE_TOLERANCE = 1e-12
 """Expected durations that differ by less than this share of themselves count as equal."""
 
-SLACK = 1e-12
+DEADLINE_TOLERANCE = 1e-12
 """Sums inside a dynamic programme may exceed a deadline by this share; answers are checked again without it."""
 
 MAX_LABELS = 2_000_000
@@ -31,7 +31,7 @@ MAX_LABELS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class CascadeSolution:
     """A cascade with its durations; members are indices into the problem's IDK classifiers, in calling order."""
 
     members: tuple[int, ...]
@@ -40,7 +40,7 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class CascadeProblem:
     """IDK classifiers in a fixed order, and the deterministic classifier that ends every cascade.
 
     idk is sorted by probability, time, worst case and name, so that nothing depends on the order of the input.
@@ -53,12 +53,14 @@ class Problem:
     times: Floats
     worst: Floats
     powers: Floats
-    left: Floats
+    idk_shares: Floats
     groups: Int64s
     counts: Int64s | None = None
 
     @classmethod
-    def of(cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence) -> "Problem":
+    def from_classifiers(
+        cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence
+    ) -> "CascadeProblem":
         """Sort the classifiers and number their groups."""
         ordered = sorted(idk, key=lambda k: (k.success_probability, k.execution_time, k.worst_case, k.name))
         number: dict[tuple[str, str], int] = {}
@@ -73,18 +75,18 @@ class Problem:
             np.array(groups, dtype=np.int64),
         )
 
-    def names(self, solution: Solution) -> tuple[str, ...]:
+    def names(self, solution: CascadeSolution) -> tuple[str, ...]:
         """Name the classifiers of a cascade, the deterministic one last."""
         return (*(self.idk[k].name for k in solution.members), self.last.name)
 
-    def reaching(self, members: Sequence[int]) -> list[float]:
+    def reaching_probabilities(self, members: Sequence[int]) -> list[float]:
         """Compute the probability of reaching each classifier and, at the end, the deterministic one.
 
         Equation 10 before each call; Lemma 1 and Equation 6 follow for groups of one and for one group.
         """
         if self.counts is not None:
-            return _counted(self.counts, members)
-        groups, shares = self.groups.tolist(), self.left.tolist()
+            return _counted_shares(self.counts, members)
+        groups, shares = self.groups.tolist(), self.idk_shares.tolist()
         left: dict[int, float] = {}
         reached = [1.0]
         for k in members:
@@ -97,25 +99,25 @@ class Problem:
                 reached.append(reached[-1] * share)
         return reached
 
-    def evaluate(self, members: Iterable[int]) -> Solution:
+    def evaluate(self, members: Iterable[int]) -> CascadeSolution:
         """Compute the durations of a cascade from their definitions, with exactly rounded sums."""
         chosen = tuple(members)
         times, worst = self.times.tolist(), self.worst.tolist()
         called = [*(times[k] for k in chosen), self.last.execution_time]
-        expected = math.fsum([u * c for u, c in zip(self.reaching(chosen), called, strict=True)])
+        expected = math.fsum([u * c for u, c in zip(self.reaching_probabilities(chosen), called, strict=True)])
         maximum = math.fsum([*(worst[k] for k in chosen), self.last.worst_case])
-        return Solution(chosen, expected, maximum)
+        return CascadeSolution(chosen, expected, maximum)
 
-    def tidy(self, solution: Solution) -> Solution:
+    def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
         """Leave out members without which the cascade is no worse; O(n³) for n members, nearly always O(n²)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
-            if shorter.expected <= solution.expected * (1 + TIE):
-                return self.tidy(shorter)
+            if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
+                return self.remove_redundant(shorter)
         return solution
 
 
-def _counted(counts: Int64s, members: Sequence[int]) -> list[float]:
+def _counted_shares(counts: Int64s, members: Sequence[int]) -> list[float]:
     sets = list(accumulate((1 << k for k in members), initial=0))
     return [int(counts[s]) / int(counts[0]) for s in sets]
 
@@ -129,7 +131,7 @@ def _group_key(classifier: Classifier, dependence: SolveDependence) -> tuple[str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Front:
+class CascadeFront:
     """What an algorithm found: cascades by increasing maximum and decreasing expected duration.
 
     cascades yields them from the last (the least expected duration) to the first, each made when it is asked for.
@@ -140,27 +142,27 @@ class Front:
     lower_bound: float | None = None
 
 
-def best_within(problem: Problem, front: Front, deadline: float | None) -> Solution:
+def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: float | None) -> CascadeSolution:
     """Take the least expected duration whose exactly rounded maximum keeps the deadline; among equals the smaller
     maximum. The caller knows that the deterministic classifier alone keeps it."""
-    best: Solution | None = None
+    best: CascadeSolution | None = None
     for members in front.cascades:
         solution = problem.evaluate(members)
-        if best is not None and solution.expected > best.expected * (1 + TIE):
+        if best is not None and solution.expected > best.expected * (1 + TIE_TOLERANCE):
             break
         if deadline is None or solution.maximum <= deadline:
             best = solution if best is None else min(best, solution, key=lambda s: s.maximum)
-    return problem.tidy(best if best is not None else problem.evaluate(()))
+    return problem.remove_redundant(best if best is not None else problem.evaluate(()))
 
 
-def step_function(problem: Problem, front: Front) -> list[Solution]:
+def build_step_function(problem: CascadeProblem, front: CascadeFront) -> list[CascadeSolution]:
     """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
     solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
     )
-    steps: list[Solution] = []
+    steps: list[CascadeSolution] = []
     for solution in solutions:
-        if not steps or solution.expected < steps[-1].expected * (1 - TIE):
+        if not steps or solution.expected < steps[-1].expected * (1 - TIE_TOLERANCE):
             steps.append(solution)
     return steps

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.groups.pareto import thinned, undominated
-from solvers.cascade.problem import MAX_LABELS, SLACK, Front, Problem
+from solvers.cascade.groups.pareto import find_undominated, thin_front
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, CascadeFront, CascadeProblem
 
 
-def by_ratio(problem: Problem) -> list[int]:
+def sort_by_ratio(problem: CascadeProblem) -> list[int]:
     """Sort by C / P, without those at or above C_n; ties keep the problem's order (a ratio equal to C_n gains nothing
     and would only lengthen the maximum)."""
     ratios = problem.times / problem.powers
@@ -28,9 +28,9 @@ def by_ratio(problem: Problem) -> list[int]:
     return [int(k) for k in order if ratios[k] < problem.last.execution_time]
 
 
-def ratio_order(problem: Problem) -> Front:
+def ratio_order(problem: CascadeProblem) -> CascadeFront:
     """Order independent classifiers without a deadline (Algorithm 1)."""
-    return Front(iter([tuple(by_ratio(problem))]))
+    return CascadeFront(iter([tuple(sort_by_ratio(problem))]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,28 +44,28 @@ class _Stage:
     used: Int64s
 
 
-def ratio_frontier(problem: Problem, deadline: float | None = None, most: int = MAX_LABELS) -> Front:
+def ratio_frontier(problem: CascadeProblem, deadline: float | None = None, most: int = MAX_LABELS) -> CascadeFront:
     """Order independent classifiers for every deadline, or every one up to ``deadline`` (Equations 12 and 13)."""
-    order = by_ratio(problem)
+    order = sort_by_ratio(problem)
     none = np.zeros(1, dtype=np.int64)
     stage = _Stage(-1, np.array([problem.last.worst_case]), np.array([problem.last.execution_time]), none, none)
     stages, lost, room = [stage], 0.0, most
-    limit = np.inf if deadline is None else deadline * (1 + SLACK)
+    limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
     for todo, k in zip(range(len(order), 0, -1), reversed(order), strict=True):
-        stage, width = _extended(problem, stage, k, limit, max(room // todo, 1))
+        stage, width = _extend_stage(problem, stage, k, limit, max(room // todo, 1))
         stages.append(stage)
         lost += width
         room -= len(stage.maxima)
-    return Front(_cascades(stages), float(stage.expected[-1]) - lost if lost else None)
+    return CascadeFront(_cascades(stages), float(stage.expected[-1]) - lost if lost else None)
 
 
-def _extended(problem: Problem, rest: _Stage, k: int, limit: float, most: int) -> tuple[_Stage, float]:
+def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, most: int) -> tuple[_Stage, float]:
     """E(k, ·) from E(k + 1, ·): without K_k, or with it in front."""
     maxima = np.concatenate((rest.maxima, rest.maxima + problem.worst[k]))
-    expected = np.concatenate((rest.expected, problem.times[k] + problem.left[k] * rest.expected))
-    keep = undominated(maxima, expected)
+    expected = np.concatenate((rest.expected, problem.times[k] + problem.idk_shares[k] * rest.expected))
+    keep = find_undominated(maxima, expected)
     keep = keep[maxima[keep] <= limit]
-    thin, width = thinned(expected[keep], most)
+    thin, width = thin_front(expected[keep], most)
     keep = keep[thin]
     n = len(rest.maxima)
     return _Stage(k, maxima[keep], expected[keep], keep % n, keep // n), width

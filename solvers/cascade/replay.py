@@ -12,7 +12,7 @@ from models.arrays import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ReplayRows:
     """Rows of a trace: answers (N, n), True where a classifier does not say IDK; quality (N, n), how good each answer
     is, from 0 to 1; costs (N, n)."""
 
@@ -21,20 +21,20 @@ class Rows:
     costs: Floats
 
     @classmethod
-    def of(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "Rows":
+    def from_trace(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "ReplayRows":
         """Take rows of a trace, in the columns of n classifiers; thresholds: (n,) NaN where any answer is accepted."""
         where = np.ix_(rows, np.array(columns))
         sure = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
         return cls(sure, dataset.quality[where], dataset.costs[where])
 
 
-def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
     """Walk every row through the cascade, whose last classifier's answer is always accepted.
 
     cascade: columns of ``rows`` in calling order. Returns mean_duration, maximum_duration, accuracy and answered (the
     share of rows that each classifier of the cascade answered). O(N) time a classifier.
     """
-    duration, right, answered = walk(rows, cascade)
+    duration, right, answered = walk_rows(rows, cascade)
     return {
         "mean_duration": float(duration.mean()),
         "maximum_duration": float(duration.max()),
@@ -43,7 +43,7 @@ def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str
     }
 
 
-def walk(rows: Rows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
+def walk_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
     """Walk every row through a cascade: how long each takes, (N,), how good its answer is, (N,), and the share of rows
     that each classifier answers."""
     n = len(rows.quality)

@@ -10,11 +10,11 @@ from models.errors import Infeasible
 from solvers.base import number
 from solvers.cascade.groups.search import solve_groups
 from solvers.cascade.power_order import power_frontier, power_order
-from solvers.cascade.problem import TIE, Front, Problem, Solution, best_within
+from solvers.cascade.problem import TIE_TOLERANCE, CascadeFront, CascadeProblem, CascadeSolution, find_best_within
 from solvers.cascade.ratio_order import ratio_frontier, ratio_order
 
 _GROUPS: tuple[Algorithm, ...] = ("group-states", "group-beam")
-_APPLY: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
+_APPLICABLE: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
     ("independent", False): ("ratio-order", "ratio-frontier", *_GROUPS),
     ("independent", True): ("ratio-frontier", *_GROUPS),
     ("dependent", False): ("power-order", "power-frontier", *_GROUPS),
@@ -26,11 +26,11 @@ _APPLY: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _SolvedEnding:
     """What came of one deterministic classifier."""
 
-    problem: Problem
-    solution: Solution
+    problem: CascadeProblem
+    solution: CascadeSolution
     algorithm: Algorithm
     lower_bound: float
 
@@ -73,14 +73,14 @@ def solve(
     >>> solve([k1, k3], deadline=14).cascade
     ('K3',)
     """
-    lasts = _deterministic(classifiers, deadline)
+    lasts = _select_deterministic(classifiers, deadline)
     if dependence is None:
         dependence = "independent" if all(k.group is None for k in classifiers) else "grouped"
-    _refuse_other(algorithm, dependence, deadline)
-    answers = [_with_last(classifiers, last, deadline, dependence, algorithm) for last in lasts]
+    _check_algorithm(algorithm, dependence, deadline)
+    answers = [_solve_with_last(classifiers, last, deadline, dependence, algorithm) for last in lasts]
     best = min(answers, key=lambda answer: answer.key)
     lower_bound = min(answer.lower_bound for answer in answers)
-    optimal = best.solution.expected <= lower_bound * (1 + TIE)
+    optimal = best.solution.expected <= lower_bound * (1 + TIE_TOLERANCE)
     return CascadeDecision(
         cascade=best.names,
         expected_duration=best.solution.expected,
@@ -89,7 +89,7 @@ def solve(
         algorithm=best.algorithm,
         optimal=optimal,
         lower_bound=best.solution.expected if optimal else lower_bound,
-        discarded=_discarded(classifiers, best, answers, deadline),
+        discarded=_list_discarded(classifiers, best, answers, deadline),
     )
 
 
@@ -104,7 +104,7 @@ def discard_reason(classifier: Classifier, last: Classifier, deadline: float | N
     return None
 
 
-def _deterministic(classifiers: Sequence[Classifier], deadline: float | None) -> list[Classifier]:
+def _select_deterministic(classifiers: Sequence[Classifier], deadline: float | None) -> list[Classifier]:
     """Check the input and list the deterministic classifiers that can be best: fitting, not beaten in both times."""
     seen: set[str] = set()
     for i, classifier in enumerate(classifiers):
@@ -129,8 +129,8 @@ def _deterministic(classifiers: Sequence[Classifier], deadline: float | None) ->
     return [k for k in front if deadline is None or k.worst_case <= deadline]
 
 
-def _refuse_other(algorithm: Algorithm | None, dependence: SolveDependence, deadline: float | None) -> None:
-    applying = _APPLY[dependence, deadline is not None]
+def _check_algorithm(algorithm: Algorithm | None, dependence: SolveDependence, deadline: float | None) -> None:
+    applying = _APPLICABLE[dependence, deadline is not None]
     if algorithm is not None and algorithm not in applying:
         case = f"{dependence} classifiers {'without a' if deadline is None else 'with a'} deadline"
         raise InvalidRequest.at(
@@ -138,25 +138,27 @@ def _refuse_other(algorithm: Algorithm | None, dependence: SolveDependence, dead
         )
 
 
-def _with_last(
+def _solve_with_last(
     classifiers: Sequence[Classifier],
     last: Classifier,
     deadline: float | None,
     dependence: SolveDependence,
     asked: Algorithm | None,
-) -> _Answer:
+) -> _SolvedEnding:
     """Find the best cascade that ends with ``last``."""
     idk = [k for k in classifiers if not k.deterministic and discard_reason(k, last, deadline) is None]
-    problem = Problem.of(idk, last, dependence)
-    front, algorithm = _run(problem, deadline, asked or _APPLY[dependence, deadline is not None][0], asked)
-    solution = best_within(problem, front, deadline)
+    problem = CascadeProblem.from_classifiers(idk, last, dependence)
+    front, algorithm = _run_algorithm(
+        problem, deadline, asked or _APPLICABLE[dependence, deadline is not None][0], asked
+    )
+    solution = find_best_within(problem, front, deadline)
     lower_bound = solution.expected if front.lower_bound is None else front.lower_bound
-    return _Answer(problem, solution, algorithm, lower_bound)
+    return _SolvedEnding(problem, solution, algorithm, lower_bound)
 
 
-def _run(
-    problem: Problem, deadline: float | None, algorithm: Algorithm, asked: Algorithm | None
-) -> tuple[Front, Algorithm]:
+def _run_algorithm(
+    problem: CascadeProblem, deadline: float | None, algorithm: Algorithm, asked: Algorithm | None
+) -> tuple[CascadeFront, Algorithm]:
     match algorithm:
         case "ratio-order":
             return ratio_order(problem), algorithm
@@ -170,19 +172,23 @@ def _run(
             return solve_groups(problem, deadline, asked)
 
 
-def _discarded(
-    classifiers: Sequence[Classifier], best: _Answer, answers: Sequence[_Answer], deadline: float | None
+def _list_discarded(
+    classifiers: Sequence[Classifier], best: _SolvedEnding, answers: Sequence[_SolvedEnding], deadline: float | None
 ) -> tuple[Discarded, ...]:
     last = best.problem.last
     reasons = {
-        k.name: _beaten(k, best, answers, deadline) if k.deterministic else discard_reason(k, last, deadline)
+        k.name: _deterministic_discard_reason(k, best, answers, deadline)
+        if k.deterministic
+        else discard_reason(k, last, deadline)
         for k in classifiers
         if k is not last
     }
     return tuple(Discarded(name=name, reason=reason) for name, reason in sorted(reasons.items()) if reason is not None)
 
 
-def _beaten(other: Classifier, best: _Answer, answers: Sequence[_Answer], deadline: float | None) -> str:
+def _deterministic_discard_reason(
+    other: Classifier, best: _SolvedEnding, answers: Sequence[_SolvedEnding], deadline: float | None
+) -> str:
     """Tell why another deterministic classifier does not end the cascade."""
     for answer in answers:
         if answer.problem.last is other:

@@ -17,20 +17,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
-from solvers.cascade.groups.pareto import undominated
-from solvers.cascade.problem import Front, Problem
+from solvers.cascade.groups.pareto import find_undominated
+from solvers.cascade.problem import CascadeFront, CascadeProblem
 
 MAX_CLASSIFIERS = 20
 """IDK classifiers that a dynamic programme over their sets may have."""
 
 
-def count_left(answers: Bools) -> Int64s:
+def count_unclassified(answers: Bools) -> Int64s:
     """Count, for each set of classifiers, the items that all of them leave unclassified.
 
     answers: (N, n), True where a classifier answers. Returns (2^n,), bit j of an index standing for classifier j.
     O(N n + n 2^n) time, O(N + 2^n) memory.
 
-    >>> count_left(np.array([[True, False], [False, False], [False, True]])).tolist()
+    >>> count_unclassified(np.array([[True, False], [False, False], [False, True]])).tolist()
     [3, 2, 2, 1]
     """
     n = answers.shape[1]
@@ -44,17 +44,17 @@ def count_left(answers: Bools) -> Int64s:
     return left
 
 
-def set_states(problem: Problem) -> Front:
+def solve_set_states(problem: CascadeProblem) -> CascadeFront:
     """Order classifiers for every deadline by what the problem's counts say, exactly."""
     n, counts = len(problem.idk), problem.counts
     if counts is None or len(counts) != 1 << n:
         raise ValueError("set-states needs the problem's counts of all sets")
     reached = counts / counts[0]
-    value, last = _least_values(n, reached, problem.times)
+    value, last = _solve_values(n, reached, problem.times)
     maximum = np.full(1, problem.last.worst_case)
     for worst in problem.worst:
         maximum = np.concatenate((maximum, maximum + worst))
-    return Front(_cascades(undominated(maximum, value + problem.last.execution_time * reached), last))
+    return CascadeFront(_cascades(find_undominated(maximum, value + problem.last.execution_time * reached), last))
 
 
 def _cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
@@ -67,12 +67,12 @@ def _cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
         yield tuple(reversed(members))
 
 
-def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s]:
+def _solve_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s]:
     """V of every set, by increasing size, and the member called last."""
     value = np.full(1 << n, np.inf)
     value[0] = 0.0
     last = np.zeros(1 << n, dtype=np.int8)
-    for sets in by_size(n)[1:]:
+    for sets in group_by_size(n)[1:]:
         for k in range(n):
             having = sets[(sets >> k) & 1 == 1]
             without = having ^ (1 << k)
@@ -83,7 +83,7 @@ def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s
     return value, last
 
 
-def by_size(n: int) -> list[Int64s]:
+def group_by_size(n: int) -> list[Int64s]:
     """List the sets of n members by their size: the empty one, those of one member, and so on."""
     size = np.zeros(1, dtype=np.int8)
     for _ in range(n):

@@ -11,20 +11,22 @@ from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.savings import Savings
-from solvers.cascade.measured import Measured
+from solvers.cascade.classifier_measurements import MeasuredClassifiers
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import Rows, replay, walk
-from solvers.cascade.settings import of_frontier
+from solvers.cascade.replay import ReplayRows, replay_cascade, walk_rows
+from solvers.cascade.settings import replay_frontier
 from solvers.item_splits import ItemRows
 from solvers.savings import BaselineReplays, measure_best_savings
 from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate, trace_baselines
 
-DEPENDENT = 4.0
+DEPENDENCE_SCORE = 4.0
 """Standard deviations by which runs must be fewer than in rows of random order, to be warned of."""
 
 
-def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
+def summarize(
+    dataset: Trace, options: CascadeOptions, measured: MeasuredClassifiers, plan: CascadePlan
+) -> dict[str, Any]:
     """Describe the classifiers, and what was proved of the cascades."""
     return {
         "unit": dataset.spec.unit,
@@ -51,7 +53,9 @@ def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan:
     }
 
 
-def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None) -> dict[str, Any]:
+def replay_deadline(
+    plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None
+) -> dict[str, Any]:
     """Say what was predicted for a deadline, and what both halves of the rows say to it."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
@@ -61,7 +65,9 @@ def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadl
     columns = [names.index(name) for name in decision.cascade]
     thresholds = [np.nan if one.confidence_threshold is None else one.confidence_threshold for one in decision.steps]
     by_half = {
-        half: replay(Rows.of(dataset, rows, columns, thresholds), range(len(columns)), decision.cascade)
+        half: replay_cascade(
+            ReplayRows.from_trace(dataset, rows, columns, thresholds), range(len(columns)), decision.cascade
+        )
         for half, rows in halves.items()
     }
     reached = [step.probability_of_reaching for step in decision.steps] + [0.0]
@@ -94,14 +100,16 @@ def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -
     return {
         "rows": n,
         "exceedance_per_call": 1 - rank / (n + 1),
-        "dependent_on_time": {name: score for name, score in scores.items() if score < -DEPENDENT},
+        "dependent_on_time": {name: score for name, score in scores.items() if score < -DEPENDENCE_SCORE},
     }
 
 
-def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows, items: Int64s) -> CascadePlan:
+def add_holdout_results(
+    plan: CascadePlan, measured: MeasuredClassifiers, rows: ReplayRows, items: Int64s
+) -> CascadePlan:
     """Add to a plan what the cascade of each step does on the held-out half, whose items are (n,)."""
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
-    walks = [walk(rows, [measured.index(plan.names[k]) for k in own]) for own in calls]
+    walks = [walk_rows(rows, [measured.place_of(plan.names[k]) for k in own]) for own in calls]
     return replace(
         plan,
         accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
@@ -110,21 +118,23 @@ def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows, items: Int6
     )
 
 
-def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:
+def replay_baselines(
+    dataset: Trace, measured: MeasuredClassifiers, build: Int64s, held_out: Int64s
+) -> list[dict[str, Any]]:
     """Replay two strategies that need no cascade on the held-out half."""
     names = [spec.name for spec in dataset.spec.classifiers]
     costs = dataset.costs[build].mean(axis=0).tolist()
     cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
     every = np.ones((len(held_out), len(names)), dtype=bool)
-    rows = Rows(every, dataset.quality[held_out], dataset.costs[held_out])
+    rows = ReplayRows(every, dataset.quality[held_out], dataset.costs[held_out])
     chosen = {"always-deterministic": measured.columns[-1], "always-cheapest": cheapest}
     return [
-        {"strategy": strategy, "classifier": names[j], "held_out": replay(rows, [j], names)}
+        {"strategy": strategy, "classifier": names[j], "held_out": replay_cascade(rows, [j], names)}
         for strategy, j in chosen.items()
     ]
 
 
-def notes_of(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
+def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
     """Say what a reader of the summary should not overlook."""
     held_out = replays[0]["held_out"]
     notes = []
@@ -148,7 +158,7 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: 
     return notes
 
 
-def cascade_savings(
+def measure_cascade_savings(
     plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
 ) -> Savings:
     """Hold the most useful point of the frontier, chosen by the build half, against each classifier alone, on the
@@ -156,7 +166,7 @@ def cascade_savings(
     rows = np.concatenate(halves)
     points = {
         f"budget {one.query['budget']:g}": one
-        for one in of_frontier(plan, dataset, rows)
+        for one in replay_frontier(plan, dataset, rows)
         if one.query.keys() == {"budget"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))

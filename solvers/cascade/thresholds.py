@@ -10,7 +10,7 @@ from solvers.statistics import wilson_lower
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class AcceptThreshold:
     """The confidence to ask for (None: the target is never reached), and the best precision bound at any confidence."""
 
     confidence: float | None
@@ -19,7 +19,7 @@ class Threshold:
 
 def find_threshold(
     confidences: Floats, quality: Floats, target: float, level: float, *, independence: float = 1.0
-) -> Threshold:
+) -> AcceptThreshold:
     """Find the smallest observed confidence such that the answers at or above it are good enough.
 
     confidences: (N,) finite, N at least 1; quality: (N,) from 0 to 1, 1 or 0 of answers that are right or wrong. Graded
@@ -37,13 +37,13 @@ def find_threshold(
     bounds = wilson_lower(independence * successes, independence * (ends + 1), level)
     enough = np.flatnonzero(bounds >= target)
     confidence = float(ranked[ends[enough[-1]]]) if len(enough) else None
-    return Threshold(confidence, float(bounds.max()))
+    return AcceptThreshold(confidence, float(bounds.max()))
 
 
-def mean_and_worst(times: Floats, quantile: float) -> tuple[float, float]:
+def mean_and_worst_time(times: Floats, quantile: float) -> tuple[float, float]:
     """Take the mean and an observed quantile of execution times (N,), the quantile no less than the mean.
 
-    >>> mean_and_worst(np.array([1.0, 2.0, 6.0]), 1.0)
+    >>> mean_and_worst_time(np.array([1.0, 2.0, 6.0]), 1.0)
     (3.0, 6.0)
     """
     mean = min(max(math.fsum(times.tolist()) / len(times), float(times.min())), float(times.max()))

@@ -55,7 +55,7 @@ def cascade() -> Any:
 def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | None) -> None:
     plan = cascade().plan
     for excluded in subsets(plan.names):
-        able = [one for one in plan.ranges() if not set(excluded).intersection(one.cascade)]
+        able = [one for one in plan.list_deadline_ranges() if not set(excluded).intersection(one.cascade)]
         able = [one for one in able if deadline is None or one.maximum_duration <= deadline]
         query = CascadeQuery(deadline=deadline, excluded=excluded)
         if not able and deadline is not None:  # whatever it ends with, what keeps the deadline answers
@@ -106,9 +106,9 @@ def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
 @pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(budget=6.0, item="a")])
 def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
     decided = cascade().plan.decide(query)
-    assert cascade().plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
+    assert cascade().plan.skip_classifiers(decided, ("nobody", decided.cascade[-1])) is decided
     for excluded in subsets(decided.cascade):
-        skipped = cascade().plan.skipping(decided, excluded)
+        skipped = cascade().plan.skip_classifiers(decided, excluded)
         left = [name for name in decided.cascade[:-1] if name not in excluded] + [decided.cascade[-1]]
         assert list(skipped.cascade) == left
         if skipped is decided:

@@ -40,12 +40,12 @@ def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline()
     made: CascadePlan = plan("cascade")
     safe = (made.point_accuracies - made.point_accuracy_errors).tolist()
     for deadline in (*np.unique(made.point_maxima).tolist(), None):
-        hull = [i for _, i in made.askable_within(deadline)]
+        hull = [i for _, i in made.list_points_within(deadline)]
         for wanted in LEVELS:
             able = [i for i in hull if safe[i] >= wanted]
             query = CascadeQuery(deadline=deadline, min_accuracy=wanted)
             if able:
-                chosen = made.chosen(query)
+                chosen = made.select_points(query)
                 assert chosen is not None
                 assert chosen.first == chosen.second == able[0]  # points stand by rising cost
                 assert made.decide(query).maximum_duration <= (deadline or np.inf)
@@ -133,7 +133,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     levels = made.curve_accuracies[row]
     reached = float((levels - off(levels, made.held_out)).max())
     query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.cheapest)
-    with pytest.raises(Infeasible, match="needs a budget of"):
+    with pytest.raises(Infeasible, match="need a budget of"):
         made.decide(query)
     with pytest.raises(Infeasible, match="at no budget"):
         made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))

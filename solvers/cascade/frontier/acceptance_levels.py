@@ -15,42 +15,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int8s
-from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.groups.pareto import undominated
-from solvers.cascade.subset_search import by_size
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
+from solvers.cascade.groups.pareto import find_undominated
+from solvers.cascade.subset_search import group_by_size
 
-LEVELS, PRICES = 60, 50
+LEVEL_COUNT, PRICE_COUNT = 60, 50
 Report = Callable[[str], None]
 """Hears what is being done; it raises Cancelled if that is to stop."""
-COARSE = 5
+COARSE_STEP = 5
 """Every so many levels and prices the best under every deadline is sought, too."""
 
 
-def quietly(message: str) -> None:
+def ignore_report(message: str) -> None:
     """Report to nobody."""
 
 
-def candidates(rows: Rows, prices: Floats, report: Report = quietly) -> set[Cascade]:
+def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> set[ThresholdCascade]:
     """Find, for each level and price, the best cascade; for some of them also the best under every deadline.
     ``report`` hears how far that is.
 
     O(L (N n + n² 2^n P)) time for N rows, n classifiers, L levels and P prices, O(n 2^n P) memory.
     """
-    every: set[Cascade] = set()
-    maxima = _maxima(rows).ravel()
-    for at, i, solved in _solved(rows, prices, report):
+    every: set[ThresholdCascade] = set()
+    maxima = _set_maxima(rows).ravel()
+    for at, i, solved in _solve_levels(rows, prices, report):
         ends = [solved.best]
-        if at % COARSE == 0 and i % COARSE == 0:
-            ends += undominated(maxima, solved.objective).tolist()
+        if at % COARSE_STEP == 0 and i % COARSE_STEP == 0:
+            ends += find_undominated(maxima, solved.objective).tolist()
         every |= {solved.cascade(end) for end in ends}
     return every
 
 
-def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascade]:
+def find_best_per_price(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> list[ThresholdCascade]:
     """Find, for each price, the best cascade over all levels."""
     least = np.full(len(prices), np.inf)
-    best = [Cascade((0,), ())] * len(prices)
-    for _, i, solved in _solved(rows, prices, report):
+    best = [ThresholdCascade((0,), ())] * len(prices)
+    for _, i, solved in _solve_levels(rows, prices, report):
         end = solved.best
         if solved.objective[end] < least[i]:
             least[i], best[i] = solved.objective[end], solved.cascade(end)
@@ -58,7 +58,7 @@ def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascad
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Solved:
+class _SolvedProgram:
     """The programme of one level at one price: error + price · cost of each set and last classifier, (2^n n,), and the
     member that is asked last in each set, (2^n,)."""
 
@@ -71,7 +71,7 @@ class _Solved:
         """The place of the least."""
         return int(self.objective.argmin())
 
-    def cascade(self, end: int) -> Cascade:
+    def cascade(self, end: int) -> ThresholdCascade:
         """Read a cascade from its end backwards: its set and its last classifier."""
         rest, last = divmod(end, len(self.objective) // len(self.previous))
         members = [last]
@@ -79,28 +79,28 @@ class _Solved:
             members.append(int(self.previous[rest]))
             rest ^= 1 << members[-1]
         members.reverse()
-        return Cascade(tuple(members), (self.level,) * (len(members) - 1))
+        return ThresholdCascade(tuple(members), (self.level,) * (len(members) - 1))
 
 
-def _solved(rows: Rows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _Solved]]:
+def _solve_levels(rows: CalibratedRows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _SolvedProgram]]:
     """Solve the programme of every level for every price: the places of both, and what comes of it."""
-    levels = levels_of(rows)
+    levels = choose_levels(rows)
     for at, level in enumerate(levels):
         report(f"cascades of {at} of {len(levels)} acceptance levels are tried")
-        programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
-        value, previous = programme.values(prices)
+        programme = AcceptanceProgram.from_rows(rows, (rows.chances >= level) & rows.has_confidence)
+        value, previous = programme.solve_values(prices)
         for i in range(len(prices)):
-            objective = programme.completed(value[:, i], float(prices[i])).ravel()
-            yield at, i, _Solved(objective, previous[:, i], level)
+            objective = programme.add_last(value[:, i], float(prices[i])).ravel()
+            yield at, i, _SolvedProgram(objective, previous[:, i], level)
 
 
-def levels_of(rows: Rows) -> list[float]:
+def choose_levels(rows: CalibratedRows) -> list[float]:
     """Take levels between which the chances lie evenly."""
-    chances = rows.chances[:, rows.unsure]
-    return np.unique(np.quantile(chances, np.linspace(0, 1, LEVELS))).tolist() if chances.size else [1.0]
+    chances = rows.chances[:, rows.has_confidence]
+    return np.unique(np.quantile(chances, np.linspace(0, 1, LEVEL_COUNT))).tolist() if chances.size else [1.0]
 
 
-def prices_of(rows: Rows, count: int = PRICES) -> Floats:
+def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:
     """Take prices of cost, from one at which nothing is too dear to one at which only the cheapest is bought."""
     means = np.sort(rows.costs.mean(axis=0))
     told_apart = np.concatenate((means, np.diff(means)))
@@ -109,7 +109,7 @@ def prices_of(rows: Rows, count: int = PRICES) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Programme:
+class AcceptanceProgram:
     """Means over rows, (n, 2^n) each, of what classifier k does with the rows that all of a set S leave: what it costs,
     how wrong its accepted answers are, and how wrong all of its answers are."""
 
@@ -118,7 +118,7 @@ class Programme:
     wrong_as_last: Floats
 
     @classmethod
-    def of(cls, rows: Rows, accepts: Bools) -> "Programme":
+    def from_rows(cls, rows: CalibratedRows, accepts: Bools) -> "AcceptanceProgram":
         """Count for all sets at once: rows are sorted by the classifiers that leave them, and summed over supersets."""
         n = accepts.shape[1]
         left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
@@ -133,13 +133,13 @@ class Programme:
                 halves[:, :, 0] += halves[:, :, 1]
         return cls(*sums)
 
-    def values(self, prices: Floats) -> tuple[Floats, Int8s]:
+    def solve_values(self, prices: Floats) -> tuple[Floats, Int8s]:
         """V of every set at P prices, (2^n, P), and the member that is asked last."""
         n = len(self.cost)
         value = np.full((1 << n, len(prices)), np.inf)
         value[0] = 0.0
         previous = np.zeros(value.shape, dtype=np.int8)
-        for sets in by_size(n)[1:]:
+        for sets in group_by_size(n)[1:]:
             for k in range(n):
                 having = sets[(sets >> k) & 1 == 1]
                 without = having ^ (1 << k)
@@ -149,19 +149,19 @@ class Programme:
                 previous[having] = np.where(better, k, previous[having])
         return value, previous
 
-    def completed(self, value: Floats, price: float) -> Floats:
+    def add_last(self, value: Floats, price: float) -> Floats:
         """Add each classifier as the last, (2^n, n); infinite where it was asked already."""
         whole = value[:, None] + (price * self.cost + self.wrong_as_last).T
-        whole[_holds(len(self.cost))] = np.inf
+        whole[_membership(len(self.cost))] = np.inf
         return np.asarray(whole)
 
 
-def _holds(n: int) -> Bools:
+def _membership(n: int) -> Bools:
     """Tell which sets hold which member, (2^n, n)."""
     return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
 
 
-def _maxima(rows: Rows) -> Floats:
+def _set_maxima(rows: CalibratedRows) -> Floats:
     """Add up what a deadline counts, of each set and each last classifier, (2^n, n)."""
-    holds = _holds(len(rows.worst))
+    holds = _membership(len(rows.worst))
     return np.asarray((holds @ rows.worst)[:, None] + rows.worst)

@@ -8,22 +8,22 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from solvers.item_splits import ItemRows
 
-Kind = Literal["constant", "logistic", "isotonic"]
-FEW_ROWS = 100
+CurveKind = Literal["constant", "logistic", "isotonic"]
+MIN_ISOTONIC_ROWS = 100
 """Below, a step function follows chance more than the rows: only a logistic curve is fitted."""
 FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chances:
+class CalibratedConfidences:
     """How likely each of the rows that it was fitted on is right, (N,), never falling in the confidence; and the kind
     of curve that says so."""
 
     values: Floats
-    kind: Kind
+    kind: CurveKind
 
 
-def calibrate(confidences: Floats, quality: Floats, items: Int64s) -> Chances:
+def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
     """Fit a rising curve from confidence to quality: logistic or isotonic, whichever foretells rows better that it was
     not fitted on (squared error, five folds); constant where higher confidences are not better.
 
@@ -33,30 +33,30 @@ def calibrate(confidences: Floats, quality: Floats, items: Int64s) -> Chances:
     grouped = ItemRows.from_codes(items)
     count = len(grouped.first)
     if count < 2 or float(np.ptp(confidences)) == 0.0:
-        return Chances(np.full(len(quality), quality.mean()), "constant")
-    kinds: tuple[Kind, ...] = ("constant", "logistic") if count < FEW_ROWS else ("logistic", "isotonic")
+        return CalibratedConfidences(np.full(len(quality), quality.mean()), "constant")
+    kinds: tuple[CurveKind, ...] = ("constant", "logistic") if count < MIN_ISOTONIC_ROWS else ("logistic", "isotonic")
     fold = grouped.place % min(FOLDS, count)
-    best = min(kinds, key=lambda kind: _foretold(kind, confidences, quality, fold))
-    return Chances(_fitted(best, confidences, quality, confidences), best)
+    best = min(kinds, key=lambda kind: _cross_validation_error(kind, confidences, quality, fold))
+    return CalibratedConfidences(_fit_and_predict(best, confidences, quality, confidences), best)
 
 
-def _foretold(kind: Kind, confidences: Floats, quality: Floats, fold: np.ndarray) -> float:
+def _cross_validation_error(kind: CurveKind, confidences: Floats, quality: Floats, fold: np.ndarray) -> float:
     """Sum the squared errors about rows that the curve was not fitted on."""
     missed = 0.0
     for part in np.unique(fold):
         here = fold == part
-        said = _fitted(kind, confidences[~here], quality[~here], confidences[here])
+        said = _fit_and_predict(kind, confidences[~here], quality[~here], confidences[here])
         missed += float(((said - quality[here]) ** 2).sum())
     return missed
 
 
-def _fitted(kind: Kind, confidences: Floats, quality: Floats, asked: Floats) -> Floats:
+def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, asked: Floats) -> Floats:
     """Fit a curve, and read it at other confidences."""
     match kind:
         case "constant":
             return np.full(len(asked), quality.mean())
         case "logistic":
-            return _logistic(confidences, quality, asked)
+            return _fit_logistic(confidences, quality, asked)
         case _:
             from sklearn.isotonic import IsotonicRegression
 
@@ -64,7 +64,7 @@ def _fitted(kind: Kind, confidences: Floats, quality: Floats, asked: Floats) -> 
             return np.asarray(curve.fit(confidences, quality).predict(asked))
 
 
-def _logistic(confidences: Floats, quality: Floats, asked: Floats) -> Floats:
+def _fit_logistic(confidences: Floats, quality: Floats, asked: Floats) -> Floats:
     """Fit a logistic curve to graded answers: each row counts as right by its quality, and as wrong by the rest."""
     from sklearn.linear_model import LogisticRegression
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, Thresholds
 
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 """Points that a plan may have; some hundred are found."""
 
 
-def _none() -> Floats:
+def _empty_array() -> Floats:
     return np.empty(0)
 
 
@@ -24,31 +24,31 @@ class FrontierContents:
 
     point_names: tuple[str, ...] = ()
     """n different names."""
-    point_times: Amounts = field(default_factory=_none)
+    point_times: Amounts = field(default_factory=_empty_array)
     """(n,) the time, or cost, that each classifier takes on average."""
-    point_worst_times: Amounts = field(default_factory=_none)
+    point_worst_times: Amounts = field(default_factory=_empty_array)
     """(n,) the time that each takes at most."""
     point_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     """(p + 1,) cuts the three that follow into points."""
     point_members: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(r,) the classifiers in calling order, as places in ``point_names``."""
-    point_thresholds: Thresholds = field(default_factory=_none)
+    point_thresholds: Thresholds = field(default_factory=_empty_array)
     """(r,) the confidence from which on an answer is accepted, NaN where every answer is."""
-    point_reaching: Probabilities = field(default_factory=_none)
+    point_reaching: Probabilities = field(default_factory=_empty_array)
     """(r,) how likely it is that the call is made."""
-    point_maxima: Amounts = field(default_factory=_none)
+    point_maxima: Amounts = field(default_factory=_empty_array)
     """(p,) how long each takes at most."""
-    point_expected: Amounts = field(default_factory=_none)
+    point_expected: Amounts = field(default_factory=_empty_array)
     """(p,) what it costs on average on the build half."""
-    point_learned_accuracies: Probabilities = field(default_factory=_none)
+    point_learned_accuracies: Probabilities = field(default_factory=_empty_array)
     """(p,) the share of the build half that it answers rightly, less a charge for each further classifier."""
-    point_costs: Amounts = field(default_factory=_none)
+    point_costs: Amounts = field(default_factory=_empty_array)
     """(p,) what it costs on average on held-out rows."""
-    point_cost_errors: Amounts = field(default_factory=_none)
+    point_cost_errors: Amounts = field(default_factory=_empty_array)
     """(p,) the standard errors of these."""
-    point_accuracies: Probabilities = field(default_factory=_none)
+    point_accuracies: Probabilities = field(default_factory=_empty_array)
     """(p,) the share of held-out rows that it answers rightly."""
-    point_accuracy_errors: Probabilities = field(default_factory=_none)
+    point_accuracy_errors: Probabilities = field(default_factory=_empty_array)
     """(p,) the standard errors of these."""
 
     def _point_arrays(self) -> list[NDArray[Any]]:
@@ -70,7 +70,7 @@ class FrontierContents:
             "different names": len(set(self.point_names)) == n,
             "times of each name": all(each.shape == (n,) for each in of_classifiers),
             "figures of each point": all(each.shape == (p,) for each in of_points),
-            f"at most {MOST_POINTS} points": p <= MOST_POINTS,
+            f"at most {MAX_POINTS} points": p <= MAX_POINTS,
             "offsets that cut the members into points": ends.shape == (p + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0

@@ -8,12 +8,12 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 
-NEVER = np.inf
+NEVER_ACCEPT = np.inf
 """The threshold of a classifier that never answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cascade:
+class ThresholdCascade:
     """Classifiers in calling order, as columns; each answer but the last's is accepted from its threshold on."""
 
     members: tuple[int, ...]
@@ -22,7 +22,7 @@ class Cascade:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class CalibratedRows:
     """N rows and n classifiers. chances: how likely each is right, or its confidence; wrong: 1 less the quality of its
     answer; costs: (N, n) each. worst: (n,) what a deadline counts for each; unsure: (n,) whether it has chances, so
     that another may be asked after it; items: (N,) equal for rows of one item."""
@@ -31,14 +31,16 @@ class Rows:
     wrong: Floats
     costs: Floats
     worst: Floats
-    unsure: Bools
+    has_confidence: Bools
     items: Int64s
 
-    def take(self, rows: Int64s) -> "Rows":
+    def take(self, rows: Int64s) -> "CalibratedRows":
         """Take some of the rows."""
-        return Rows(self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.unsure, self.items[rows])
+        return CalibratedRows(
+            self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.has_confidence, self.items[rows]
+        )
 
-    def walk(self, cascade: Cascade) -> tuple[Floats, Floats, list[float]]:
+    def walk(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
         """Walk every row through a cascade: what each costs, (N,), how wrong its answer is, (N,), and the share of rows
         that reaches each member. O(N) a member."""
         n = len(self.wrong)
@@ -52,11 +54,11 @@ class Rows:
             waiting = waiting[~accepted]
         return cost, wrong, reaching
 
-    def means(self, cascade: Cascade) -> tuple[float, float]:
+    def means(self, cascade: ThresholdCascade) -> tuple[float, float]:
         """Give the mean cost and the mean error of a cascade."""
         cost, wrong, _ = self.walk(cascade)
         return float(cost.mean()), float(wrong.mean())
 
-    def longest(self, members: Sequence[int]) -> float:
+    def maximum_duration(self, members: Sequence[int]) -> float:
         """Add up what a deadline counts."""
         return math.fsum(self.worst[list(members)].tolist())

@@ -21,15 +21,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.cascade.groups.pareto import least_by_state, undominated, undominated_by_state
-from solvers.cascade.groups.state_layout import Layout
-from solvers.cascade.problem import MAX_LABELS, SLACK, TIE, Front
+from solvers.cascade.groups.pareto import find_least_by_state, find_undominated, find_undominated_by_state
+from solvers.cascade.groups.state_layout import StateLayout
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANCE, CascadeFront
 
 Estimate = Callable[[Int64s, Floats], Floats]
 """From states (s, w), and the worst-case time (s,) that IDK classifiers may still use there, to the expected duration
 from there on, given that they are reached: (s,)."""
 
-_WORTH = 256
+_SECOND_BOUND_LABELS = 256
 """Labels from which on a second lower bound is worth its time."""
 
 
@@ -58,36 +58,36 @@ class _Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SearchTask:
     """What to search for, and how.
 
     bounds: the lower bounds, the quickest first. deadline: inf for none. every: find the best for every deadline, not
     only for this one. guess, width: what a beam search ranks labels by, and how many it keeps; width None: all.
     """
 
-    layout: Layout
+    layout: StateLayout
     bounds: Sequence[Estimate]
     guess: Estimate
     deadline: float = math.inf
-    every: bool = False
+    for_all_deadlines: bool = False
     width: int | None = None
-    most: int = MAX_LABELS
+    max_labels: int = MAX_LABELS
 
 
-class Search:
+class LabelSearch:
     """One search for a task."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SearchTask) -> None:
         self._task, self._layout = task, task.layout
-        self._spare = task.deadline * (1 + SLACK) - task.layout.problem.last.worst_case
-        self._thrifty = task.every or math.isfinite(task.deadline)
+        self._spare = task.deadline * (1 + DEADLINE_TOLERANCE) - task.layout.problem.last.worst_case
+        self._thrifty = task.for_all_deadlines or math.isfinite(task.deadline)
         self._pending: dict[int, list[_Labels]] = {}
         self._count = self._waiting = 0
         self._kept: list[_Labels] = []
         self._cut = np.inf
         self._best = np.empty((2, 0))
 
-    def run(self) -> Front:
+    def run(self) -> CascadeFront:
         """Search all levels; raises TooManyLabels if an exact search passes its limit."""
         nothing = np.zeros(1, dtype=np.int64)
         start = _Labels(
@@ -99,38 +99,40 @@ class Search:
         for level in range(self._layout.levels + 1):
             waiting = self._pending.pop(level, [])
             if waiting:
-                self._take(level, _joined(waiting))
+                self._process_level(level, _concatenate(waiting))
         return self._front()
 
-    def _take(self, level: int, labels: _Labels) -> None:
+    def _process_level(self, level: int, labels: _Labels) -> None:
         """Keep what is worth keeping of a level, and call every further member from there."""
         self._waiting -= len(labels)
-        choose = undominated_by_state if self._thrifty else least_by_state
+        choose = find_undominated_by_state if self._thrifty else find_least_by_state
         labels = labels[choose(labels.states, labels.maximum, labels.expected)]
-        self._finish(labels)
-        labels = self._narrowed(*self._pruned(labels))
+        self._add_finished(labels)
+        labels = self._narrow(*self._prune(labels))
         self._kept.append(labels)
         first = self._count
         self._count += len(labels)
         self._extend(level, labels, first)
-        most = self._task.most
+        most = self._task.max_labels
         if self._task.width is None and (self._count > most or self._waiting > 2 * most):
             raise TooManyLabels
 
     def _estimate(self, estimate: Estimate, labels: _Labels) -> Floats:
         return labels.expected + labels.left * estimate(labels.states, self._spare - labels.maximum)
 
-    def _pruned(self, labels: _Labels) -> tuple[_Labels, Floats]:
+    def _prune(self, labels: _Labels) -> tuple[_Labels, Floats]:
         """Drop labels that cannot become better than the best cascade known; also returns the others' bounds."""
         lower = labels.expected
         for i, bound in enumerate(self._task.bounds):
-            if i == 0 or len(labels) > _WORTH:
+            if i == 0 or len(labels) > _SECOND_BOUND_LABELS:
                 lower = np.maximum(lower, self._estimate(bound, labels))
-                keep = lower <= self._best_within(labels.maximum + self._layout.problem.last.worst_case) * (1 + TIE)
+                keep = lower <= self._best_within(labels.maximum + self._layout.problem.last.worst_case) * (
+                    1 + TIE_TOLERANCE
+                )
                 labels, lower = labels[keep], lower[keep]
         return labels, lower
 
-    def _narrowed(self, labels: _Labels, lower: Floats) -> _Labels:
+    def _narrow(self, labels: _Labels, lower: Floats) -> _Labels:
         """Keep as many labels as a beam is wide."""
         width = self._task.width
         if width is None or len(labels) <= width:
@@ -140,12 +142,12 @@ class Search:
         self._cut = min(self._cut, float(lower[order[width:]].min()))
         return labels[np.sort(order[:width])]
 
-    def _finish(self, labels: _Labels) -> None:
+    def _add_finished(self, labels: _Labels) -> None:
         """Let the cascades that stop here compete."""
         last = self._layout.problem.last
         maxima = np.append(self._best[0], labels.maximum + last.worst_case)
         expected = np.append(self._best[1], labels.expected + labels.left * last.execution_time)
-        keep = undominated(maxima, expected)
+        keep = find_undominated(maxima, expected)
         self._best = np.stack((maxima[keep], expected[keep]))
 
     def _best_within(self, maxima: Floats) -> Floats:
@@ -153,17 +155,17 @@ class Search:
 
         It must be within the deadline, or the label's maximum, without doubt: rounded sums do not count.
         """
-        allowed = maxima if self._task.every else np.full(len(maxima), self._task.deadline)
-        at = np.searchsorted(self._best[0], allowed * (1 - SLACK), side="right")
+        allowed = maxima if self._task.for_all_deadlines else np.full(len(maxima), self._task.deadline)
+        at = np.searchsorted(self._best[0], allowed * (1 - DEADLINE_TOLERANCE), side="right")
         return np.asarray(np.append(np.inf, self._best[1])[at])
 
     def _extend(self, level: int, labels: _Labels, first: int) -> None:
         """Call each later member from each label, and sort the results by level."""
         layout, problem = self._layout, self._layout.problem
-        rise, success = layout.reach(layout.digits(labels.states))
+        rise, success = layout.list_transitions(layout.digits(labels.states))
         ratio = problem.times / np.where(success > 0, success, np.inf)
         wanted = (rise > 0) & (success > 0) & (ratio < problem.last.execution_time)
-        wanted &= ratio >= labels.ratio[:, None] * (1 - TIE)
+        wanted &= ratio >= labels.ratio[:, None] * (1 - TIE_TOLERANCE)
         wanted &= labels.maximum[:, None] + problem.worst <= self._spare
         rows, members = np.nonzero(wanted)
         states = labels.states[rows]
@@ -183,17 +185,17 @@ class Search:
         for rise_of in np.unique(rises):
             self._pending.setdefault(level + int(rise_of), []).append(called[rises == rise_of])
 
-    def _front(self) -> Front:
-        labels = _joined(self._kept)
+    def _front(self) -> CascadeFront:
+        labels = _concatenate(self._kept)
         last = self._layout.problem.last
         maxima = labels.maximum + last.worst_case
         expected = labels.expected + labels.left * last.execution_time
-        ends = undominated(maxima, expected)
+        ends = find_undominated(maxima, expected)
         least = None if self._cut == np.inf else min(self._cut, float(expected[ends[-1]]))
-        return Front(_cascades(labels, ends), least)
+        return CascadeFront(_cascades(labels, ends), least)
 
 
-def _joined(blocks: list[_Labels]) -> _Labels:
+def _concatenate(blocks: list[_Labels]) -> _Labels:
     return _Labels(*(np.concatenate([getattr(part, field.name) for part in blocks]) for field in fields(_Labels)))
 
 

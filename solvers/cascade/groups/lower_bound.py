@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int16s, Int64s
-from solvers.cascade.groups.state_layout import Layout
+from solvers.cascade.groups.state_layout import StateLayout
 
-_GRAIN = 1e-9
+_MIN_TIME_SHARE = 1e-9
 """Shares of C_n that every worst-case time has at least inside the bound, and every group may have on top of the time
 that is spare: so no member is free, and the bound stays one."""
 
@@ -34,7 +34,7 @@ _ChainPart = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _EntryTable:
     """Entries (e,) in the order in which they are used; each belongs to the states in which ``group`` has ``digit``."""
 
     group: list[int]
@@ -43,24 +43,24 @@ class _Table:
     size: list[float]
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[float, int, int, float]]) -> "_Table":
+    def from_entries(cls, entries: Sequence[tuple[float, int, int, float]]) -> "_EntryTable":
         """Sort entries (rate, group, digit, size) by their rate."""
         rate, group, digit, size = zip(*sorted(entries), strict=True) if entries else ((), (), (), ())
         return cls(list(group), list(digit), list(rate), list(size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Remainder:
+class RemainingDuration:
     """Bounds, or guesses, the expected duration from a state on.
 
     blocks: cost per probability of success, and share left. slices: log(1 - p) per worst-case time, and that time.
     """
 
-    layout: Layout
-    blocks: _Table
-    slices: _Table
+    layout: StateLayout
+    blocks: _EntryTable
+    slices: _EntryTable
 
-    def at(self, states: Int64s, spare: Floats) -> Floats:
+    def evaluate(self, states: Int64s, spare: Floats) -> Floats:
         """Evaluate states (s, w) in which IDK classifiers may still use the worst-case time ``spare`` (s,): (s,)."""
         digits = np.ascontiguousarray(self.layout.digits(states).T.astype(np.int16))
         least = self._least_left(digits, spare)
@@ -76,7 +76,9 @@ class Remainder:
         """The least share that the spare time allows to leave unclassified."""
         if np.all(np.isinf(spare)):
             return np.zeros(len(spare))
-        rest = np.maximum(spare, 0.0) + _GRAIN * self.layout.problem.last.execution_time * len(self.layout.radix)
+        rest = np.maximum(spare, 0.0) + _MIN_TIME_SHARE * self.layout.problem.last.execution_time * len(
+            self.layout.radix
+        )
         log_left = np.zeros(len(spare))
         table = self.slices
         for group, digit, rate, time in zip(table.group, table.digit, table.rate, table.size, strict=True):
@@ -86,17 +88,17 @@ class Remainder:
         return np.asarray(np.exp(log_left))
 
 
-def chain_bound(layout: Layout) -> Remainder:
+def build_chain_bound(layout: StateLayout) -> RemainingDuration:
     """Make the lower bound."""
     return _remainder(layout, _blocks)
 
 
-def single_guess(layout: Layout) -> Remainder:
+def build_single_guess(layout: StateLayout) -> RemainingDuration:
     """Make the guess."""
     return _remainder(layout, _best_single)
 
 
-def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> Remainder:
+def _remainder(layout: StateLayout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> RemainingDuration:
     problem = layout.problem
     blocks: list[tuple[float, int, int, float]] = []
     slices: list[tuple[float, int, int, float]] = []
@@ -107,10 +109,10 @@ def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_ChainPart]]
             later = members[digit:][problem.powers[members[digit:]] > done]
             success = (problem.powers[later] - done) / (1.0 - done)
             blocks += [(c / p, group, digit, 1.0 - p) for c, p in cut(problem.times[later], success)]
-            worst = np.maximum(problem.worst[later], _GRAIN * problem.last.execution_time)
+            worst = np.maximum(problem.worst[later], _MIN_TIME_SHARE * problem.last.execution_time)
             slices += [(rate, group, digit, time) for rate, time in _slices(worst, success)]
     useful = [block for block in blocks if block[0] < problem.last.execution_time]
-    return Remainder(layout, _Table.of(useful), _Table.of(slices))
+    return RemainingDuration(layout, _EntryTable.from_entries(useful), _EntryTable.from_entries(slices))
 
 
 def _blocks(times: Floats, success: Floats) -> list[_ChainPart]:

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.problem import Problem
+from solvers.cascade.problem import CascadeProblem
 
-_WORD = 1 << 62
+_WORD_STATES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class StateLayout:
     """How states are coded, for n members in m groups.
 
     ranks: (n,) from 1. radix: (m,) members + 1. word, stride: (m,) a state is w int64 words; the digit of group g is
     words[word[g]] // stride[g] % radix[g]. powers: (m, max radix) P of the member of each rank, 0 at rank 0.
     """
 
-    problem: Problem
+    problem: CascadeProblem
     ranks: Int64s
     radix: Int64s
     word: Int64s
@@ -31,7 +31,7 @@ class Layout:
     powers: Floats
 
     @classmethod
-    def of(cls, problem: Problem) -> "Layout":
+    def from_problem(cls, problem: CascadeProblem) -> "StateLayout":
         """Rank the members of each group; the problem's order is by increasing P already."""
         m = int(problem.groups.max()) + 1 if len(problem.groups) else 0
         ranks = np.zeros(len(problem.groups), dtype=np.int64)
@@ -41,7 +41,7 @@ class Layout:
             radix[g] += 1
         powers = np.zeros((m, int(radix.max(initial=1))))
         powers[problem.groups, ranks] = problem.powers
-        return cls(problem, ranks, radix, *_words(radix), powers)
+        return cls(problem, ranks, radix, *_assign_words(radix), powers)
 
     @property
     def states(self) -> int:
@@ -62,7 +62,7 @@ class Layout:
         """Decode states (s, w) into digits (s, m)."""
         return np.asarray(states[:, self.word] // self.stride % self.radix)
 
-    def reach(self, digits: Int64s) -> tuple[Int64s, Floats]:
+    def list_transitions(self, digits: Int64s) -> tuple[Int64s, Floats]:
         """Tell what each member would do next in each state: (s, n) rise of its group's digit (0 or less: useless), and
         probability of success given what ran, (P_k - P_last) / (1 - P_last) (Equation 7)."""
         own = digits[:, self.problem.groups]
@@ -70,12 +70,12 @@ class Layout:
         return np.asarray(self.ranks - own), (self.problem.powers - last) / (1.0 - last)
 
 
-def _words(radix: Int64s) -> tuple[Int64s, Int64s]:
+def _assign_words(radix: Int64s) -> tuple[Int64s, Int64s]:
     """Share the groups out among as few words as hold their digits."""
     word, stride = np.zeros_like(radix), np.ones_like(radix)
     at, size = 0, 1
     for g, r in enumerate(radix.tolist()):
-        if size * r >= _WORD:
+        if size * r >= _WORD_STATES:
             at, size = at + 1, 1
         word[g], stride[g] = at, size
         size *= r

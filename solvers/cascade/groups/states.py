@@ -16,10 +16,10 @@ from itertools import pairwise
 import numpy as np
 
 from models.arrays import Floats, Int16s, Int64s
-from solvers.cascade.groups.state_layout import Layout
-from solvers.cascade.problem import TIE
+from solvers.cascade.groups.state_layout import StateLayout
+from solvers.cascade.problem import TIE_TOLERANCE
 
-_CELLS = 1 << 18
+_BLOCK_CELLS = 1 << 18
 """States times members whose choices are laid out at a time."""
 
 
@@ -31,16 +31,16 @@ class CostToGo:
     end, where nothing more is spent.
     """
 
-    layout: Layout
+    layout: StateLayout
     expected: Floats
     maximum: Floats
     choice: Int16s
 
-    def at(self, states: Int64s, spare: Floats) -> Floats:
+    def look_up(self, states: Int64s, spare: Floats) -> Floats:
         """Look V up for states (s, 1), whatever time is spare: (s,)."""
         return np.asarray(self.expected[states[:, 0]])
 
-    def path(self) -> tuple[int, ...]:
+    def follow_best(self) -> tuple[int, ...]:
         """Follow the best choices from the state in which nothing has run."""
         layout, state, members = self.layout, 0, []
         ranks, groups, strides = layout.ranks.tolist(), layout.problem.groups.tolist(), layout.stride.tolist()
@@ -53,13 +53,13 @@ class CostToGo:
         return tuple(members)
 
 
-def cost_to_go(layout: Layout) -> CostToGo:
+def compute_cost_to_go(layout: StateLayout) -> CostToGo:
     """Compute V for all states, from the last level to the first; among equal choices the smaller maximum."""
     states = layout.states
     togo = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
     levels = _levels(layout)
     order = np.argsort(levels, kind="stable")[::-1]
-    rows = max(_CELLS // (len(layout.ranks) + 1), 1)
+    rows = max(_BLOCK_CELLS // (len(layout.ranks) + 1), 1)
     for start in range(0, states, rows):
         block = order[start : start + rows]
         changes = np.flatnonzero(np.diff(levels[block])) + 1
@@ -67,7 +67,7 @@ def cost_to_go(layout: Layout) -> CostToGo:
     return togo
 
 
-def _levels(layout: Layout) -> Int16s:
+def _levels(layout: StateLayout) -> Int16s:
     levels = np.zeros(1, dtype=np.int16)
     for radix in layout.radix:
         levels = np.add.outer(np.arange(radix, dtype=np.int16), levels).ravel()
@@ -83,17 +83,17 @@ def _fill(togo: CostToGo, block: Int64s, cuts: list[int]) -> None:
         value = times[start:end] + left[start:end] * togo.expected[to]
         least = value.min(axis=1)
         longest = worst + togo.maximum[to]
-        longest[value > least[:, None] * (1 + TIE)] = np.inf
+        longest[value > least[:, None] * (1 + TIE_TOLERANCE)] = np.inf
         togo.expected[states] = least
         togo.choice[states] = longest.argmin(axis=1)
         togo.maximum[states] = longest.min(axis=1)
 
 
-def _choices(layout: Layout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
+def _choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
     """Lay out what can be called in each state, the deterministic classifier in the last column: (s, n + 1) time (inf
     where it is useless), share left unclassified by it, state after it."""
     problem, shape = layout.problem, (len(states), len(layout.ranks) + 1)
-    rise, success = layout.reach(layout.digits(states[:, None]))
+    rise, success = layout.list_transitions(layout.digits(states[:, None]))
     times, left = np.full(shape, problem.last.execution_time), np.zeros(shape)
     after = np.full(shape, layout.states)
     useful = rise > 0

@@ -42,7 +42,7 @@ def test_a_plan_holds_a_step_function_over_all_deadlines(trace: Trace, dependenc
     assert np.all(np.diff(plan.expected_durations) < 0)
     assert len(plan.members) == len(plan.reaching) == plan.offsets[-1]
     assert plan.lower_bound == plan.expected_durations[-1]
-    for step, item in enumerate(plan.ranges()):
+    for step, item in enumerate(plan.list_deadline_ranges()):
         decision = plan.decide(CascadeQuery(deadline=item.deadline_from))
         assert decision.cascade == item.cascade == tuple(call.classifier for call in decision.steps)
         assert decision.expected_duration == item.expected_duration == plan.expected_durations[step]
