@@ -1,4 +1,4 @@
-"""What the build half of a trace says of its classifiers: which can be used, from what confidence on, at what time."""
+"""Measurements of classifiers on the build half: accept thresholds, success probabilities, and times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,14 @@ from solvers.item_splits import effective_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredClassifiers:
-    """Columns of the trace that can be used (the deterministic one last), as classifiers with
-    their thresholds (NaN: any answer is accepted); the others with the reason."""
+    """Usable classifiers, the deterministic one last, and excluded ones with reasons.
+
+    Attributes:
+        columns: columns of the trace.
+        thresholds: accept thresholds, NaN where every answer is accepted.
+        bounds: best precision bounds.
+        left_out: excluded classifiers, with reasons.
+    """
 
     columns: tuple[int, ...]
     classifiers: tuple[Classifier, ...]
@@ -26,24 +32,24 @@ class MeasuredClassifiers:
     left_out: tuple[dict[str, Any], ...]
 
     def place_of(self, name: str) -> int:
-        """Find a classifier by its name."""
+        """Return the place of a classifier by name."""
         return next(i for i, k in enumerate(self.classifiers) if k.name == name)
 
 
 def measure_classifiers(
     dataset: Trace, options: CascadeOptions, build: Int64s, report: Callable[[int, str], None]
 ) -> MeasuredClassifiers:
-    """Find out which classifiers can be used, and how good and fast they are, on the build half."""
+    """Measure which classifiers are usable, and their precision and times, on the build half."""
     last = _choose_deterministic(dataset, options, build)
     columns, classifiers, thresholds, bounds = [], [], [], []
     left_out: list[dict[str, Any]] = []
     independence = effective_rows(dataset.item_codes[build]) / len(build)
     for j, spec in enumerate(dataset.spec.classifiers):
-        report(j, f"finding the threshold of {spec.name}")
+        report(j, f"fitting the accept threshold of {spec.name}")
         if j == last:
             continue
         if spec.confidence is None:
-            left_out.append({"name": spec.name, "reason": "gives no confidence", "best_precision_bound": None})
+            left_out.append({"name": spec.name, "reason": "has no confidence", "best_precision_bound": None})
             continue
         confidences = dataset.confidences[build, j]
         threshold = find_threshold(
@@ -54,7 +60,7 @@ def measure_classifiers(
             independence=independence,
         )
         if threshold.confidence is None:
-            reason = f"its precision is never proved to be {options.target_precision:g}"
+            reason = f"its precision bound never reaches {options.target_precision:g}"
             left_out.append({"name": spec.name, "reason": reason, "best_precision_bound": threshold.bound})
             continue
         columns.append(j)
@@ -89,5 +95,5 @@ def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s,
 
 
 def take_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:
-    """Take rows of the trace, in the columns of the classifiers that can be used."""
+    """Return rows of the trace, in the columns of usable classifiers."""
     return ReplayRows.from_trace(dataset, rows, measured.columns, measured.thresholds)

@@ -1,9 +1,9 @@
-"""What is best to call next when some classifiers of a cascade were called already, and so much time is left.
+"""Optimal continuation of a running cascade, given the called classifiers and the remaining time.
 
-The plan's own *states* are the sets of classifiers that its cascades have called at some step: of these the plan knows
-how likely an item gets there. From a state a run may go on as any cascade that passed it does, or straight to the
-deterministic classifier. Worst-case times add up whatever the order, so the time left at a state depends on the state
-alone, and the best continuation is found by one pass over the states that can be reached (Bellman's principle).
+The *states* of a plan are the sets of classifiers that its cascades have called at some step; their reaching
+probabilities are known. From a state, a run may continue as any cascade that passes it, or with the deterministic
+classifier. Worst-case times are added in any order, so the remaining time depends on the state alone, and one pass over
+the reachable states finds the best continuation (Bellman's principle).
 """
 
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from math import inf
 from models.arrays import Floats, Int32s, Int64s
 
 MAX_MEMBERS = 2_000_000
-"""Members of all states together, so that a plan which is somebody's bytes fills no memory."""
+"""Maximum total size of all states; it limits the memory for untrusted plans."""
 CalledSet = frozenset[int]
 ExpectedCalls = tuple[float, tuple[int, ...]]
-"""What is expected of it, and its calls."""
+"""Expected duration, and calls."""
 
 
 @dataclass(slots=True)
 class Continuations:
-    """The states of a plan with deadlines: how likely each is reached, and what its cascades call from there."""
+    """States of a plan: reaching probabilities, and next calls of its cascades."""
 
     reaching: dict[CalledSet, float] = field(default_factory=dict)
     following: dict[CalledSet, set[int]] = field(default_factory=dict)
@@ -33,8 +33,10 @@ class Continuations:
     def from_plan_arrays(
         cls, execution_times: Floats, worst_case_times: Floats, offsets: Int64s, members: Int32s, reaching: Floats
     ) -> "Continuations":
-        """Collect them from a plan's arrays, as ``CascadePlan`` has them: O(r) for r calls in all cascades of the plan,
-        each set of at most n classifiers."""
+        """Collect the states from a plan's arrays.
+
+        Complexity: O(r n) for r calls in all cascades and n classifiers.
+        """
         size = 0
         continuations = cls(
             times=execution_times.tolist(), worst=worst_case_times.tolist(), last=len(execution_times) - 1
@@ -46,30 +48,33 @@ class Continuations:
                 continuations.reaching[state] = chances[i]
                 next_calls = continuations.following.setdefault(state, {continuations.last})
                 if called[i] in state:
-                    break  # no cascade calls one twice: these are somebody's bytes
+                    break  # invalid: a cascade calls no classifier twice
                 next_calls.add(called[i])
                 state |= {called[i]}
                 size += len(state)
             if size > MAX_MEMBERS:
-                break  # the rest is as if it were not known
+                break  # treat further states as unknown
         return continuations
 
     def find_best(self, called: CalledSet, remaining_time: float) -> tuple[int, ...] | None:
-        """Give what to call from a state within the time left, the deterministic classifier last, so that the rest is
-        expected to take the least; None if not even that one surely fits.
+        """Return the calls of least expected duration within the remaining time, the deterministic classifier last.
 
-        From a state that the plan does not know only the deterministic one is left. O(e) for e ways between states.
+        None if not even that one fits in the worst case. From an unknown state only the deterministic classifier is
+        called.
+
+        Complexity: O(e) for e transitions between states.
         """
         if called not in self.reaching:
             return (self.last,) if self.worst[self.last] <= remaining_time else None
-        way = self._solve_state(called, remaining_time, {})[1]
-        return way or None
+        calls = self._solve_state(called, remaining_time, {})[1]
+        return calls or None
 
     def _solve_state(
         self, state: CalledSet, remaining_time: float, solved: dict[CalledSet, ExpectedCalls]
     ) -> ExpectedCalls:
-        """Give the time expected from here on for all items, those that do not get here counted as nothing, and the
-        way; infinite and none if no way fits."""
+        """Return the expected duration from a state, weighted by its reaching probability, and the calls; inf if none
+        fits.
+        """
         if state in solved:
             return solved[state]
         best: ExpectedCalls = (inf, ())

@@ -1,4 +1,4 @@
-"""Complete items through a cascade, and its operating points."""
+"""Evaluation of a cascade on complete items, and its operating points."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,16 @@ from solvers.kind import OperatingPoint
 
 
 def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> Evaluated:
-    """Walk every item through the cascade that is decided for it.
+    """Replay every item through the cascade that is decided for it.
 
-    Costs are the items' own where they were sent, else the mean execution times. O(k) for k calls of an item.
+    Costs are the items' own where they are sent, else the mean execution times.
+
+    Complexity: O(k) for k calls of an item.
     """
-    asked = CascadeQuery(**shared_fields(limits, CascadeLimits))
+    query = CascadeQuery(**shared_fields(limits, CascadeLimits))
     labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
     for at, item in enumerate(items.ids):
-        steps = plan.decide(asked.model_copy(update={"item": item})).steps
+        steps = plan.decide(query.model_copy(update={"item": item})).steps
         called, answers = _walk(steps, items, at)
         if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
             raise items.fault(at, "values", f"{answers}.label", message="is missing")
@@ -40,10 +42,9 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
 
 
 def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
-    """Return the steps up to the one whose answer is accepted, and the classifier whose answer is taken.
+    """Return the steps up to the accepted answer, and the answering classifier.
 
-    A label of null is no answer; where the last classifier gives none, the most confident earlier answer is taken, as
-    a run does.
+    A null label is no answer. If the last classifier has none, the most confident earlier answer is taken, as in a run.
     """
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []
@@ -54,7 +55,7 @@ def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[
         if threshold is None or step is last:
             return steps[: place + 1], name
         if f"{name}.confidence" not in values:
-            raise items.fault(at, "values", f"{name}.confidence", message="is missing; null: it was not confident")
+            raise items.fault(at, "values", f"{name}.confidence", message="is missing; send null for no confidence")
         confidence = items.number(at, f"{name}.confidence")
         if confidence is not None and confidence >= threshold:
             return steps[: place + 1], name
@@ -68,7 +69,7 @@ def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
 
 
 def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the points of the frontier that keep a deadline; without a frontier the cascade of each deadline."""
+    """Return the points of the frontier within a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
         return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}

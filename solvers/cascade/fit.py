@@ -1,8 +1,8 @@
-"""From a trace to a plan: thresholds, times and probabilities on one half of the rows, proof on the other.
+"""Fit of a cascade to a trace: thresholds, times, and probabilities on the build half, replay on the holdout half.
 
-A random half of the rows, the build half, gives each IDK classifier its confidence threshold (``thresholds``), its
-times, and the share of rows that it answers. The best cascade for every deadline follows by the algorithm of the
-dependence, and is then replayed on the held-out half.
+The build half, a random half of the rows, determines each IDK classifier's accept threshold (``thresholds``), its
+times, and the share of rows it answers. The algorithm for the dependence then finds the best cascade for every
+deadline.
 """
 
 from dataclasses import replace
@@ -35,26 +35,29 @@ from solvers.cascade.summary import (
 from solvers.item_splits import ItemRows, split_rows
 
 MIN_ROWS = 20
-"""Rows that a trace needs: ten to build from and ten to check on."""
+"""Minimum number of rows: ten for each half."""
 
 
 def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
-    """Build the best cascade for every deadline from a trace.
+    """Fit the best cascade for every deadline to a trace.
 
-    Classifiers without confidence, or whose precision never reaches the target, are left out. The deterministic one is
-    the one named, else the most accurate on the build half (then the cheaper, then by name). An IDK classifier that
-    answered all N build rows does not become deterministic: where probabilities are used it is given N / (N + 1), as if
-    one more row had been left; ``joint`` counts what happened, and the deterministic one follows all the same.
+    Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic one is
+    given, else the most accurate on the build half, then the cheaper, then by name. An IDK classifier that answers all
+    N build rows gets probability N / (N + 1), so that it does not become deterministic; ``joint`` uses the counts
+    themselves.
 
-    The target precision holds for each classifier among all rows at or above its threshold. Rows that earlier
-    classifiers left are harder, so a cascade's accuracy can be lower: the summary shows it on both halves.
+    The target precision holds for each classifier on all rows above its threshold. Rows that earlier classifiers leave
+    are harder, so a cascade's accuracy can be lower; the summary has it for both halves.
 
-    The summary: unit, rows, options in force, classifiers, left_out, discarded, what was proved; ``replays``: without
-    deadline and for each of the options' deadlines the cascade with what was predicted and what both halves say;
-    ``baselines``: always the deterministic, always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
-    unknown deterministic classifier, or more than 20 IDK classifiers in ``joint``.
-
-    O(n N log N) time for n classifiers and N rows, and the algorithm's (``subset_search``: n 2^n for joint).
+    Returns:
+        The plan; its savings; and its summary: unit, rows, options, classifiers, left_out, discarded, optimality;
+            ``replays``, the cascade with predicted and measured results for each deadline and for none; ``baselines``,
+            always the deterministic and always the cheapest classifier.
+    Raises:
+        InvalidRequest: fewer than 20 rows, an unknown deterministic classifier, or more than 20 IDK classifiers in
+            ``joint``.
+    Complexity: O(n N log N) for n classifiers and N rows, plus the algorithm's (``subset_search``: n 2^n for
+    ``joint``).
     """
     check_dataset(DatasetFacts.of(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
@@ -62,17 +65,19 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     build, held_out = split_rows(items, [dataset.rows // 2], rng)
     if options.in_time_order:
         build, held_out = _split_in_order(items)
-    run.progress(0, total, "finding thresholds")
+    run.progress(0, total, "fitting accept thresholds")
     measured = measure_classifiers(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _build_plan(dataset, options, build, measured)
     plan = add_holdout_results(plan, measured, take_replay_rows(dataset, measured, held_out), items[held_out])
     step = total - 1 - len(options.deadlines)
-    frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
+    frontier, calibrated = fit_frontier(
+        dataset, options, build, held_out, lambda message: run.progress(step, total, message)
+    )
     plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
-        run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
+        run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the holdout half")
         replays.append(replay_deadline(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
     summary |= row_counts({"build": build, "held_out": held_out}, items)
@@ -84,12 +89,12 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
 
 def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
-    """Refuse a trace with too few rows, and an unknown deterministic classifier."""
+    """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
     refuse_few_items(facts, MIN_ROWS, "a cascade")
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
-        asked = f"is {options.deterministic!r}, the trace has the classifiers {', '.join(names)}"
-        raise InvalidRequest.at(Fault(("deterministic",), asked))
+        reason = f"{options.deterministic!r} not found; available: {', '.join(names)}"
+        raise InvalidRequest.at(Fault(("deterministic",), reason))
 
 
 def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
@@ -133,12 +138,12 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
 
 
 def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: ReplayRows) -> CascadeProblem:
-    """Count in the build half what each set of IDK classifiers leaves unclassified."""
+    """Count the build rows that each set of IDK classifiers leaves unclassified."""
     n = len(problem.idk)
     if n > MAX_CLASSIFIERS:
-        limit = f"joint is exact for at most {MAX_CLASSIFIERS} IDK classifiers, {n} can be used"
-        hint = "name fewer classifiers or use independent, dependent or grouped"
-        raise InvalidRequest.at(Fault(("dependence",), f"{limit}: {hint}"))
+        limit = f"'joint' supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
+        hint = "use fewer classifiers, or independent, dependent, or grouped"
+        raise InvalidRequest.at(Fault(("dependence",), f"{limit}; {hint}"))
     order = [measured.place_of(k.name) for k in problem.idk]
     return replace(problem, counts=count_unclassified(rows.answers[:, order]))
 

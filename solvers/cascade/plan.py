@@ -1,4 +1,4 @@
-"""How a cascade artifact answers: by the step function from deadlines to cascades, or by the frontier."""
+"""Cascade plan: decisions by the step function from deadlines to cascades, or by the frontier."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
@@ -26,8 +26,7 @@ from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
 
 
 class HoldoutResult(NamedTuple):
-    """What a cascade did with held-out rows: the share that it answers rightly, the mean duration and its standard
-    error."""
+    """Results of a cascade on holdout rows: accuracy, mean duration, and its standard error."""
 
     accuracy: float
     duration: float
@@ -36,7 +35,7 @@ class HoldoutResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CascadePlan(CascadeContents):
-    """A cascade for every deadline, and for every cost or accuracy that the frontier reaches."""
+    """A cascade for every deadline, and for every budget or accuracy of the frontier."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -44,39 +43,41 @@ class CascadePlan(CascadeContents):
 
     @cached_property
     def _maxima(self) -> list[float]:
-        """``maximum_durations``, in which a list is searched faster."""
+        """``maximum_durations`` as a list, which is faster to search."""
         maxima: list[float] = self.maximum_durations.tolist()
         return maxima
 
     @cached_property
     def _holdout_results(self) -> dict[tuple[str, ...], HoldoutResult]:
-        """What each cascade did with holdout rows."""
+        """Results of each cascade on holdout rows."""
         columns = self.accuracies.tolist(), self.durations.tolist(), self.duration_errors.tolist()
         return {self._cascade(step): HoldoutResult(*each) for step, each in enumerate(zip(*columns, strict=True))}
 
     @cached_property
     def _step_answers(self) -> list[dict[str, Any] | None]:
-        """What each of the k steps answers, from when it was first asked."""
+        """Cached decisions of the k steps."""
         return [None] * len(self.maximum_durations)
 
     @cached_property
     def _selector(self) -> PointSelector:
-        """Picks from the points of the frontier."""
+        """Selector of points of the frontier."""
         return PointSelector(self)
 
     @cached_property
     def _point_answers(self) -> dict[int, dict[str, Any]]:
-        """What points answer, from when they were first asked."""
+        """Cached decisions of points."""
         return {}
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
-        """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
-        frontier. Where no cascade that ends with the deterministic classifier keeps the deadline, and the query has
-        no ``min_accuracy``, the most accurate one of the frontier that does answers. Raises Infeasible, with the
-        numbers, if none fits; InvalidRequest for what is left out and is no classifier.
+        """Return the best cascade for a deadline, or the best point of the frontier for a budget or an accuracy.
 
-        O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
-        is made once, when it is first asked for.
+        If no cascade with the deterministic classifier is within the deadline, and the query has no ``min_accuracy``,
+        the most accurate point within it is returned.
+
+        Raises:
+            Infeasible: no cascade is within the limits.
+            InvalidRequest: an excluded classifier is unknown.
+        Complexity: O(log k) for k steps or points; O(k) with an accuracy or excluded classifiers.
         """
         if query.excluded:
             refuse_unknown(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
@@ -87,13 +88,12 @@ class CascadePlan(CascadeContents):
         answer = self._step_answers[step]
         if answer is None:
             answer = self._step_answers[step] = self._step_answer(step)
-        if query.excluded:  # others may be better that the plan has not
+        if query.excluded:  # cascades outside the plan may be better
             answer = {**answer, "optimal": False, "lower_bound": self.lower_bound}
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
     def skip_classifiers(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Leave classifiers out of a decided cascade, as a run does, the last one excepted. All that get to one that is
-        skipped may get to those behind it."""
+        """Remove classifiers from a decided cascade, except the last; later probabilities become upper bounds."""
         skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
         if not skipped:
             return decision
@@ -116,33 +116,32 @@ class CascadePlan(CascadeContents):
         return decision.model_copy(update=changed)
 
     def _find_step(self, query: CascadeQuery) -> int:
-        """Find the step of least expected duration that keeps the deadline and calls nothing that is left out."""
+        """Return the step of least expected duration within the deadline that calls no excluded classifier."""
         able = self._list_steps_without(query.excluded) if query.excluded else range(len(self._maxima))
         maxima = self._maxima if not query.excluded else [self._maxima[step] for step in able]
         deadline = query.deadline
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
             shortest = f"{round_up(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
-            asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
-            raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
+            fastest = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
+            raise Infeasible(f"{fastest}; to tolerate rare slow calls, build with worst_case_quantile below 1")
         return able[at]
 
     def _list_steps_without(self, left_out: Sequence[str]) -> list[int]:
-        """List the steps whose cascades call none of these; raises Infeasible if there is none."""
+        """Return the steps whose cascades call no excluded classifier; raise Infeasible if there is none."""
         able = np.flatnonzero(~_call_any(self.names, self.members, self.offsets, left_out)).tolist()
         if not able:
-            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
+            raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
         return list(able)
 
     def select_points(self, query: CascadeQuery) -> PointMixture | None:
-        """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
-        answers, or nothing can."""
+        """Select points for a budget or an accuracy, or for a deadline below every step; None if a step decides."""
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._selector_without(query.excluded) if query.excluded else self._selector).choose(query)
 
     def _needs_frontier(self, query: CascadeQuery) -> bool:
-        """Whether no step keeps the deadline without what is left out, but a point of the frontier does."""
+        """Return whether no step is within the deadline without excluded classifiers, but a point is."""
         deadline = query.deadline
         if deadline is None or (not query.excluded and self._maxima[0] <= deadline):
             return False
@@ -154,37 +153,38 @@ class CascadePlan(CascadeContents):
         return bool((self.point_maxima[points] <= deadline).any())
 
     def _selector_without(self, left_out: Sequence[str]) -> PointSelector:
-        """Give the choice among the points that call none of these; raises Infeasible if all call some."""
+        """Return a selector of points without excluded classifiers; raise Infeasible if there is none."""
         among = ~_call_any(self.point_names, self.point_members, self.point_offsets, left_out)
         if len(among) and not among.any():
-            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
+            raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
         return PointSelector(self, among)
 
     def min_budget_without(self, left_out: Collection[str]) -> float:
-        """Return the least ``budget`` that can be kept by calling none of these; raises Infeasible if all cascades
-        call some."""
+        """Return the least feasible ``budget`` without some classifiers; raise Infeasible if all cascades call one."""
         return self._selector_without(tuple(left_out)).list_min_budgets(None)[0][0]
 
     def list_points_within(self, deadline: float | None) -> list[tuple[float, int]]:
-        """List the points on the hull of those that always keep a deadline, by place, with the least budget that asks
-        for each; raises Infeasible if none does."""
+        """Return least budget and place of each point on the hull within a deadline; raise Infeasible if none."""
         return self._selector.list_min_budgets(deadline)
 
     def list_reachable_points(self) -> list[tuple[dict[str, float], int]]:
-        """List points with the limits that they are the answer to: those on the hull of all by their cost, and those
-        on the hull of what keeps their own maximum by that, too."""
+        """Return points with limits that select them.
+
+        These are points on the overall hull, by budget, and points on the hull within their own maximum duration, by
+        both.
+        """
         if not len(self.point_maxima):
             return []
-        asked: list[tuple[dict[str, float], int]] = [
+        points: list[tuple[dict[str, float], int]] = [
             ({"budget": cost}, i) for cost, i in self._selector.list_min_budgets(None)
         ]
         for most in np.unique(self.point_maxima[self.point_maxima > 0]).tolist():
             own = ((cost, i) for cost, i in self._selector.list_min_budgets(most) if self.point_maxima[i] == most)
-            asked += [({"deadline": most, "budget": cost}, i) for cost, i in own]
-        return asked
+            points += [({"deadline": most, "budget": cost}, i) for cost, i in own]
+        return points
 
     def describe_point(self, i: int) -> dict[str, Any]:
-        """Return the cascade of a point, with its thresholds and its maximum duration."""
+        """Return the cascade of a point, its thresholds, and its maximum duration."""
         return {
             "cascade": self._point_cascade(i),
             "thresholds": tuple(_nan_to_none(t) for t in self.point_thresholds[self.call_slice(i)].tolist()),
@@ -201,7 +201,7 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline, shares=shares)
 
     def _point_answer(self, i: int) -> dict[str, Any]:
-        """Make everything of a decision for a point but what was asked for."""
+        """Return the decision of a point, without the query's limits."""
         calls = self.call_slice(i)
         reached = zip(
             *(each[calls].tolist() for each in (self.point_members, self.point_thresholds, self.point_reaching)),
@@ -228,25 +228,31 @@ class CascadePlan(CascadeContents):
         }
 
     def call_slice(self, i: int) -> slice:
-        """Tell where the calls of a point stand."""
+        """Return the slice of a point's calls."""
         return slice(int(self.point_offsets[i]), int(self.point_offsets[i + 1]))
 
     def _point_cascade(self, i: int) -> tuple[str, ...]:
         return tuple(self.point_names[k] for k in self.point_members[self.call_slice(i)])
 
     def holdout_result(self, cascade: tuple[str, ...]) -> HoldoutResult | None:
-        """Say what a cascade did with the held-out rows; None if that was not kept."""
+        """Return the holdout results of a cascade; None if not measured."""
         return self._holdout_results.get(cascade)
 
     @cached_property
     def continuations(self) -> Continuations:
-        """The states that a run may go on from; collected when first asked for."""
+        """States from which a run may continue, computed at first use."""
         times = self.execution_times, self.worst_case_times
         return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching)
 
     def continue_from(self, called: Sequence[str], remaining_time: float) -> tuple[CascadeStep, ...] | None:
-        """Say how to go on when these were called and so much time is left, in the plan's unit, so that the rest is
-        expected to take the least; None if not even the deterministic classifier surely fits. See ``continuation``."""
+        """Return the remaining steps of least expected duration (see ``continuation``).
+
+        Args:
+            called: classifiers that have been called.
+            remaining_time: in the plan's unit.
+        Returns:
+            The steps; None if not even the deterministic classifier fits in the worst case.
+        """
         continuations = self.continuations
         state = frozenset(self.names.index(name) for name in called)
         continuation = continuations.find_best(state, remaining_time)
@@ -259,7 +265,7 @@ class CascadePlan(CascadeContents):
         return tuple(steps)
 
     def list_deadline_ranges(self) -> tuple[DeadlineRange, ...]:
-        """List the whole step function, from the tightest deadline on."""
+        """Return the step function, by rising deadline."""
         ends = [*self._maxima[1:], None]
         return tuple(
             DeadlineRange(
@@ -277,7 +283,7 @@ class CascadePlan(CascadeContents):
         return tuple(self.names[k] for k in self.members[self.offsets[step] : self.offsets[step + 1]])
 
     def _step_answer(self, step: int) -> dict[str, Any]:
-        """Make everything of a decision but the deadline that was asked for."""
+        """Return the decision of a step, without the query's deadline."""
         expected = float(self.expected_durations[step])
         calls = range(int(self.offsets[step]), int(self.offsets[step + 1]))
         return {
@@ -302,8 +308,7 @@ class CascadePlan(CascadeContents):
 
 
 def _call_any(names: Sequence[str], members: Int32s, offsets: Int64s, left_out: Sequence[str]) -> Bools:
-    """Tell which of k cascades, whose calls stand in members (r,) from one of offsets (k + 1,) to the next, call any of
-    these: (k,)."""
+    """Return which of k cascades call any excluded classifier, (k,)."""
     are_out = np.isin(members, [place for place, name in enumerate(names) if name in left_out])
     return np.asarray(np.logical_or.reduceat(are_out, offsets[:-1]))
 

@@ -1,11 +1,11 @@
-"""Fully dependent IDK classifiers: Algorithm 2, and Algorithm 5's answers for all deadlines at once.
+"""Fully dependent IDK classifiers: Algorithm 2, and results of Algorithm 5 for all deadlines at once.
 
-What a classifier leaves unclassified, every less powerful one leaves too (Definition 2): a best cascade has increasing
-P, and the item reaches K_i with probability 1 - P_h, h the classifier before it.
+Items that a classifier leaves unclassified are also left by every less powerful one (Definition 2). So an optimal
+cascade has increasing P, and an item reaches K_i with probability 1 - P_h, with h the classifier before it.
 
-``power_order`` evaluates Equation 6: O(n²) time, O(n) memory. ``power_frontier`` evaluates Equation 15 over
+``power_order`` evaluates Equation 6 in O(n^2) time and O(n) memory. ``power_frontier`` evaluates Equation 15 over
 non-dominated pairs of maximum and expected duration, for real times and every deadline in one pass: O(n l log l) time
-for l labels, at most 2 million of 24 bytes. Beyond, fronts are thinned and the answer carries the lower bound left.
+for l labels, at most 2 million of 24 bytes. With more, fronts are thinned and the result has a lower bound.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def _trace_back(before: list[int], end: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EndingLabels:
-    """F(k, ·): labels by increasing maximum of cascades that end with K_k, and the label of which K_h came before."""
+    """F(k, ·): labels, by increasing maximum, of cascades that end with K_k; and the preceding K_h and its label."""
 
     maxima: Floats
     expected: Floats
@@ -58,31 +58,31 @@ class _EndingLabels:
 
 
 def power_frontier(problem: CascadeProblem, deadline: float | None = None, most: int = MAX_LABELS) -> CascadeFront:
-    """Order fully dependent classifiers for every deadline, or every one up to ``deadline`` (Equations 14 and 15)."""
+    """Order fully dependent classifiers for every deadline up to ``deadline`` (Equations 14 and 15)."""
     n = len(problem.idk)
     times = np.append(problem.times, problem.last.execution_time)
     worst = np.append(problem.worst, problem.last.worst_case)
     powers = np.append(problem.powers, 1.0)
     limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
     endings: list[_EndingLabels] = []
-    lost, room = 0.0, most
+    max_loss, remaining_labels = 0.0, most
     for k in range(n + 1):
         spare = limit - (0.0 if k == n else problem.last.worst_case)
         ending = _extend_endings(endings, k, times[k], worst[k], powers, spare)
-        thin, width = thin_front(ending.expected, max(room // (n + 1 - k), 1))
+        thin, width = thin_front(ending.expected, max(remaining_labels // (n + 1 - k), 1))
         endings.append(
             _EndingLabels(ending.maxima[thin], ending.expected[thin], ending.before[thin], ending.label[thin])
         )
-        lost += width
-        room -= len(thin)
-    least = float(endings[n].expected[-1]) - lost if lost else None
+        max_loss += width
+        remaining_labels -= len(thin)
+    least = float(endings[n].expected[-1]) - max_loss if max_loss else None
     return CascadeFront(_cascades(endings), least)
 
 
 def _extend_endings(
     endings: list[_EndingLabels], k: int, time: float, worst: float, powers: Floats, limit: float
 ) -> _EndingLabels:
-    """F(k, ·) from F(h, ·) of all h of smaller power: K_k alone, or after a cascade that ends with K_h."""
+    """Return F(k, ·) from F(h, ·) of all h of smaller power: K_k alone, or after a cascade that ends with K_h."""
     useful = [h for h in range(k) if powers[h] < powers[k]]
     sizes = [len(endings[h].maxima) for h in useful]
     maxima = np.concatenate([[worst], *(endings[h].maxima + worst for h in useful)])

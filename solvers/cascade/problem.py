@@ -1,13 +1,13 @@
-"""One problem of the cascade paper: IDK classifiers, one deterministic classifier, and how they depend on each other.
+"""Problem definition of the paper: IDK classifiers, a deterministic classifier, and their dependence.
 
-The three dependences are one: classifiers of a group are fully dependent (Definition 2), groups are independent of each
-other (Definition 1). *independent* puts every classifier into a group of its own, *dependent* puts all into one. A
-classifier leaves the share q = 1 - P of all items unclassified, a group the share q of its most powerful member that
-has run, a cascade the product of these over the groups (Equation 10).
+All dependences are groups: classifiers of a group are fully dependent (Definition 2), groups are independent
+(Definition 1). *independent* has one group per classifier, *dependent* one group for all. A classifier leaves the share
+q = 1 - P of items unclassified, a group the share q of its most powerful member that has run, a cascade the product
+over groups (Equation 10).
 
-The expected duration counts mean execution times, the maximum duration (Section 6) counts worst-case times. The order
-rules of the paper (Lemma 2, increasing P inside a group) come from exchanging neighbours, which changes the expected
-duration only: a sum of worst-case times does not depend on the order. So they hold with both kinds of times.
+The expected duration sums mean execution times, the maximum duration (Section 6) worst-case times. The order rules of
+the paper (Lemma 2, increasing P within a group) come from exchanging neighbors, which changes only the expected
+duration, because a sum of worst-case times does not depend on the order. So they hold for both kinds of times.
 """
 
 import math
@@ -21,18 +21,18 @@ from models.arrays import Floats, Int64s
 from models.cascade import Classifier, SolveDependence
 
 TIE_TOLERANCE = 1e-12
-"""Expected durations that differ by less than this share of themselves count as equal."""
+"""Relative tolerance within which expected durations are equal."""
 
 DEADLINE_TOLERANCE = 1e-12
-"""Sums inside a dynamic programme may exceed a deadline by this share; answers are checked again without it."""
+"""Relative tolerance of sums in a dynamic program above a deadline; results are checked again without it."""
 
 MAX_LABELS = 2_000_000
-"""States, or labels where a state keeps a frontier, that an exact algorithm may use."""
+"""Maximum number of states, or of labels where a state has a frontier, of an exact algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class CascadeSolution:
-    """A cascade with its durations; members are indices into the problem's IDK classifiers, in calling order."""
+    """A cascade with its durations; members are places of IDK classifiers, in calling order."""
 
     members: tuple[int, ...]
     expected: float
@@ -43,9 +43,14 @@ class CascadeSolution:
 class CascadeProblem:
     """IDK classifiers in a fixed order, and the deterministic classifier that ends every cascade.
 
-    idk is sorted by probability, time, worst case and name, so that nothing depends on the order of the input.
-    times, worst, powers, left, groups: (n,) mean time C, worst-case time, P, share 1 - P left, group counted from 0.
-    counts: (2^n,) the items that each set leaves unclassified, where dependence is counted in a trace and not assumed.
+    Attributes:
+        idk: sorted by probability, time, worst case, and name, so that results do not depend on the input's order.
+        times: (n,), mean times C.
+        worst: (n,), worst-case times.
+        powers: (n,), success probabilities P.
+        idk_shares: (n,), shares 1 - P left unclassified.
+        groups: (n,), group numbers from 0.
+        counts: (2^n,), items that each set leaves unclassified, where dependence is counted instead of assumed.
     """
 
     idk: tuple[Classifier, ...]
@@ -76,13 +81,13 @@ class CascadeProblem:
         )
 
     def names(self, solution: CascadeSolution) -> tuple[str, ...]:
-        """Name the classifiers of a cascade, the deterministic one last."""
+        """Return the classifier names of a cascade, the deterministic one last."""
         return (*(self.idk[k].name for k in solution.members), self.last.name)
 
     def reaching_probabilities(self, members: Sequence[int]) -> list[float]:
-        """Compute the probability of reaching each classifier and, at the end, the deterministic one.
+        """Return the probability of reaching each classifier and, at the end, the deterministic one.
 
-        Equation 10 before each call; Lemma 1 and Equation 6 follow for groups of one and for one group.
+        Equation 10 before each call; Lemma 1 and Equation 6 are the cases of single groups and of one group.
         """
         if self.counts is not None:
             return _counted_shares(self.counts, members)
@@ -100,7 +105,7 @@ class CascadeProblem:
         return reached
 
     def evaluate(self, members: Iterable[int]) -> CascadeSolution:
-        """Compute the durations of a cascade from their definitions, with exactly rounded sums."""
+        """Compute the durations of a cascade by definition, with exactly rounded sums."""
         chosen = tuple(members)
         times, worst = self.times.tolist(), self.worst.tolist()
         called = [*(times[k] for k in chosen), self.last.execution_time]
@@ -109,7 +114,7 @@ class CascadeProblem:
         return CascadeSolution(chosen, expected, maximum)
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
-        """Leave out members without which the cascade is no worse; O(n³) for n members, nearly always O(n²)."""
+        """Remove members without which the cascade is no worse; O(n^3) for n members, usually O(n^2)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
@@ -132,10 +137,11 @@ def _group_key(classifier: Classifier, dependence: SolveDependence) -> tuple[str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CascadeFront:
-    """What an algorithm found: cascades by increasing maximum and decreasing expected duration.
+    """Result of an algorithm: cascades by increasing maximum and decreasing expected duration.
 
-    cascades yields them from the last (the least expected duration) to the first, each made when it is asked for.
-    lower_bound: no cascade within the deadline has a smaller expected duration; None if the front is exact.
+    Attributes:
+        cascades: lazy, from the least expected duration to the largest.
+        lower_bound: bound of the expected duration within the deadline; None if the front is exact.
     """
 
     cascades: Iterator[tuple[int, ...]]
@@ -143,8 +149,10 @@ class CascadeFront:
 
 
 def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: float | None) -> CascadeSolution:
-    """Take the least expected duration whose exactly rounded maximum keeps the deadline; among equals the smaller
-    maximum. The caller knows that the deterministic classifier alone keeps it."""
+    """Return the cascade of least expected duration whose exactly rounded maximum is within the deadline.
+
+    Among equals it has the smaller maximum. The deterministic classifier alone must be within the deadline.
+    """
     best: CascadeSolution | None = None
     for members in front.cascades:
         solution = problem.evaluate(members)
@@ -156,7 +164,7 @@ def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: flo
 
 
 def build_step_function(problem: CascadeProblem, front: CascadeFront) -> list[CascadeSolution]:
-    """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
+    """Return the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
     solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),

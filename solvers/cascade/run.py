@@ -1,6 +1,6 @@
-"""Run a cascade: call in order, accept what is sure enough, and be in time for the deterministic classifier.
+"""Run of a cascade: call classifiers in order, accept confident answers, and reserve time for the last classifier.
 
-A classifier that fails, times out or whose circuit is open is as if it had said IDK.
+A classifier that fails, times out, or is unavailable counts as IDK.
 """
 
 from math import inf
@@ -9,7 +9,7 @@ from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
 from solvers.cascade.plan import CascadePlan
 from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner, accept_result
 
-OUT_OF_TIME = "the time was over"
+OUT_OF_TIME = "the deadline has passed"
 
 
 def run(
@@ -21,11 +21,14 @@ def run(
     unit_s: float | None,
     excluded: frozenset[str] = frozenset(),
 ) -> Runner:
-    """Run an item as a cascade was decided for it.
+    """Run an item through a decided cascade.
 
-    left: seconds that it may take in all. unit_s: seconds of a unit of the plan's times, None where these are no times:
-    then nothing is known of how long a call may take, and the order stays as it was decided. without: what must not be
-    called. Raises EndpointFailed, or RunTimeout, if there is no answer.
+    Args:
+        remaining_seconds: time limit of the run.
+        unit_s: seconds per unit of the plan's times; None if these are not times, then the order stays as decided.
+        excluded: classifiers that must not be called.
+    Raises:
+        EndpointFailed, RunTimeout: there is no answer.
     """
     so_far, ahead = ResultsSoFar(), list(decision.steps)
     called: list[CascadeStep] = []
@@ -47,8 +50,9 @@ def run(
 
 
 def _call_timeout(remaining_seconds: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: float | None) -> float:
-    """Give the seconds that a call may take, so that the last classifier can still be reached; where that cannot be
-    kept anyway, as long as it was planned to take at most."""
+    """Return the timeout of a call that still leaves time for the last classifier, or, if impossible, its worst-case
+    time.
+    """
     if not ahead or unit_s is None:
         return remaining_seconds
     reserved = remaining_seconds - ahead[-1].worst_case_time * unit_s
@@ -65,11 +69,11 @@ def _is_accepted(step: CascadeStep, result: CallResult) -> bool:
 def _answer(
     result: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]
 ) -> Answer:
-    """Take an answer, and say what the way to it lacked."""
+    """Return an answer, with the reasons for degradation."""
     decided = [step.classifier for step in decision.steps]
     skipped = decided[: decided.index(result.name)] if result.name in decided else decided
     left_out = [name for name in skipped if name not in [step.classifier for step in called]]
-    reasons = [f"{', '.join(left_out)} left out for want of time"] if left_out else []
+    reasons = [f"{', '.join(left_out)} skipped for lack of time"] if left_out else []
     failures = so_far.failures
     return accept_result(result, "; ".join([*([failures] if failures else []), *reasons]) or None)
 
@@ -82,9 +86,9 @@ def _next_steps(
     remaining_seconds: float,
     unit_s: float | None,
 ) -> list[CascadeStep]:
-    """Give the steps to go on with: the best continuation for the time that is really left, else straight to the last.
+    """Return the remaining steps: the best continuation for the remaining time, or only the last step.
 
-    Where no deadline counts they stay as decided.
+    Without a deadline they stay as decided.
     """
     if not ahead or unit_s is None or remaining_seconds == inf:
         return ahead

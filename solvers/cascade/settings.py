@@ -1,4 +1,4 @@
-"""What a cascade does with rows, for each of its deadlines and at each point of its frontier."""
+"""Replay of a cascade plan on unseen rows, for each deadline and each point of the frontier."""
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from solvers.savings import Replay, SettingReplay
 
 
 def replay_settings(plan: CascadePlan, dataset: Trace) -> list[SettingReplay]:
-    """Walk rows through every point of the frontier, and through the cascade of each deadline. O(N) time a call."""
+    """Replay rows at every point of the frontier, and for each deadline.
+
+    Complexity: O(N) per call.
+    """
     rows = np.arange(dataset.rows)
     return [*replay_frontier(plan, dataset, rows), *_replay_deadlines(plan, dataset, rows)]
 
 
 def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
-    """Walk rows through the points on the hull of all, asked for by their cost, and then through those on the hull of
-    what keeps their own maximum, asked for by that, too."""
+    """Replay rows at points on the overall hull, and on the hull within each maximum duration."""
     places = _column_places(dataset, plan.point_names)
     where = np.ix_(rows, places)
     known = CalibratedRows(

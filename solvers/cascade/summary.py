@@ -1,4 +1,4 @@
-"""What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
+"""Summary of a cascade build: classifiers, replays on both halves, baselines, and notes."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -21,13 +21,13 @@ from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate, trace_baselines
 
 DEPENDENCE_SCORE = 4.0
-"""Standard deviations by which runs must be fewer than in rows of random order, to be warned of."""
+"""Minimum number of standard deviations by which runs are fewer than in random order, for a warning."""
 
 
 def summarize(
     dataset: Trace, options: CascadeOptions, measured: MeasuredClassifiers, plan: CascadePlan
 ) -> dict[str, Any]:
-    """Describe the classifiers, and what was proved of the cascades."""
+    """Return the classifiers, and the proved bounds of the cascades."""
     return {
         "unit": dataset.spec.unit,
         "dependence": options.dependence,
@@ -56,7 +56,7 @@ def summarize(
 def replay_deadline(
     plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None
 ) -> dict[str, Any]:
-    """Say what was predicted for a deadline, and what both halves of the rows say to it."""
+    """Return predicted results for a deadline, and those of both halves of the rows."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
     except Infeasible as error:
@@ -87,15 +87,16 @@ def replay_deadline(
 
 
 def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Describe how often a call is expected to exceed its worst-case time, and which times depend on their order.
+    """Return the probability that a call exceeds its worst-case time, and classifiers whose times depend on their
+    order.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
-    probability 1 - k / (n + 1). Bursts break that; a runs test of each item's first row, in their order, finds them.
+    probability 1 - k / (n + 1). Bursts violate exchangeability; a runs test on the first row of each item detects them.
     """
     n = len(build)
     rank = int(np.ceil(options.worst_case_quantile * (n - 1))) + 1
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    first = ItemRows.from_codes(dataset.item_codes).first  # rows of one item are alike without a burst
+    first = ItemRows.from_codes(dataset.item_codes).first  # rows of one item are similar without a burst
     scores = {name: runs_score(dataset.costs[first, j]) for j, name in enumerate(names)}
     return {
         "rows": n,
@@ -107,7 +108,7 @@ def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -
 def add_holdout_results(
     plan: CascadePlan, measured: MeasuredClassifiers, rows: ReplayRows, items: Int64s
 ) -> CascadePlan:
-    """Add to a plan what the cascade of each step does on the held-out half, whose items are (n,)."""
+    """Add the results of each step's cascade on the holdout half; items: (n,)."""
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
     walks = [walk_rows(rows, [measured.place_of(plan.names[k]) for k in own]) for own in calls]
     return replace(
@@ -121,7 +122,7 @@ def add_holdout_results(
 def replay_baselines(
     dataset: Trace, measured: MeasuredClassifiers, build: Int64s, held_out: Int64s
 ) -> list[dict[str, Any]]:
-    """Replay two strategies that need no cascade on the held-out half."""
+    """Replay two baselines on the holdout half: always the deterministic, and always the cheapest classifier."""
     names = [spec.name for spec in dataset.spec.classifiers]
     costs = dataset.costs[build].mean(axis=0).tolist()
     cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
@@ -135,25 +136,25 @@ def replay_baselines(
 
 
 def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
-    """Say what a reader of the summary should not overlook."""
+    """Return warnings for readers of the summary."""
     held_out = replays[0]["held_out"]
     notes = []
     if held_out["accuracy"] < options.target_precision:
         notes.append(
-            f"on the held-out half the cascade is right {held_out['accuracy']:.4f} of the time: the target precision "
-            f"{options.target_precision:g} holds for each classifier alone, not for the items that earlier ones left"
+            f"accuracy on the holdout half is {held_out['accuracy']:.4f}: the target precision "
+            f"{options.target_precision:g} holds for each classifier alone, not on the items that reach it"
         )
     longest, promised = held_out["maximum_duration"], replays[0]["predicted"]["maximum_duration"]
     if longest > promised:
         notes.append(
-            f"on the held-out half an item took {longest:.6g}, the worst-case times of the build half add up to "
-            f"{promised:.6g}: give deadlines a margin"
+            f"an item of the holdout half took {longest:.6g}, more than the sum of worst-case times, "
+            f"{promised:.6g}; add a margin to deadlines"
         )
     if deadlines["dependent_on_time"]:
         names = ", ".join(deadlines["dependent_on_time"])
         notes.append(
-            f"times of {names} depend on the order of the rows (runs test): in bursts calls exceed their worst-case "
-            f"times more often than the {deadlines['exceedance_per_call']:.2g} expected; give deadlines a margin"
+            f"times of {names} depend on the order of rows (runs test): in bursts calls exceed worst-case "
+            f"times more often than the {deadlines['exceedance_per_call']:.2g} expected; add a margin to deadlines"
         )
     return notes
 
@@ -161,8 +162,7 @@ def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines
 def measure_cascade_savings(
     plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
 ) -> Savings:
-    """Hold the most useful point of the frontier, chosen by the build half, against each classifier alone, on the
-    held-out half."""
+    """Return savings of the best point, selected on the build half, over single classifiers, on the holdout half."""
     rows = np.concatenate(halves)
     points = {
         f"budget {one.query['budget']:g}": one

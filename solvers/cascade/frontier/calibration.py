@@ -1,4 +1,7 @@
-"""How likely an answer is right, from a confidence of any scale: votes, margins, percents, log-probabilities."""
+"""Confidence calibration: probability of being correct from a confidence of any scale (logistic or isotonic).
+
+Confidences may be votes, margins, percentages, or log-probabilities.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,25 +13,28 @@ from solvers.item_splits import ItemRows
 
 CurveKind = Literal["constant", "logistic", "isotonic"]
 MIN_ISOTONIC_ROWS = 100
-"""Below, a step function follows chance more than the rows: only a logistic curve is fitted."""
+"""Minimum number of items for isotonic regression; with fewer it overfits, and only a logistic curve is fitted."""
 FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedConfidences:
-    """How likely each of the rows that it was fitted on is right, (N,), never falling in the confidence; and the kind
-    of curve that says so."""
+    """Probability of being correct of each fitted row, (N,), monotone in the confidence; and the kind of curve."""
 
     values: Floats
     kind: CurveKind
 
 
 def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
-    """Fit a rising curve from confidence to quality: logistic or isotonic, whichever foretells rows better that it was
-    not fitted on (squared error, five folds); constant where higher confidences are not better.
+    """Fit a rising curve from confidence to quality, logistic or isotonic, by cross-validated squared error.
 
-    confidences, quality: (N,), finite, N at least 1; items: (N,) equal for rows of one item, which share a fold.
-    O(N log N).
+    It is constant if higher confidences are not better.
+
+    Args:
+        confidences: (N,), finite, N at least 1.
+        quality: (N,), in [0, 1].
+        items: (N,), equal for rows of one item, which share a fold.
+    Complexity: O(N log N).
     """
     grouped = ItemRows.from_codes(items)
     count = len(grouped.first)
@@ -41,41 +47,41 @@ def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -
 
 
 def _cross_validation_error(kind: CurveKind, confidences: Floats, quality: Floats, fold: np.ndarray) -> float:
-    """Sum the squared errors about rows that the curve was not fitted on."""
-    missed = 0.0
+    """Return the sum of squared errors on held-out folds."""
+    error = 0.0
     for part in np.unique(fold):
         here = fold == part
-        said = _fit_and_predict(kind, confidences[~here], quality[~here], confidences[here])
-        missed += float(((said - quality[here]) ** 2).sum())
-    return missed
+        predicted = _fit_and_predict(kind, confidences[~here], quality[~here], confidences[here])
+        error += float(((predicted - quality[here]) ** 2).sum())
+    return error
 
 
-def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, asked: Floats) -> Floats:
-    """Fit a curve, and read it at other confidences."""
+def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
+    """Fit a curve, and evaluate it at other confidences."""
     match kind:
         case "constant":
-            return np.full(len(asked), quality.mean())
+            return np.full(len(new_confidences), quality.mean())
         case "logistic":
-            return _fit_logistic(confidences, quality, asked)
+            return _fit_logistic(confidences, quality, new_confidences)
         case _:
             from sklearn.isotonic import IsotonicRegression
 
             curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-            return np.asarray(curve.fit(confidences, quality).predict(asked))
+            return np.asarray(curve.fit(confidences, quality).predict(new_confidences))
 
 
-def _fit_logistic(confidences: Floats, quality: Floats, asked: Floats) -> Floats:
-    """Fit a logistic curve to graded answers: each row counts as right by its quality, and as wrong by the rest."""
+def _fit_logistic(confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
+    """Fit a logistic curve to graded answers: each row counts as correct by its quality, and as wrong by the rest."""
     from sklearn.linear_model import LogisticRegression
 
     spread = float(confidences.std())
     mean = float(quality.mean())
     if spread == 0.0 or mean in (0.0, 1.0):
-        return np.full(len(asked), mean)
-    scaled, wanted = ((x - confidences.mean()) / spread for x in (confidences, asked))
+        return np.full(len(new_confidences), mean)
+    scaled, new_scaled = ((x - confidences.mean()) / spread for x in (confidences, new_confidences))
     twice, is_right = np.concatenate((scaled, scaled))[:, None], np.repeat([1, 0], len(quality))
     weights = np.concatenate((quality, 1 - quality))
     curve = LogisticRegression(C=10.0, solver="newton-cholesky").fit(twice, is_right, sample_weight=weights)
     if float(curve.coef_[0, 0]) <= 0.0:
-        return np.full(len(asked), mean)
-    return np.asarray(curve.predict_proba(wanted[:, None])[:, 1])
+        return np.full(len(new_confidences), mean)
+    return np.asarray(curve.predict_proba(new_scaled[:, None])[:, 1])

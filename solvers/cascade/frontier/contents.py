@@ -1,4 +1,4 @@
-"""What a plan keeps of its frontier, and what the arrays promise each other."""
+"""Fields of the frontier in a cascade plan, and their invariants."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,7 +10,7 @@ from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, Thresholds
 
 MAX_POINTS = 10_000
-"""Points that a plan may have; some hundred are found."""
+"""Maximum number of points of a plan; a fit finds some hundreds."""
 
 
 def _empty_array() -> Floats:
@@ -19,46 +19,48 @@ def _empty_array() -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FrontierContents:
-    """p points, which are cascades with their thresholds, by rising cost on the build half; p = 0: built by an older
-    version. They call any of n classifiers, r times together."""
+    """p points, cascades with thresholds, by rising cost on the build half; p = 0 in plans of older versions.
+
+    They have n classifiers and r calls in total.
+    """
 
     point_names: tuple[str, ...] = ()
     """n different names."""
     point_times: Amounts = field(default_factory=_empty_array)
-    """(n,) the time, or cost, that each classifier takes on average."""
+    """(n,) mean time, or cost, of each classifier."""
     point_worst_times: Amounts = field(default_factory=_empty_array)
-    """(n,) the time that each takes at most."""
+    """(n,) worst-case time of each classifier."""
     point_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    """(p + 1,) cuts the three that follow into points."""
+    """(p + 1,) offsets of points in the next three arrays."""
     point_members: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(r,) the classifiers in calling order, as places in ``point_names``."""
+    """(r,) classifiers in calling order, as places in ``point_names``."""
     point_thresholds: Thresholds = field(default_factory=_empty_array)
-    """(r,) the confidence from which on an answer is accepted, NaN where every answer is."""
+    """(r,) accept thresholds, NaN where every answer is accepted."""
     point_reaching: Probabilities = field(default_factory=_empty_array)
-    """(r,) how likely it is that the call is made."""
+    """(r,) probability that the call is made."""
     point_maxima: Amounts = field(default_factory=_empty_array)
-    """(p,) how long each takes at most."""
+    """(p,) maximum duration of each point."""
     point_expected: Amounts = field(default_factory=_empty_array)
-    """(p,) what it costs on average on the build half."""
+    """(p,) mean cost on the build half."""
     point_learned_accuracies: Probabilities = field(default_factory=_empty_array)
-    """(p,) the share of the build half that it answers rightly, less a charge for each further classifier."""
+    """(p,) accuracy on the build half, minus a penalty for each further classifier."""
     point_costs: Amounts = field(default_factory=_empty_array)
-    """(p,) what it costs on average on held-out rows."""
+    """(p,) mean cost on holdout rows."""
     point_cost_errors: Amounts = field(default_factory=_empty_array)
-    """(p,) the standard errors of these."""
+    """(p,) standard errors of ``point_costs``."""
     point_accuracies: Probabilities = field(default_factory=_empty_array)
-    """(p,) the share of held-out rows that it answers rightly."""
+    """(p,) accuracy on holdout rows."""
     point_accuracy_errors: Probabilities = field(default_factory=_empty_array)
-    """(p,) the standard errors of these."""
+    """(p,) standard errors of ``point_accuracies``."""
 
     def _point_arrays(self) -> list[NDArray[Any]]:
         every = [getattr(self, each.name) for each in fields(FrontierContents)]
         return [each for each in every if isinstance(each, np.ndarray)]
 
     def check_frontier(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        """Raise InvalidRequest if the arrays do not fit each other: plans may be untrusted bytes."""
         if any(array.ndim != 1 for array in self._point_arrays()):
-            raise InvalidRequest("this is no frontier of cascades: its arrays must have one dimension")
+            raise InvalidRequest("not a valid frontier of cascades: arrays must have one dimension")
         n, p, r = len(self.point_names), len(self.point_maxima), len(self.point_members)
         of_points = (
             *(self.point_maxima, self.point_expected, self.point_costs),
@@ -82,4 +84,4 @@ class FrontierContents:
         }
         broken = [promise for promise, kept in promises.items() if not kept]
         if broken:
-            raise InvalidRequest(f"this is no frontier of cascades: it lacks {', '.join(broken)}")
+            raise InvalidRequest(f"not a valid frontier of cascades; missing: {', '.join(broken)}")

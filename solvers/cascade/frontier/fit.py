@@ -1,4 +1,4 @@
-"""From a trace to the points of a frontier: searched on the build half, measured on the held-out half."""
+"""Fit of the frontier: search on the build half, measurement on both halves."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,16 +17,18 @@ from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
 MAX_ROWS = 10_000
-"""Rows by which the points are sought; more would choose hardly better, and take their time."""
+"""Maximum number of rows for the search; more rows hardly improve it."""
 MAX_CLASSIFIERS = 12
-"""Classifiers among whose sets the best are sought."""
+"""Maximum number of classifiers in the search over sets."""
 
 
 def fit_frontier(
     dataset: Trace, options: CascadeOptions, build: Int64s, held_out: Int64s, report: Report
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Find the points: the fields of ``FrontierContents``, and what a summary says of them. Of many rows some thousands
-    are searched by; all are measured."""
+    """Return the fields of ``FrontierContents``, and the summary of the frontier.
+
+    The search uses at most ``MAX_ROWS`` rows; measurements use all.
+    """
     columns = _select_columns(dataset, build)
     times = [mean_and_worst_time(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
     worst = np.array([each[1] for each in times])
@@ -36,22 +38,25 @@ def fit_frontier(
     rows = replace(_half_rows(dataset, build, columns, worst, unsure), chances=values)
     some = np.linspace(0, len(build) - 1, min(MAX_ROWS, len(build))).astype(np.int64)
     kept = search_frontier(rows.take(some), report)
-    asked = [_to_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
+    cascades = [_to_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
     names = [dataset.spec.classifiers[j].name for j in columns.tolist()]
     summary = {
-        "points": len(asked),
+        "points": len(cascades),
         "thresholds": "separate" if kept.separate else "one acceptance level",
         "calibration": {name: one.kind for name, one in zip(names, chances, strict=True) if one is not None},
         "not_considered": [one.name for one in dataset.spec.classifiers if one.name not in names],
     }
     fields = {"point_names": tuple(names), "point_times": np.array([each[0] for each in times])}
     by_half = [_half_rows(dataset, half, columns, worst, unsure) for half in (build, held_out)]
-    return {**fields, "point_worst_times": worst, **_measure_points(asked, *by_half)}, summary
+    return {**fields, "point_worst_times": worst, **_measure_points(cascades, *by_half)}, summary
 
 
 def _select_columns(dataset: Trace, build: Int64s) -> Int64s:
-    """Take the classifiers, in the order of the trace: all, or of too many those that no other beats, evenly from the
-    cheapest to the most accurate, and then the most accurate others."""
+    """Return the classifiers to search, in the order of the trace.
+
+    With too many these are Pareto-optimal ones, evenly from the cheapest to the most accurate, then the most accurate
+    others.
+    """
     errors, costs = 1 - dataset.quality[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     names = [classifier.name for classifier in dataset.spec.classifiers]
     ranked = sorted(range(len(names)), key=lambda j: (costs[j], errors[j], names[j]))
@@ -80,12 +85,12 @@ def _half_rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, uns
 
 
 def _to_confidences(cascade: ThresholdCascade, rows: CalibratedRows, confidences: Floats) -> ThresholdCascade:
-    """Say from what confidence on an answer is accepted, instead of what chance: the least one that has it."""
-    asked = [
+    """Convert thresholds on calibrated confidences to the least raw confidences that reach them."""
+    thresholds = [
         float(confidences[rows.chances[:, k] >= chance, k].min())
         for k, chance in zip(cascade.members, cascade.thresholds, strict=False)
     ]
-    return ThresholdCascade(cascade.members, tuple(asked))
+    return ThresholdCascade(cascade.members, tuple(thresholds))
 
 
 def _measure_points(
@@ -95,7 +100,7 @@ def _measure_points(
     items = held_out.items
     learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]
-    no_failure = 1 / (effective_rows(items) + 2)  # of rows that were all right, one may have been wrong
+    no_failure = 1 / (effective_rows(items) + 2)  # rule of succession: all rows correct is no proof
     return {
         "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
         "point_members": np.array([k for one in cascades for k in one.members], dtype=np.int32),

@@ -1,4 +1,6 @@
-"""Picking from the frontier: the cascade, or the two that share items, that keep a deadline, a cost and an accuracy."""
+"""Selection of operating points of the frontier: one cascade, or a mixture of two, within deadline, budget, and
+accuracy.
+"""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -16,23 +18,23 @@ from solvers.cascade.frontier.contents import FrontierContents
 
 @dataclass(frozen=True, slots=True)
 class PointMixture:
-    """Two points, and the share of all items that the second, dearer one is for: 0 where one serves all."""
+    """Two points, and the share of items for the second, more expensive one; 0 if one point serves all."""
 
     first: int
     second: int
     share: float
 
     def choose_for_item(self, item: str | None) -> int:
-        """Say which of the two an item gets, always the same one."""
+        """Return the point of an item; deterministic in the item's id."""
         return self.second if self.share and item is not None and lot_of(item) < self.share else self.first
 
     def mix(self, values: Floats) -> float:
-        """Mix what is known of the two; of standard errors this is a bound, for the two err together."""
+        """Return the mean of a quantity over both points; for standard errors it is an upper bound."""
         return float((1 - self.share) * values[self.first] + self.share * values[self.second])
 
 
 class PointSelector:
-    """The points of a plan, or some among them, (p,), and their hulls under the deadlines that were asked for."""
+    """Points of a plan, or some of them, (p,), and their hulls within requested deadlines."""
 
     def __init__(self, contents: FrontierContents, among: Bools | None = None) -> None:
         self._points = contents
@@ -43,11 +45,13 @@ class PointSelector:
         self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
 
     def find_hull(self, deadline: float | None) -> Int64s:
-        """List the points below which no mixture lies on the build half, by rising cost and accuracy there, among those
-        that always keep a deadline; raises Infeasible if none does. Held-out rows choose none of them, so what these
-        say of them is true. Found once for each deadline that makes a difference."""
+        """Return the points on the hull of cost and accuracy on the build half, within a deadline, by rising cost.
+
+        Holdout rows do not select points, so their results are unbiased. Hulls are cached. Raises Infeasible if no
+        point is within the deadline.
+        """
         if not self._maxima:
-            raise InvalidRequest("this artifact has no frontier, for an older version built it: build it again")
+            raise InvalidRequest("the artifact has no frontier, because an older version built it; build it again")
         place = len(self._maxima) if deadline is None else bisect_right(self._maxima, deadline)
         if not place:
             fastest = f"the fastest cascade takes at most {number(self._maxima[0])}"
@@ -61,17 +65,22 @@ class PointSelector:
         return hull
 
     def list_min_budgets(self, deadline: float | None) -> list[tuple[float, int]]:
-        """List the points that a cost alone can ask for, with the least such cost."""
+        """Return the points that a budget alone can select, with the least such budget."""
         hull = self.find_hull(deadline)
         costs = np.maximum.accumulate(self._safe_costs[hull])
         last = np.append(costs[1:] > costs[:-1], True)
         return list(zip(costs[last].tolist(), hull[last].tolist(), strict=True))
 
     def choose(self, query: CascadeQuery) -> PointMixture:
-        """Choose the most accurate within ``budget``, or the cheapest that reaches ``min_accuracy``: both are kept
-        with a standard error to spare, by held-out rows. Two neighbours share the items where the query says which item
-        it is; else the one is taken that keeps the limits alone. Raises Infeasible, with the numbers. O(log p), or O(p)
-        for an accuracy."""
+        """Choose the most accurate point within ``budget``, or the cheapest that reaches ``min_accuracy``.
+
+        Limits hold on holdout rows with a margin of one standard error. Two neighbors are mixed if the query has an
+        item id; else the one within the limits is taken.
+
+        Raises:
+            Infeasible: no point is within the limits.
+        Complexity: O(log p), or O(p) with an accuracy.
+        """
         hull = self.find_hull(query.deadline)
         if query.min_accuracy is None:
             chosen = self._choose_within(hull, np.inf if query.mean_budget is None else query.mean_budget)
@@ -81,17 +90,15 @@ class PointSelector:
             chosen = PointMixture(chosen.second, chosen.second, 0.0)
         needed = chosen.mix(self._safe_costs)
         if query.mean_budget is not None and needed > query.mean_budget:
-            wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} an item"
-            raise Infeasible(
-                f"{wanted}, asked is at most {number(query.mean_budget)}; both with a standard error to spare"
-            )
+            wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} per item"
+            raise Infeasible(f"{wanted}, the budget is {number(query.mean_budget)}; both include one standard error")
         return chosen
 
     def _choose_within(self, hull: Int64s, most: float) -> PointMixture:
         costs = np.maximum.accumulate(self._safe_costs[hull])
         if most < costs[0]:
-            least = f"the cheapest cascade costs {costs[0]:.6g} an item, a standard error included"
-            raise Infeasible(f"{least}; asked is at most {number(most)}")
+            least = f"the cheapest cascade costs {costs[0]:.6g} per item, including one standard error"
+            raise Infeasible(f"{least}; the budget is {number(most)}")
         mixture = Mixture.of(costs, most)
         return PointMixture(int(hull[mixture.first]), int(hull[mixture.second]), mixture.share)
 
@@ -99,8 +106,8 @@ class PointSelector:
         accuracies = self._safe_accuracies[hull]
         able = np.flatnonzero(accuracies >= wanted)
         if not len(able):
-            best = f"the most accurate cascade is right {accuracies.max():.4g} of the time, a standard error to spare"
-            raise Infeasible(f"{best}; asked is {wanted:g}")
+            best = f"the accuracy is at most {accuracies.max():.4g}, minus one standard error"
+            raise Infeasible(f"{best}; requested: {wanted:g}")
         j = int(able[0])
         if not j:
             return PointMixture(int(hull[0]), int(hull[0]), 0.0)

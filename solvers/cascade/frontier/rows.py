@@ -1,4 +1,4 @@
-"""What a cascade does with rows of a trace, where it accepts an answer from some chance of being right on."""
+"""Replay of a threshold cascade on rows of a trace, by calibrated confidence."""
 
 import math
 from collections.abc import Sequence
@@ -9,23 +9,30 @@ import numpy as np
 from models.arrays import Bools, Floats, Int64s
 
 NEVER_ACCEPT = np.inf
-"""The threshold of a classifier that never answers."""
+"""Threshold of a classifier that never answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdCascade:
-    """Classifiers in calling order, as columns; each answer but the last's is accepted from its threshold on."""
+    """Classifiers in calling order, as columns; answers but the last are accepted at or above their threshold."""
 
     members: tuple[int, ...]
     thresholds: tuple[float, ...]
-    """As many as members less one."""
+    """One threshold per member but the last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedRows:
-    """N rows and n classifiers. chances: how likely each is right, or its confidence; wrong: 1 less the quality of its
-    answer; costs: (N, n) each. worst: (n,) what a deadline counts for each; unsure: (n,) whether it has chances, so
-    that another may be asked after it; items: (N,) equal for rows of one item."""
+    """N rows and n classifiers.
+
+    Attributes:
+        chances: (N, n), calibrated or raw confidence.
+        wrong: (N, n), 1 minus answer quality.
+        costs: (N, n).
+        worst: (n,), worst-case times.
+        has_confidence: (n,), whether a classifier has a confidence, so that another may follow it.
+        items: (N,), equal for rows of one item.
+    """
 
     chances: Floats
     wrong: Floats
@@ -35,14 +42,16 @@ class CalibratedRows:
     items: Int64s
 
     def take(self, rows: Int64s) -> "CalibratedRows":
-        """Take some of the rows."""
+        """Return some of the rows."""
         return CalibratedRows(
             self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.has_confidence, self.items[rows]
         )
 
     def walk(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
-        """Walk every row through a cascade: what each costs, (N,), how wrong its answer is, (N,), and the share of rows
-        that reaches each member. O(N) a member."""
+        """Replay every row; return its cost, (N,), its error, (N,), and the share of rows that reach each member.
+
+        Complexity: O(N) per member.
+        """
         n = len(self.wrong)
         cost, wrong, reaching = np.zeros(n), np.zeros(n), []
         waiting = np.arange(n)
@@ -55,10 +64,10 @@ class CalibratedRows:
         return cost, wrong, reaching
 
     def means(self, cascade: ThresholdCascade) -> tuple[float, float]:
-        """Give the mean cost and the mean error of a cascade."""
+        """Return the mean cost and the mean error of a cascade."""
         cost, wrong, _ = self.walk(cascade)
         return float(cost.mean()), float(wrong.mean())
 
     def maximum_duration(self, members: Sequence[int]) -> float:
-        """Add up what a deadline counts."""
+        """Return the sum of worst-case times."""
         return math.fsum(self.worst[list(members)].tolist())

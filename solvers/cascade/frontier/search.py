@@ -1,4 +1,6 @@
-"""Which cascades are worth keeping: both families, the one that the rows can carry, and the hull for every deadline."""
+"""Search for the frontier: one level or separate thresholds, chosen by cross-validation, and the hull for every
+deadline.
+"""
 
 from dataclasses import dataclass
 
@@ -18,29 +20,29 @@ from solvers.cascade.frontier.separate_thresholds import RankedRows, list_neighb
 from solvers.item_splits import ItemRows, effective_rows
 
 FOLDS, COMPARED_PRICES = 3, 8
-"""Parts of the rows and prices by which the family is chosen."""
+"""Number of folds, and of prices, in the cross-validation of separate thresholds."""
 PRICE_STRIDE = 2
-"""Every so many prices cascades are improved from their thresholds on."""
+"""Thresholds are improved at every so many prices."""
 MAX_DEADLINES = 12
-"""Worst-case times, of all that there are, under which a hull is kept."""
+"""Maximum number of worst-case times for which a hull is kept."""
 PENALTY_ROWS = 2.0
-"""CalibratedRows that a further classifier has to set right before it counts."""
+"""Number of rows that each further classifier has to correct."""
 MIN_SEPARATE_ROWS = 200
-"""With fewer, one level is all that is learned."""
+"""Minimum number of rows for separate thresholds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedCascades:
-    """Cascades that are worth keeping, by rising cost; and whether their thresholds are their own."""
+    """Selected cascades, by rising cost; and whether their thresholds are separate."""
 
     cascades: tuple[ThresholdCascade, ...]
     separate: bool
 
 
 def search_frontier(rows: CalibratedRows, report: Report = ignore_report) -> SelectedCascades:
-    """Find the cascades of least error for every cost, within every worst-case time; ``report`` hears how far that is.
+    """Find the cascades of least error for every cost, within every worst-case time.
 
-    O(L (N n + n² 2^n P)) of ``acceptance_levels``, and O(P n² N) of ``separate_thresholds`` for each sweep.
+    Complexity: O(L (N n + n^2 2^n P)) of ``acceptance_levels``, and O(P n^2 N) of ``separate_thresholds`` per sweep.
     """
     prices = choose_prices(rows)
     every = find_candidates(rows, prices, report)
@@ -58,9 +60,10 @@ def _sort_key(cascade: ThresholdCascade) -> tuple[int, tuple[int, ...], tuple[fl
 
 
 def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> list[ThresholdCascade]:
-    """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost. Errors
-    have what ``charge`` adds. Each classifier alone stays, and its time is among the limits, so that something answers
-    where one just fits and where others are left out."""
+    """Return cascades on the hull of cost and penalized error within some worst-case time, by rising cost.
+
+    Single classifiers are always kept, and their times are limits, so that tight deadlines and exclusions are feasible.
+    """
     measured = np.array([rows.means(one) for one in cascades])
     independent = effective_rows(rows.items)
     measured[:, 1] += [complexity_penalty(one, independent) for one in cascades]
@@ -75,33 +78,30 @@ def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> l
 
 
 def complexity_penalty(cascade: ThresholdCascade, rows: int) -> float:
-    """Reckon what a cascade owes its fit to the rows: a further classifier, with its threshold, is chosen among so many
-    that it sets some of them right by chance."""
+    """Return the penalty on a cascade's training error: each further classifier corrects some rows by chance."""
     return PENALTY_ROWS * (len(cascade.members) - 1) / rows
 
 
 def _sample_limits(longest: Floats) -> Floats:
-    """Take the worst-case times under which hulls are kept: the least and the largest, and some between."""
+    """Return worst-case times for which hulls are kept: the least, the largest, and some between."""
     distinct = np.unique(longest)
     places = np.unique(np.linspace(0, len(distinct) - 1, MAX_DEADLINES).round().astype(np.int64))
     return np.asarray(distinct[places])
 
 
 def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, report: Report) -> set[ThresholdCascade]:
-    """Improve what one level has found: at each price the best, with its neighbours; and all that are kept for some
-    deadline with their own thresholds, as far as their classifiers go."""
+    """Improve cascades of one level: the best at each price with its neighbors, others by thresholds alone."""
     measured = np.array([ranked.rows.means(one) for one in kept])
     starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STRIDE].tolist()]
     best = set[ThresholdCascade]()
     for at, (one, price) in enumerate(starts):
-        report(f"thresholds of their own: {at} of {len(starts)} prices are done")
+        report(f"separate thresholds: {at} of {len(starts)} prices done")
         best.add(_descend(ranked, one, price))
     return best | {ranked.improve(one, price) for one, price in zip(kept, _hull_slopes(measured), strict=True)}
 
 
 def _hull_slopes(measured: Floats) -> list[float]:
-    """Tell at about what price each cascade is the best, by the line to the next on the hull of all: from mean costs
-    and errors, (n, 2)."""
+    """Return the approximate price at which each cascade is best, by the slope of the hull; measured: (n, 2)."""
     hull = lower_hull(measured[:, 0], measured[:, 1])
     ends = measured[hull]
     rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
@@ -111,7 +111,7 @@ def _hull_slopes(measured: Floats) -> list[float]:
 
 
 def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> ThresholdCascade:
-    """Improve a cascade at a price, then by its neighbours, as long as that helps."""
+    """Improve a cascade at a price, then by its neighbors, until nothing helps."""
     best = ranked.improve(start, price)
     value = ranked.objective(best, price)
     while True:
@@ -123,18 +123,18 @@ def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> Thres
 
 
 def _supports_separate(rows: CalibratedRows, prices: Floats, report: Report) -> bool:
-    """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
+    """Return whether separate thresholds have lower error on held-out folds."""
     part = ItemRows.from_codes(rows.items).place % FOLDS
 
-    def asking(_: str) -> None:
-        report("asking whether the rows carry thresholds of their own")
+    def report_comparison(_: str) -> None:
+        report("comparing separate thresholds with one level")
 
     tried = prices[np.linspace(0, len(prices) - 1, COMPARED_PRICES).round().astype(np.int64)]
     gained = 0.0
     for fold in range(FOLDS):
         learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
         ranked = RankedRows.from_rows(learned)
-        for one, price in zip(find_best_per_price(learned, tried, asking), tried.tolist(), strict=True):
+        for one, price in zip(find_best_per_price(learned, tried, report_comparison), tried.tolist(), strict=True):
             own = _descend(ranked, one, price)
             before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)

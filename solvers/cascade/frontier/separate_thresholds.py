@@ -1,8 +1,8 @@
-"""Cascades with a threshold for each classifier, improved one at a time until none can be.
+"""Coordinate descent over one accept threshold per classifier.
 
-Whoever answers a row that reaches step j makes its error; whoever leaves it pays for what the later steps do with it.
-With all other thresholds as they are, both are known for every row, so the best threshold of step j is found by one
-pass over its rows by falling chance. No step of this raises ``error + price · cost`` on the rows, and it ends.
+A row that is answered at step j has that answer's error; a row that is left has the cost and error of the later steps.
+With all other thresholds fixed, both are known for every row, so one pass over the rows by falling confidence finds the
+best threshold of step j. No step increases ``error + price · cost`` on the rows, so the descent ends.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ TIE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Rows, and for each classifier their order by falling chance and where in it equal chances end: (N, n) both."""
+    """Rows, and for each classifier their order by falling confidence and where ties end, (N, n) both."""
 
     rows: CalibratedRows
     order: Int64s
@@ -26,7 +26,7 @@ class RankedRows:
 
     @classmethod
     def from_rows(cls, rows: CalibratedRows) -> "RankedRows":
-        """Sort once. O(n N log N)."""
+        """Sort once; O(n N log N)."""
         order = np.argsort(-rows.chances, axis=0, kind="stable")
         ranked = np.take_along_axis(rows.chances, order, axis=0)
         ends = np.ones(ranked.shape, dtype=bool)
@@ -34,14 +34,14 @@ class RankedRows:
         return cls(rows, order, ends)
 
     def objective(self, cascade: ThresholdCascade, price: float) -> float:
-        """Reckon error + price · cost on the rows."""
+        """Return error + price · cost on the rows."""
         cost, error = self.rows.means(cascade)
         return error + price * cost
 
     def improve(self, cascade: ThresholdCascade, price: float) -> ThresholdCascade:
-        """Improve the thresholds from the last to the first, and leave out who never answers, until nothing changes.
+        """Improve thresholds from last to first, and remove classifiers that never answer, until nothing changes.
 
-        O(N) a threshold and sweep.
+        Complexity: O(N) per threshold and sweep.
         """
         for _ in range(MAX_SWEEPS):
             better = self._sweep(cascade, price)
@@ -67,7 +67,7 @@ class RankedRows:
         return ThresholdCascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
 
     def _find_waiting(self, members: tuple[int, ...], thresholds: list[float]) -> list[Bools]:
-        """Tell which rows reach each step but the last."""
+        """Return which rows reach each step but the last."""
         waiting, here = [], np.ones(len(self.rows.wrong), dtype=bool)
         for k, threshold in zip(members[:-1], thresholds, strict=True):
             waiting.append(here)
@@ -75,8 +75,13 @@ class RankedRows:
         return waiting
 
     def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
-        """Find from what chance on answers of a classifier are to be accepted, given what each acceptance gains and
-        what asking costs; the present one if none is better, ``NEVER`` if it is not worth asking."""
+        """Return the best accept threshold of a classifier; the present one if none is better, ``NEVER_ACCEPT`` to
+        remove it.
+
+        Args:
+            gain: (N,), gain of accepting each row.
+            asking: cost of calling the classifier.
+        """
         order, ends = self.order[:, k], self.ends[:, k]
         sums = np.cumsum(gain[order])[ends] - asking
         best = int(sums.argmax())
@@ -87,7 +92,7 @@ class RankedRows:
 
 
 def list_neighbors(cascade: ThresholdCascade, rows: CalibratedRows) -> list[ThresholdCascade]:
-    """List the cascades that differ by one classifier: one more where its cost is in order, one less, another last."""
+    """Return cascades that differ by one classifier: one more, in order of cost; one less; or another last one."""
     members, thresholds = cascade.members, cascade.thresholds
     means = rows.costs.mean(axis=0)
     level = (

@@ -1,17 +1,16 @@
-"""Search over the states of grouped classifiers where a state keeps a frontier: deadlines, and too many states.
+"""Label-setting search over states of grouped classifiers, for deadlines and for too many states (beam search).
 
-A label is a way to a state: worst-case time and expected duration so far. Labels go level by level; in a state only
-non-dominated ones stay (without a deadline only the least expected one). A label is dropped when what it has spent
-plus a lower bound on the rest exceeds the best cascade known that its deadline allows: no best cascade is lost. In a
-best cascade the ratio of time to conditional probability never falls and stays below C_n (Lemma 2 for neighbours of
-different groups; for neighbours of one group the first could be left out otherwise), so no other calls are tried.
+A label is a path to a state: worst-case time and expected duration so far. Labels are processed by level; each state
+keeps non-dominated ones, or without a deadline the one of least expected duration. A label is pruned if its duration
+plus a lower bound of the rest exceeds the best known cascade within its deadline, so no optimal cascade is lost. In an
+optimal cascade the ratio of time to conditional probability never falls and stays below C_n (Lemma 2 for neighbors of
+different groups; in one group the first could be removed otherwise), so no other calls are tried.
 
-With a ``width``, only that many labels of each level go on, half of them for their bound and half for a guess at what
-they lead to: a beam search. The least bound of all labels cut that way, or the cascade found if that is less, is a
-proved lower bound.
+With a ``width``, only that many labels per level are extended, half of them by bound and half by a guess of their
+result (beam search). The least bound of pruned labels, or the cascade found if that is less, is a proved lower bound.
 
-O(l n log(l n)) time for l labels of n members; about 70 bytes a label, and a few times that for those of the level that
-is being extended. l is at most 2 million; at most twice as many candidates may wait for their level.
+Complexity: O(l n log(l n)) time for l labels of n members; about 70 bytes per label, and a few times that on the
+current level. l is at most 2 million; at most twice as many candidates may be pending.
 """
 
 import math
@@ -26,21 +25,23 @@ from solvers.cascade.groups.state_layout import StateLayout
 from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANCE, CascadeFront
 
 Estimate = Callable[[Int64s, Floats], Floats]
-"""From states (s, w), and the worst-case time (s,) that IDK classifiers may still use there, to the expected duration
-from there on, given that they are reached: (s,)."""
+"""Estimates the expected duration from states, (s, w), given the remaining worst-case time of IDK classifiers, (s,):
+(s,).
+"""
 
 _SECOND_BOUND_LABELS = 256
-"""Labels from which on a second lower bound is worth its time."""
+"""Minimum number of labels for a second lower bound."""
 
 
 class TooManyLabels(Exception):
-    """An exact search would need more labels than allowed."""
+    """An exact search needs more labels than allowed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Labels:
-    """states: (l, w); all others (l,): worst-case time and expected duration so far, share left unclassified, ratio of
-    the last call, index of the label before, member called last (-1: none)."""
+    """Labels by columns: states (l, w); others (l,), with ``before`` the previous label and ``member`` called last (-1:
+    none).
+    """
 
     states: Int64s
     maximum: Floats
@@ -59,10 +60,15 @@ class _Labels:
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """What to search for, and how.
+    """Parameters of a search.
 
-    bounds: the lower bounds, the quickest first. deadline: inf for none. every: find the best for every deadline, not
-    only for this one. guess, width: what a beam search ranks labels by, and how many it keeps; width None: all.
+    Attributes:
+        bounds: lower bounds, the fastest first.
+        guess: rank of labels in a beam search.
+        deadline: inf for none.
+        for_all_deadlines: whether to find the best for every deadline up to this one.
+        width: number of labels kept per level in a beam search; None for all.
+        max_labels: maximum number of labels of an exact search.
     """
 
     layout: StateLayout
@@ -88,7 +94,7 @@ class LabelSearch:
         self._best = np.empty((2, 0))
 
     def run(self) -> CascadeFront:
-        """Search all levels; raises TooManyLabels if an exact search passes its limit."""
+        """Search all levels; raise TooManyLabels if an exact search exceeds its limit."""
         nothing = np.zeros(1, dtype=np.int64)
         start = _Labels(
             np.zeros((1, self._layout.words_per_state), dtype=np.int64),
@@ -103,7 +109,7 @@ class LabelSearch:
         return self._front()
 
     def _process_level(self, level: int, labels: _Labels) -> None:
-        """Keep what is worth keeping of a level, and call every further member from there."""
+        """Select the labels of a level, and extend them by every later member."""
         self._waiting -= len(labels)
         choose = find_undominated_by_state if self._thrifty else find_least_by_state
         labels = labels[choose(labels.states, labels.maximum, labels.expected)]
@@ -121,7 +127,7 @@ class LabelSearch:
         return labels.expected + labels.left * estimate(labels.states, self._spare - labels.maximum)
 
     def _prune(self, labels: _Labels) -> tuple[_Labels, Floats]:
-        """Drop labels that cannot become better than the best cascade known; also returns the others' bounds."""
+        """Drop labels that cannot improve on the best known cascade; also return the bounds of the others."""
         lower = labels.expected
         for i, bound in enumerate(self._task.bounds):
             if i == 0 or len(labels) > _SECOND_BOUND_LABELS:
@@ -133,7 +139,7 @@ class LabelSearch:
         return labels, lower
 
     def _narrow(self, labels: _Labels, lower: Floats) -> _Labels:
-        """Keep as many labels as a beam is wide."""
+        """Keep as many labels as the beam is wide."""
         width = self._task.width
         if width is None or len(labels) <= width:
             return labels
@@ -143,7 +149,7 @@ class LabelSearch:
         return labels[np.sort(order[:width])]
 
     def _add_finished(self, labels: _Labels) -> None:
-        """Let the cascades that stop here compete."""
+        """Add the cascades that stop here to the best known ones."""
         last = self._layout.problem.last
         maxima = np.append(self._best[0], labels.maximum + last.worst_case)
         expected = np.append(self._best[1], labels.expected + labels.left * last.execution_time)
@@ -151,16 +157,17 @@ class LabelSearch:
         self._best = np.stack((maxima[keep], expected[keep]))
 
     def _best_within(self, maxima: Floats) -> Floats:
-        """The least expected duration known of a cascade that may stand in for a label's: (l,), inf if there is none.
+        """Return the least expected duration of known cascades within each label's deadline, (l,), inf if there is
+        none.
 
-        It must be within the deadline, or the label's maximum, without doubt: rounded sums do not count.
+        They must be within the deadline, or the label's maximum, beyond rounding errors.
         """
         allowed = maxima if self._task.for_all_deadlines else np.full(len(maxima), self._task.deadline)
         at = np.searchsorted(self._best[0], allowed * (1 - DEADLINE_TOLERANCE), side="right")
         return np.asarray(np.append(np.inf, self._best[1])[at])
 
     def _extend(self, level: int, labels: _Labels, first: int) -> None:
-        """Call each later member from each label, and sort the results by level."""
+        """Extend each label by each later member, and sort the results by level."""
         layout, problem = self._layout, self._layout.problem
         rise, success = layout.list_transitions(layout.digits(labels.states))
         ratio = problem.times / np.where(success > 0, success, np.inf)

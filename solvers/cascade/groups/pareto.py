@@ -1,4 +1,4 @@
-"""Non-dominated pairs of maximum and expected duration, in arrays.
+"""Pareto fronts of maximum and expected duration, in arrays.
 
 A *label* is such a pair for a part of a cascade. One label dominates another if neither of its durations is larger.
 """
@@ -9,9 +9,10 @@ from models.arrays import Floats, Int64s
 
 
 def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
-    """Find the labels that no other dominates, one of each set of equals: indices by increasing maximum.
+    """Return the places of non-dominated labels, one of each set of equals, by increasing maximum; maxima, expected:
+    (n,).
 
-    maxima, expected: (n,). O(n log n) time, O(n) memory.
+    Complexity: O(n log n) time, O(n) memory.
 
     >>> find_undominated(np.array([3.0, 1.0, 2.0]), np.array([5.0, 7.0, 7.0])).tolist()
     [1, 0]
@@ -24,10 +25,16 @@ def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
 
 
 def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Find, for each state, the labels that no other of the same state dominates.
+    """Return the places of labels that no other label of the same state dominates.
 
-    states: (n, w), a state is a row; maxima, expected: (n,). Expected durations are replaced by their ranks, lowered by
-    more than all ranks from state to state: so one running minimum serves all states. O(n log n) time, O(n) memory.
+    Expected durations are replaced by ranks, lowered by more than all ranks from state to state, so one running minimum
+    serves all states.
+
+    Args:
+        states: (n, w), one state per row.
+        maxima: (n,).
+        expected: (n,).
+    Complexity: O(n log n) time, O(n) memory.
 
     >>> states, maxima = np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0])
     >>> find_undominated_by_state(states, maxima, np.array([4.0, 4.0, 9.0])).tolist()
@@ -44,7 +51,7 @@ def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) 
 
 
 def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Find, for each state, the label of least expected duration, among equals of least maximum.
+    """Return, for each state, the place of the label of least expected duration, among equals of least maximum.
 
     >>> find_least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
     [1, 2]
@@ -56,11 +63,14 @@ def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int
 
 
 def thin_front(expected: Floats, most: int) -> tuple[Int64s, float]:
-    """Keep at most ``most`` + 1 labels of a front, and tell by how much that can cost.
+    """Keep at most ``most`` + 1 labels of a front, and return their places and the maximum loss.
 
-    expected: (n,), strictly falling as the maxima rise. The range of expected durations is cut into ``most`` bands and
-    the label of least maximum stays in each: whatever is dropped, a label stays whose maximum is no larger and whose
-    expected duration is larger by at most the width of a band. Returns the indices kept and that width (0: all stay).
+    The range of expected durations is cut into ``most`` bands, and each keeps its label of least maximum. So for every
+    dropped label one stays with no larger maximum, and an expected duration larger by at most the width of a band,
+    which is the loss (0 if all stay).
+
+    Args:
+        expected: (n,), strictly falling as the maxima rise.
 
     >>> thin_front(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
     (array([0, 2, 4]), 4.0)

@@ -1,9 +1,8 @@
-"""Grouped classifiers with deadlines, and however many: which search to run, and what it proves.
+"""Solver for grouped classifiers: choice between exact search and beam search.
 
-``group-states`` is exact: V of all states if there are at most 2 million, and with deadlines a frontier in each state,
-pruned with V, of at most 2 million labels in all. ``group-beam`` takes over beyond either limit: the same search with
-the chain relaxation as its bound if V is out of reach, and a limited number of labels a level. It is often exact all
-the same, and always says what it proved.
+``group-states`` is exact: V of all states, at most 2 million, and with deadlines a front in each state, pruned with V,
+of at most 2 million labels. ``group-beam`` is used beyond either limit: the same search with a limited number of labels
+per level, and the chain relaxation as bound if V is too large. It is often exact, and always has a proved lower bound.
 """
 
 import math
@@ -21,7 +20,7 @@ from solvers.cascade.problem import MAX_LABELS, CascadeFront, CascadeProblem
 from solvers.cascade.ratio_order import ratio_frontier
 
 BEAM_CELLS = 4_000_000
-"""Labels of a beam times the square of the number of members; a level takes time proportional to it."""
+"""Labels of a beam times the square of the number of members; proportional to the time of a level."""
 
 _BEAM_DEADLINES = 24
 
@@ -29,16 +28,18 @@ _BEAM_DEADLINES = 24
 def solve_groups(
     problem: CascadeProblem, deadline: float | None, algorithm: Algorithm | None
 ) -> tuple[CascadeFront, Algorithm]:
-    """Order grouped classifiers for no deadline or for one; tells which algorithm did it.
+    """Order grouped classifiers for one deadline or none; also return the algorithm.
 
-    Refuses ``group-states`` if there are more states than it may use; if its labels turn out to be too many, the beam
-    answers and says so.
+    If an exact search has too many labels, the beam search is used.
+
+    Raises:
+        InvalidRequest: ``group-states`` is requested with too many states.
     """
     layout = StateLayout.from_problem(problem)
     small = layout.states <= MAX_LABELS
     if algorithm == "group-states" and not small:
-        excess = f"{layout.states:,} states, at most {MAX_LABELS:,} are exact: use group-beam"
-        raise InvalidRequest.at(Fault(("algorithm",), f"group-states needs {excess}"))
+        excess = f"at most {MAX_LABELS:,} states, got {layout.states:,}; use group-beam"
+        raise InvalidRequest.at(Fault(("algorithm",), f"group-states supports {excess}"))
     within = math.inf if deadline is None else deadline
     if algorithm == "group-beam" or not small:
         return _solve_beam(layout, within), "group-beam"
@@ -49,10 +50,10 @@ def solve_groups(
 
 
 def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorithm]:
-    """Order grouped classifiers for all deadlines at once; beyond the limits, for some deadlines by beam search.
+    """Order grouped classifiers for all deadlines; beyond the limits, for some deadlines by beam search.
 
-    Then a cascade between two of these deadlines may be missed, so the front is never called exact: its lower bound is
-    that for no deadline. Groups of one each, or all in one group, have exact algorithms of their own.
+    Cascades between these deadlines may then be missed, so the front is not exact; its lower bound is that without a
+    deadline. Groups of one each, and a single group, have exact algorithms of their own.
     """
     layout, togo = StateLayout.from_problem(problem), None
     if len(layout.radix) == len(problem.idk):
@@ -74,7 +75,7 @@ def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorit
 def _solve_exact(
     layout: StateLayout, togo: CostToGo, deadline: float, *, every: bool
 ) -> tuple[CascadeFront, Algorithm] | None:
-    """LabelSearch with a frontier in each state, or give up for want of labels."""
+    """Search with a front in each state; None if there are too many labels."""
     bounds = (togo.look_up, build_chain_bound(layout).evaluate)
     try:
         return LabelSearch(SearchTask(layout, bounds, togo.look_up, deadline, every)).run(), "group-states"
@@ -89,7 +90,7 @@ def _solve_beam(layout: StateLayout, deadline: float, togo: CostToGo | None = No
 
 
 def _spread_deadlines(problem: CascadeProblem) -> list[float]:
-    """Spread deadlines evenly between the deterministic classifier alone and all classifiers together."""
+    """Return evenly spaced deadlines between the deterministic classifier alone and all classifiers."""
     least, most = problem.last.worst_case, problem.last.worst_case + float(problem.worst.sum())
     return [least + (most - least) * i / _BEAM_DEADLINES for i in range(_BEAM_DEADLINES)]
 
