@@ -70,7 +70,7 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"graph": "grown"}, 'graph: is "grown", which needs classes: this trace tells only how good answers were'),
+        ({"graph": "grown"}, 'graph: is "grown", which needs classes; this trace'),
     ],
 )
 def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:

@@ -120,7 +120,7 @@ def test_a_classifier_slower_than_the_deterministic_one_is_discarded(trace: Trac
     assert plan.names[-1] == "idk3"
     assert set(plan.names) == {"idk0", "idk1", "idk2", "idk3"}
     assert [name for name, _ in plan.discarded] == ["idk4", "idk5"]
-    assert "idk3: 9 against 7" in plan.decide(CascadeQuery()).discarded[0].reason
+    assert "idk3: 9 compared with 7" in plan.decide(CascadeQuery()).discarded[0].reason
 
 
 def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Trace) -> None:

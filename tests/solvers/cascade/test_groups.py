@@ -110,7 +110,7 @@ def test_too_many_labels_hand_over_to_the_beam(monkeypatch: pytest.MonkeyPatch) 
 
     exact = solve(classifiers, deadline=115)
     steps = build_step_function(problem, solve_group_frontier(problem)[0])
-    monkeypatch.setattr(search, "_exact", give_up)
+    monkeypatch.setattr(search, "_solve_exact", give_up)
     front, algorithm = solve_groups(problem, 115, None)
     assert algorithm == "group-beam"
     assert find_best_within(problem, front, 115).expected == pytest.approx(exact.expected_duration, rel=1e-12)
@@ -132,7 +132,7 @@ def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_DEADLINES", 4)
+    monkeypatch.setattr(search, "_BEAM_DEADLINES", 4)
     problem = problem_of(even_groups(np.random.default_rng(2), [1] * 20 + [2], power=0.3))
     front, algorithm = solve_group_frontier(problem)
     steps = build_step_function(problem, front)
