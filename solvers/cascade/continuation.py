@@ -57,10 +57,10 @@ class Continuations:
         return continuations
 
     def find_best(self, called: CalledSet, remaining_time: float) -> tuple[int, ...] | None:
-        """Return the calls of least expected duration within the remaining time, the deterministic classifier last.
+        """Return the calls of least expected duration within the remaining time.
 
-        None if not even that one fits in the worst case. From an unknown state only the deterministic classifier is
-        called.
+        The last one is the deterministic classifier, alone from unknown states; None if even that does not fit in the
+        worst case.
 
         Complexity: O(e) for e transitions between states.
         """
@@ -72,9 +72,7 @@ class Continuations:
     def _solve_state(
         self, state: CalledSet, remaining_time: float, solved: dict[CalledSet, ExpectedCalls]
     ) -> ExpectedCalls:
-        """Return the expected duration from a state, weighted by its reaching probability, and the calls; inf if none
-        fits.
-        """
+        """Return expected duration from a state, times its reaching probability, and the calls; or inf."""
         if state in solved:
             return solved[state]
         best: ExpectedCalls = (inf, ())

@@ -69,7 +69,7 @@ def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
 
 
 def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the points of the frontier within a deadline; without a frontier the cascade of each deadline."""
+    """Return the frontier's points within a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
         return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}

@@ -105,7 +105,6 @@ def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: MeasuredClassifiers) -> CascadePlan:
-    """Order the classifiers for every deadline."""
     *idk, last = measured.classifiers
     reasons = {k.name: discard_reason(k, last, None) for k in idk}
     useful = [k for k in idk if reasons[k.name] is None]

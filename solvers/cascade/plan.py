@@ -49,27 +49,23 @@ class CascadePlan(CascadeContents):
 
     @cached_property
     def _holdout_results(self) -> dict[tuple[str, ...], HoldoutResult]:
-        """Results of each cascade on holdout rows."""
         columns = self.accuracies.tolist(), self.durations.tolist(), self.duration_errors.tolist()
         return {self._cascade(step): HoldoutResult(*each) for step, each in enumerate(zip(*columns, strict=True))}
 
     @cached_property
     def _step_answers(self) -> list[dict[str, Any] | None]:
-        """Cached decisions of the k steps."""
         return [None] * len(self.maximum_durations)
 
     @cached_property
     def _selector(self) -> PointSelector:
-        """Selector of points of the frontier."""
         return PointSelector(self)
 
     @cached_property
     def _point_answers(self) -> dict[int, dict[str, Any]]:
-        """Cached decisions of points."""
         return {}
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
-        """Return the best cascade for a deadline, or the best point of the frontier for a budget or an accuracy.
+        """Return the best cascade for a deadline, or the best point for a budget or an accuracy.
 
         If no cascade with the deterministic classifier is within the deadline, and the query has no ``min_accuracy``,
         the most accurate point within it is returned.
@@ -93,7 +89,10 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
     def skip_classifiers(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Remove classifiers from a decided cascade, except the last; later probabilities become upper bounds."""
+        """Remove classifiers from a decided cascade, except the last.
+
+        Probabilities of reaching later steps become upper bounds.
+        """
         skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
         if not skipped:
             return decision
@@ -128,7 +127,6 @@ class CascadePlan(CascadeContents):
         return able[at]
 
     def _list_steps_without(self, left_out: Sequence[str]) -> list[int]:
-        """Return the steps whose cascades call no excluded classifier; raise Infeasible if there is none."""
         able = np.flatnonzero(~_call_any(self.names, self.members, self.offsets, left_out)).tolist()
         if not able:
             raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
@@ -153,18 +151,25 @@ class CascadePlan(CascadeContents):
         return bool((self.point_maxima[points] <= deadline).any())
 
     def _selector_without(self, left_out: Sequence[str]) -> PointSelector:
-        """Return a selector of points without excluded classifiers; raise Infeasible if there is none."""
         among = ~_call_any(self.point_names, self.point_members, self.point_offsets, left_out)
         if len(among) and not among.any():
             raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
         return PointSelector(self, among)
 
     def min_budget_without(self, left_out: Collection[str]) -> float:
-        """Return the least feasible ``budget`` without some classifiers; raise Infeasible if all cascades call one."""
+        """Return the least feasible ``budget`` without some classifiers.
+
+        Raises:
+            Infeasible: all cascades call one of them.
+        """
         return self._selector_without(tuple(left_out)).list_min_budgets(None)[0][0]
 
     def list_points_within(self, deadline: float | None) -> list[tuple[float, int]]:
-        """Return least budget and place of each point on the hull within a deadline; raise Infeasible if none."""
+        """Return least budget and place of each point on the hull within a deadline.
+
+        Raises:
+            Infeasible: there is none.
+        """
         return self._selector.list_min_budgets(deadline)
 
     def list_reachable_points(self) -> list[tuple[dict[str, float], int]]:

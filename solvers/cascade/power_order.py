@@ -57,7 +57,9 @@ class _EndingLabels:
     label: Int64s
 
 
-def power_frontier(problem: CascadeProblem, deadline: float | None = None, most: int = MAX_LABELS) -> CascadeFront:
+def power_frontier(
+    problem: CascadeProblem, deadline: float | None = None, max_labels: int = MAX_LABELS
+) -> CascadeFront:
     """Order fully dependent classifiers for every deadline up to ``deadline`` (Equations 14 and 15)."""
     n = len(problem.idk)
     times = np.append(problem.times, problem.last.execution_time)
@@ -65,7 +67,7 @@ def power_frontier(problem: CascadeProblem, deadline: float | None = None, most:
     powers = np.append(problem.powers, 1.0)
     limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
     endings: list[_EndingLabels] = []
-    max_loss, remaining_labels = 0.0, most
+    max_loss, remaining_labels = 0.0, max_labels
     for k in range(n + 1):
         spare = limit - (0.0 if k == n else problem.last.worst_case)
         ending = _extend_endings(endings, k, times[k], worst[k], powers, spare)

@@ -45,12 +45,14 @@ class _Stage:
     used: Int64s
 
 
-def ratio_frontier(problem: CascadeProblem, deadline: float | None = None, most: int = MAX_LABELS) -> CascadeFront:
+def ratio_frontier(
+    problem: CascadeProblem, deadline: float | None = None, max_labels: int = MAX_LABELS
+) -> CascadeFront:
     """Order independent classifiers for every deadline up to ``deadline`` (Equations 12 and 13)."""
     order = sort_by_ratio(problem)
     none = np.zeros(1, dtype=np.int64)
     stage = _Stage(-1, np.array([problem.last.worst_case]), np.array([problem.last.execution_time]), none, none)
-    stages, max_loss, remaining_labels = [stage], 0.0, most
+    stages, max_loss, remaining_labels = [stage], 0.0, max_labels
     limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
     for todo, k in zip(range(len(order), 0, -1), reversed(order), strict=True):
         stage, width = _extend_stage(problem, stage, k, limit, max(remaining_labels // todo, 1))
@@ -60,13 +62,13 @@ def ratio_frontier(problem: CascadeProblem, deadline: float | None = None, most:
     return CascadeFront(_cascades(stages), float(stage.expected[-1]) - max_loss if max_loss else None)
 
 
-def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, most: int) -> tuple[_Stage, float]:
+def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, max_labels: int) -> tuple[_Stage, float]:
     """Return E(k, ·) from E(k + 1, ·): without K_k, or with it in front."""
     maxima = np.concatenate((rest.maxima, rest.maxima + problem.worst[k]))
     expected = np.concatenate((rest.expected, problem.times[k] + problem.idk_shares[k] * rest.expected))
     keep = find_undominated(maxima, expected)
     keep = keep[maxima[keep] <= limit]
-    thin, width = thin_front(expected[keep], most)
+    thin, width = thin_front(expected[keep], max_labels)
     keep = keep[thin]
     n = len(rest.maxima)
     return _Stage(k, maxima[keep], expected[keep], keep % n, keep // n), width

@@ -27,7 +27,7 @@ class ReplayRows:
 
     @classmethod
     def from_trace(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "ReplayRows":
-        """Take rows of a trace, in the columns of n classifiers; thresholds: (n,), NaN to accept every answer."""
+        """Take rows and n columns of a trace; thresholds: (n,), NaN to accept every answer."""
         where = np.ix_(rows, np.array(columns))
         accepted = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
         return cls(accepted, dataset.quality[where], dataset.costs[where])
@@ -52,7 +52,7 @@ def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str
 
 
 def walk_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
-    """Return each row's duration, (N,), answer quality, (N,), and the share of rows that each classifier answers."""
+    """Return durations, (N,), answer quality, (N,), and the share of rows that each classifier answers."""
     n = len(rows.quality)
     duration, right = np.zeros(n), np.zeros(n)
     waiting, answered = np.arange(n), []

@@ -50,9 +50,7 @@ def run(
 
 
 def _call_timeout(remaining_seconds: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: float | None) -> float:
-    """Return the timeout of a call that still leaves time for the last classifier, or, if impossible, its worst-case
-    time.
-    """
+    """Return a timeout that leaves time for the last classifier, or, if impossible, the worst-case time."""
     if not ahead or unit_s is None:
         return remaining_seconds
     reserved = remaining_seconds - ahead[-1].worst_case_time * unit_s
@@ -69,7 +67,6 @@ def _is_accepted(step: CascadeStep, result: CallResult) -> bool:
 def _answer(
     result: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]
 ) -> Answer:
-    """Return an answer, with the reasons for degradation."""
     decided = [step.classifier for step in decision.steps]
     skipped = decided[: decided.index(result.name)] if result.name in decided else decided
     left_out = [name for name in skipped if name not in [step.classifier for step in called]]
@@ -86,9 +83,9 @@ def _next_steps(
     remaining_seconds: float,
     unit_s: float | None,
 ) -> list[CascadeStep]:
-    """Return the remaining steps: the best continuation for the remaining time, or only the last step.
+    """Return the best continuation for the remaining time, or only the last step.
 
-    Without a deadline they stay as decided.
+    Without a deadline the steps stay as decided.
     """
     if not ahead or unit_s is None or remaining_seconds == inf:
         return ahead

@@ -27,8 +27,6 @@ _APPLICABLE: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class _SolvedEnding:
-    """Result for one deterministic classifier."""
-
     problem: CascadeProblem
     solution: CascadeSolution
     algorithm: Algorithm
@@ -147,7 +145,6 @@ def _solve_with_last(
     dependence: SolveDependence,
     requested: Algorithm | None,
 ) -> _SolvedEnding:
-    """Find the best cascade that ends with ``last``."""
     idk = [k for k in classifiers if not k.deterministic and discard_reason(k, last, deadline) is None]
     problem = CascadeProblem.from_classifiers(idk, last, dependence)
     front, algorithm = _run_algorithm(
@@ -191,7 +188,6 @@ def _list_discarded(
 def _deterministic_discard_reason(
     other: Classifier, best: _SolvedEnding, answers: Sequence[_SolvedEnding], deadline: float | None
 ) -> str:
-    """Return why a deterministic classifier does not end the cascade."""
     for answer in answers:
         if answer.problem.last is other:
             expected = f"{number(answer.solution.expected)} with it, {number(best.solution.expected)} without"

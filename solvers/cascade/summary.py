@@ -87,8 +87,7 @@ def replay_deadline(
 
 
 def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Return the probability that a call exceeds its worst-case time, and classifiers whose times depend on their
-    order.
+    """Return how often calls exceed their worst-case times, and classifiers whose times depend on order.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
     probability 1 - k / (n + 1). Bursts violate exchangeability; a runs test on the first row of each item detects them.
@@ -162,7 +161,7 @@ def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines
 def measure_cascade_savings(
     plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
 ) -> Savings:
-    """Return savings of the best point, selected on the build half, over single classifiers, on the holdout half."""
+    """Return savings of the best point over single classifiers: selected on the build, measured on the holdout half."""
     rows = np.concatenate(halves)
     points = {
         f"budget {one.query['budget']:g}": one

@@ -90,7 +90,7 @@ def assemble_plan(
 
 
 def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> PrunedGraph:
-    """Keep the edges of a grown graph that items took at some points, and a spare path; keep others whole."""
+    """Keep the used edges of a grown graph, and a spare path; keep other graphs whole."""
     if not is_grown:
         return PrunedGraph.from_used_edges(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
     counts = np.sum([learned.passed[at].edges for at in points], axis=0)
@@ -129,7 +129,7 @@ def _embedding_fields(embedding: EmbeddingAxes | None) -> dict[str, Any]:
 
 
 def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasurements:
-    """Return errors and costs of rows under each trade-off and hard budget, and then under each fixed point."""
+    """Return errors and costs of rows under each trade-off and hard budget, then under fixed points."""
     able = slice(0, task.cap_slice.stop)
     return PointMeasurements(
         np.vstack((learned.errors[able], task.fixed.errors)),
@@ -141,7 +141,6 @@ def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasureme
 def _count_traffic(
     task: PolicyTask, part: PrunedGraph, learned: LearnedPolicies, points: Sequence[int]
 ) -> TrafficCounts:
-    """Count the items per edge and node at the points of the curve."""
     passed = [*learned.passed[: task.cap_slice.stop], *task.fixed.passed]
     taken = [passed[at] for at in points]
     return pack_counts(part.graph, part.prune_counts(taken))

@@ -95,10 +95,10 @@ def train_classifiers(
 def train_on_reaching_rows(
     training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
 ) -> list[tuple[list[Forest], Floats]]:
-    """Fit the classifiers of sets, (S, M), each to all rows or to its reaching rows alone, whichever has the lower
-    loss.
+    """Fit each set's classifier to all rows or to its reaching rows, whichever has the lower loss.
 
     Args:
+        sets: (S, M), the sensors of each set.
         reached: for each set (n,), the rows that reach it.
     Returns:
         For each set its members, and out-of-fold posteriors of all rows.

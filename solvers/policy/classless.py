@@ -64,7 +64,7 @@ def known_advantages(expected: Floats, bought: Bools, further: Bools) -> Floats:
 
 
 def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
-    """Return the trade-offs to learn for, rising: an even spread, and as many at which rows change classifiers.
+    """Return the trade-offs to learn for, rising: an even spread, and as many where rows change classifiers.
 
     The latter are quantiles, over rows, of the gain in expected quality per unit of extra cost, for neighbors on the
     hull of single classifiers.
@@ -85,11 +85,11 @@ def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Fl
 
 
 def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float) -> StoppingLosses:
-    """Return the losses of stopping at each node: 1 minus the quality of the selected answer, or 1 without one.
+    """Return the losses of stopping at each node: 1 minus the quality of the selected answer.
 
     Args:
         expected: S arrays (n, M), predictions of each node; the last node has all sensors.
-        members: (S, M), sensors of each node.
+        members: (S, M), sensors of each node; without a sensor the loss is 1.
         quality: (n, M), quality of answers.
         smoothing: share of the learned loss that uses the last node's prediction instead of the observed quality.
     """

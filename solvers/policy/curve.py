@@ -38,11 +38,11 @@ class PointMeasurements:
 
 
 def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
-    """Return the upper confidence bound of the mean cost under each trade-off, (L,), by the normal approximation.
+    """Return the upper confidence bound of the mean cost under each trade-off, (L,).
 
     Args:
         costs: (L, n).
-        confidence: confidence level of the bound.
+        confidence: level of the bound, by the normal approximation.
         items: (n,) equal for rows of one item; None if no item repeats.
 
     >>> bound_costs(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
@@ -52,18 +52,17 @@ def bound_costs(costs: Floats, confidence: float, items: Int64s | None = None) -
 
 
 def selection_rows(folds: Int64s) -> Bools:
-    """Return which rows, (n,), select the point for a requested accuracy: the first half of the folds."""
+    """Return which rows, (n,), select points for a requested accuracy: the first half of the folds."""
     return folds < (int(folds.max()) + 1) // 2
 
 
 def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
-    """Return cross-validated error rates at budgets: (B, 2), of ``selection_rows`` and of the other rows.
+    """Return cross-validated error rates at budgets, (B, 2), of ``selection_rows`` and of other rows.
 
     Args:
-        measured: errors and costs of all rows.
         folds: (n,), fold of each row.
         budgets: (B,).
-        confidence: confidence level of bounds of costs.
+        confidence: level of bounds of costs.
     Complexity: O(K (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))

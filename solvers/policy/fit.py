@@ -130,7 +130,6 @@ def _build_task(
     smoothing: float,
     knows_limits: bool,
 ) -> PolicyTask:
-    """Collect the inputs of learning: losses, trade-offs, hard budgets, and deadlines."""
     has_to_acquire, graph = training.quality is not None, states.graph
     losses, replay_settings = _stopping_losses(states, training, smoothing), list_tradeoffs(options, prices.means)
     if has_to_acquire and options.tradeoffs == "auto":
@@ -161,7 +160,7 @@ def _build_task(
 def _list_limits(
     training: TrainingRows, states: PolicyStates, set_costs: Floats, set_times: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
+    """Return hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
     is_one = np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)
     if training.quality is None:
         log_losses = mean_log_losses(states.posteriors, training.labels)
@@ -212,13 +211,12 @@ def _build_states(
 
 
 def _plan_losses(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
-    """Return the losses of the plan's nodes, (S, n)."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
 
 
 def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, SettingReplay]:
-    """Return what each trade-off does with the rows, and each sensor that always answers alone, by name."""
+    """Return replays of each trade-off, and of each sensor that always answers alone, by name."""
     each = zip(task.tradeoffs[task.curve_slice].tolist(), learned.errors, learned.costs, strict=False)
     points = {
         f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))

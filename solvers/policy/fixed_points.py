@@ -66,9 +66,7 @@ class FixedPoints:
         return len(self.ends)
 
     def replays(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
-        """Return what each sensor that always answers does with the rows, by name; {} where stopping at once is
-        possible.
-        """
+        """Return replays of sensors that always answer, by name; {} if stopping at once is possible."""
         if not self.has_to_acquire:
             return {}
         fetched = [np.flatnonzero(graph.members[end]).tolist() for end in self.ends.tolist()]

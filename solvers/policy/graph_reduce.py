@@ -53,9 +53,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
 def weigh_actions(
     graph: Graph, node: int, losses: Floats, costs: Floats, tradeoffs: Floats, to_go: Sequence[Singles]
 ) -> Floats:
-    """Return the weight vectors of a node (Algorithm 1, step 2): total cost of each action, (n, A + 1, L), stopping
-    first.
-    """
+    """Return the total cost of each action of a node (Algorithm 1, step 2), (n, A + 1, L), stopping first."""
     steps = graph.step_costs(node, costs)
     weights = np.empty((losses.shape[1], steps.shape[1] + 1, len(tradeoffs)))
     weights[:, 0] = losses[node][:, None]

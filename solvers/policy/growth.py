@@ -117,16 +117,16 @@ def grow_graph(
     sensors = training.sensors
     costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
     owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
-    scales = BinnedColumns(tree_inputs(sensors, training.cells), owners, costs)
+    binned = BinnedColumns(tree_inputs(sensors, training.cells), owners, costs)
     every, all_rows = frozenset(range(len(costs))), np.ones(len(training.labels), dtype=np.bool_)
     items = np.arange(len(all_rows)) if training.items is None else training.items
     halves = fold_rows(items, 2, rng)
-    waits = (
+    fetch_times = (
         np.array([times[list(each)].max() for each in group_by_fetch(fetches)]) if len(times) else np.zeros(len(costs))
     )
-    if np.array_equal(waits, costs):  # faster sensors are the cheaper ones, which are added anyway
-        waits = np.zeros(len(costs))
-    grower = _GraphGrower(training, options, scales, waits, fetches, halves.astype(np.uint8), rng)
+    if np.array_equal(fetch_times, costs):  # faster sensors are the cheaper ones, which are added anyway
+        fetch_times = np.zeros(len(costs))
+    grower = _GraphGrower(training, options, binned, fetch_times, fetches, halves.astype(np.uint8), rng)
     nodes, steps = dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]](), dict[SensorSet, list[SensorSet]]()
     layer, last = {SensorSet(): ReachingRows(all_rows, COMMON, np.inf)}, SensorSet()
     while layer:
@@ -148,9 +148,7 @@ def grow_graph(
 def _connect_dead_ends(
     nodes: dict[SensorSet, tuple[ReachingRows, list[Forest], Floats]], steps: dict[SensorSet, list[SensorSet]]
 ) -> None:
-    """Connect nodes without successors to a set of one sensor more, and to the first superset in the sequence for all
-    rows.
-    """
+    """Connect nodes without successors to a superset of one sensor more, and to the sequence for all rows."""
     common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
     for node in [each for each in nodes if not steps.get(each) and each not in common]:
         supersets = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
@@ -177,20 +175,18 @@ def _order_nodes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GraphGrower:
-    """Chooses the successors of nodes. waits: (M,) time of each fetch; halves: (n,) for cross-fitted gains."""
+    """Chooses the successors of nodes. fetch_times: (M,); halves: (n,) for cross-fitted gains."""
 
     training: TrainingRows
     options: PolicyOptions
-    scales: BinnedColumns
-    waits: Floats
+    binned: BinnedColumns
+    fetch_times: Floats
     fetches: Int32s
     halves: UInt8s
     rng: np.random.Generator
 
     def fit(self, layer: dict[SensorSet, ReachingRows]) -> list[tuple[list[Forest], Floats]]:
-        """Fit the classifiers of a layer, each to all rows or to its reaching rows, whichever has the lower loss on
-        these.
-        """
+        """Fit the classifiers of a layer to all rows or to reaching rows, whichever has the lower loss."""
         sets = np.array([np.isin(self.fetches, list(chosen)) for chosen in layer])
         seeds = self.rng.integers(2**32, size=len(layer)).tolist()
         return train_on_reaching_rows(self.training, sets, [each.rows for each in layer.values()], self.options, seeds)
@@ -199,29 +195,29 @@ class _GraphGrower:
         self, chosen: SensorSet, reached: ReachingRows, posteriors: Floats
     ) -> list[tuple[SensorSet, ReachingRows]]:
         """Return the successors of a set and the rows that reach each."""
-        costs, spent = self.scales.costs, float(self.scales.costs[list(chosen)].sum())
+        costs, spent = self.binned.costs, float(self.binned.costs[list(chosen)].sum())
         open_sensors = np.array([m not in chosen for m in range(len(costs))])
         open_sensors &= spent + costs < reached.ceiling * (1 - RELATIVE_TOLERANCE)
         rows = np.flatnonzero(reached.rows)
-        usable = self.scales.coarse[self.scales.columns_of(open_sensors)].max(axis=1, initial=0) > 0
+        usable = self.binned.coarse[self.binned.columns_of(open_sensors)].max(axis=1, initial=0) > 0
         if not usable.any() or not len(rows):
             return []
-        slopes = LossGradients.from_posteriors(posteriors, self.training.labels, self.halves)
-        own, extensions = score_alone(self.scales, open_sensors, slopes, rows), Extensions(chosen, reached)
+        gradients = LossGradients.from_posteriors(posteriors, self.training.labels, self.halves)
+        own, extensions = score_alone(self.binned, open_sensors, gradients, rows), Extensions(chosen, reached)
         self._extend_for_all(extensions, own, rows)
         if len(chosen) >= MAX_PART_DEPTH or reached.kind == SPARE:
             return list(extensions.targets.items())
         if reached.kind in (COMMON, THRIFTY):
-            for sensor, gain, price in self._list_cheaper(open_sensors, own, slopes, rows, looks_far=not chosen):
+            for sensor, gain, price in self._list_cheaper(open_sensors, own, gradients, rows, looks_far=not chosen):
                 extensions.add(sensor, rows, THRIFTY, gain, spent + price)
         parts = [rows]
         for _ in range(SPLIT_ROUNDS if len(chosen) <= MAX_SMALL_SET else 1):
             parts = [
-                each for part in parts for each in self._split_rows(chosen, open_sensors, slopes, posteriors, part)
+                each for part in parts for each in self._split_rows(chosen, open_sensors, gradients, posteriors, part)
             ]
         for part in parts:
-            mine = own if len(parts) == 1 else score_alone(self.scales, open_sensors, slopes, part)
-            self._extend_for_part(extensions, mine, open_sensors, slopes, part)
+            own_gains = own if len(parts) == 1 else score_alone(self.binned, open_sensors, gradients, part)
+            self._extend_for_part(extensions, own_gains, open_sensors, gradients, part)
         return list(extensions.targets.items())
 
     def _extend_for_all(self, extensions: Extensions, own: SensorGains, rows: Int64s) -> None:
@@ -236,7 +232,12 @@ class _GraphGrower:
             extensions.add(spare, rows, SPARE, float(own.gains[spare]), excluded=spared)
 
     def _extend_for_part(
-        self, extensions: Extensions, mine: SensorGains, open_sensors: Bools, slopes: LossGradients, part: Int64s
+        self,
+        extensions: Extensions,
+        own_gains: SensorGains,
+        open_sensors: Bools,
+        gradients: LossGradients,
+        part: Int64s,
     ) -> None:
         """Add successors for a part of the rows.
 
@@ -244,85 +245,83 @@ class _GraphGrower:
         the one of highest gain at any price.
         """
         kind = extensions.reached.kind
-        behind, looks_far = kind in (STEERING, STEERED), not extensions.chosen or kind == STEERING
+        follows_steering, looks_far = kind in (STEERING, STEERED), not extensions.chosen or kind == STEERING
         own_kind = THRIFTY if kind == THRIFTY else PARTED
         looked_at = open_sensors & (
-            looks_far | (mine.rates >= np.sort(mine.rates)[-min(MAX_PAIR_SENSORS, len(mine.rates))])
+            looks_far | (own_gains.rates >= np.sort(own_gains.rates)[-min(MAX_PAIR_SENSORS, len(own_gains.rates))])
         )
-        ahead, steering = score_with_next(self.scales, looked_at, slopes, part, self.rng)
-        best = ahead.best if ahead.rates.max() > LOOKAHEAD_MARGIN * ahead.rates[mine.best] else mine.best
-        gain = float(max(ahead.gains[best], mine.gains[best]))
+        ahead, steering = score_with_next(self.binned, looked_at, gradients, part, self.rng)
+        best = ahead.best if ahead.rates.max() > LOOKAHEAD_MARGIN * ahead.rates[own_gains.best] else own_gains.best
+        gain = float(max(ahead.gains[best], own_gains.gains[best]))
         steers = steering.gains > np.maximum(MIN_GAIN, MIN_STEERING_SHARE * ahead.gains)
-        may_steer = bool(steers.any()) and (not extensions.chosen or behind)
+        may_steer = bool(steers.any()) and (not extensions.chosen or follows_steering)
         if may_steer:
             most = int(np.where(steers, steering.rates, -np.inf).argmax())
             extensions.add(most, part, STEERING, float(steering.gains[most]))
-        if gain > MIN_GAIN and not (may_steer and behind):
-            extensions.add(best, part, STEERED if behind else own_kind, gain)
-        if behind:
+        if gain > MIN_GAIN and not (may_steer and follows_steering):
+            extensions.add(best, part, STEERED if follows_steering else own_kind, gain)
+        if follows_steering:
             return
-        fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
-        telling = mine.best if extensions.chosen else int(mine.gains.argmax())
-        others = [other for other, than in ((fast, mine.best), (mine.best, best)) if other != than]
-        others += [telling] if telling not in (best, mine.best, fast) else []
+        fast = int(np.where(self.fetch_times < self.fetch_times[best], own_gains.gains, -np.inf).argmax())
+        informative = own_gains.best if extensions.chosen else int(own_gains.gains.argmax())
+        others = [other for other, than in ((fast, own_gains.best), (own_gains.best, best)) if other != than]
+        others += [informative] if informative not in (best, own_gains.best, fast) else []
         for other in others:
-            if mine.gains[other] > MIN_GAIN:
-                extensions.add(other, part, own_kind, float(mine.gains[other]))
+            if own_gains.gains[other] > MIN_GAIN:
+                extensions.add(other, part, own_kind, float(own_gains.gains[other]))
 
     def _list_cheaper(
-        self, open_sensors: Bools, own: SensorGains, slopes: LossGradients, rows: Int64s, *, looks_far: bool
+        self, open_sensors: Bools, own: SensorGains, gradients: LossGradients, rows: Int64s, *, looks_far: bool
     ) -> Iterator[tuple[int, float, float]]:
-        """Yield sensors for hard budgets below the best sensor's price, each with its gain and the price it is below.
+        """Yield sensors for hard budgets below the best sensor's price, each with its gain and its bound.
 
         These are the cheaper sensor of highest gain, and, with ``looks_far``, the best with cheaper successors; then
         the same below the price of that one, at spread prices, up to the number of slots of a layer.
         """
-        costs, price = self.scales.costs, float(self.scales.costs[own.best])
-        telling = open_sensors & (own.gains > -np.inf)
+        costs, price = self.binned.costs, float(self.binned.costs[own.best])
+        informative = open_sensors & (own.gains > -np.inf)
         for _ in range(SLOTS[THRIFTY][1]):
-            cheaper = telling & (costs < price * (1 - RELATIVE_TOLERANCE))
+            cheaper = informative & (costs < price * (1 - RELATIVE_TOLERANCE))
             if not cheaper.any():
                 return
             most = int(np.where(cheaper, own.gains, -np.inf).argmax())
             gains = {most: float(own.gains[most])}
             if looks_far:
-                ahead, _ = score_with_next(self.scales, cheaper, slopes, rows, self.rng)
+                ahead, _ = score_with_next(self.binned, cheaper, gradients, rows, self.rng)
                 gains[ahead.best] = max(float(ahead.gains[ahead.best]), gains.get(ahead.best, 0.0))
             yield from ((sensor, gain, price) for sensor, gain in gains.items() if gain > MIN_GAIN)
             price = min(float(costs[most]), PRICE_STEP * price)
 
     def _split_rows(
-        self, chosen: SensorSet, open_sensors: Bools, slopes: LossGradients, posteriors: Floats, rows: Int64s
+        self, chosen: SensorSet, open_sensors: Bools, gradients: LossGradients, posteriors: Floats, rows: Int64s
     ) -> list[Int64s]:
-        """Split rows in two where the parts' best sensors gain more for their cost than one for both; scored on a
-        sample.
-        """
-        drawn = rows if len(rows) <= MAX_SCORED_ROWS else np.sort(self.rng.choice(rows, MAX_SCORED_ROWS, replace=False))
-        fewest = MIN_PART_ROWS * len(drawn) / max(len(rows), 1)
+        """Split rows in two if the parts' best sensors gain more per cost than one for both; uses a sample."""
+        sampled = (
+            rows if len(rows) <= MAX_SCORED_ROWS else np.sort(self.rng.choice(rows, MAX_SCORED_ROWS, replace=False))
+        )
+        fewest = MIN_PART_ROWS * len(sampled) / max(len(rows), 1)
         best, parts = 0.0, [rows]
         for every, some in zip(
-            self._split_columns(chosen, posteriors, rows), self._split_columns(chosen, posteriors, drawn), strict=True
+            self._split_columns(chosen, posteriors, rows), self._split_columns(chosen, posteriors, sampled), strict=True
         ):
-            sides = score_parts(self.scales, open_sensors, slopes, drawn, some)
+            sides = score_parts(self.binned, open_sensors, gradients, sampled, some)
             counts = np.cumsum(np.bincount(some))
-            needed = SPLIT_MARGIN * float(sides[-1][0].rates.max()) + MIN_GAIN / float(self.scales.prices.mean())
-            for end in np.flatnonzero((counts >= fewest) & (counts <= len(drawn) - fewest)).tolist():
+            needed = SPLIT_MARGIN * float(sides[-1][0].rates.max()) + MIN_GAIN / float(self.binned.prices.mean())
+            for end in np.flatnonzero((counts >= fewest) & (counts <= len(sampled) - fewest)).tolist():
                 gained = sum(float(side.rates.max()) for side in sides[end])
                 if gained > max(best, needed):
                     best, parts = gained, [rows[every <= end], rows[every > end]]
         return parts
 
     def _split_columns(self, chosen: SensorSet, posteriors: Floats, rows: Int64s) -> Sequence[UInt8s]:
-        """Return binned columns that may split rows: probabilities, readings of acquired sensors, and axes of an
-        embedding.
-        """
-        acquired = np.flatnonzero(np.isin(self.scales.owners, list(chosen)))[-MAX_SPLIT_COLUMNS:]
-        of_items = np.flatnonzero(self.scales.owners == len(self.scales.costs))[:MAX_SPLIT_AXES]
+        """Return binned columns that may split rows: probabilities, readings, and axes of an embedding."""
+        acquired = np.flatnonzero(np.isin(self.binned.owners, list(chosen)))[-MAX_SPLIT_COLUMNS:]
+        of_items = np.flatnonzero(self.binned.owners == len(self.binned.costs))[:MAX_SPLIT_AXES]
         known = np.concatenate([acquired, of_items])
         if not len(known) or len(rows) < 2 * MIN_PART_ROWS:
             return []
         chances = posteriors[rows, 1] if posteriors.shape[1] == 2 else posteriors[rows].max(axis=1)
         return [
             np.minimum(chances * PROBABILITY_STEPS, PROBABILITY_STEPS - 1).astype(np.uint8),
-            *self.scales.coarse[np.ix_(known, rows)],
+            *self.binned.coarse[np.ix_(known, rows)],
         ]

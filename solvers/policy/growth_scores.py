@@ -133,33 +133,33 @@ class SensorGains:
         return int(self.rates.argmax())
 
 
-def score_alone(scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s) -> SensorGains:
+def score_alone(binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s) -> SensorGains:
     """Return the own gains of sensors for some rows.
 
     Complexity: O(D r L).
     """
-    return score_parts(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
+    return score_parts(binned, open_sensors, gradients, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
 
 
 def score_parts(
-    scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s, parts: UInt8s
+    binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s, parts: UInt8s
 ) -> list[tuple[SensorGains, SensorGains]]:
     """Return the own gains of sensors for the rows up to, and after, each part, (r,)."""
     from solvers.policy.growth_kernel import part_gains  # imported here because numba loads slowly
 
-    columns = scales.columns_of(open_sensors)
+    columns = binned.columns_of(open_sensors)
     count = int(parts.max(initial=0)) + 1
-    gains, some = np.zeros((count, 2, len(columns))), slopes.take(rows)
-    bins = np.ascontiguousarray(scales.fine[np.ix_(columns, rows)])
+    gains, some = np.zeros((count, 2, len(columns))), gradients.take(rows)
+    bins = np.ascontiguousarray(binned.fine[np.ix_(columns, rows)])
     part_gains(bins, parts, count, some.halves, some.g, some.h, RIDGE, gains)
-    prices = scales.prices[scales.owners[columns]]
+    prices = binned.prices[binned.owners[columns]]
     return [
-        (_best_by_sensor(scales, columns, a, prices), _best_by_sensor(scales, columns, b, prices)) for a, b in gains
+        (_best_by_sensor(binned, columns, a, prices), _best_by_sensor(binned, columns, b, prices)) for a, b in gains
     ]
 
 
 def score_with_next(
-    scales: BinnedColumns, open_sensors: Bools, slopes: LossGradients, rows: Int64s, rng: np.random.Generator
+    binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s, rng: np.random.Generator
 ) -> tuple[SensorGains, SensorGains]:
     """Return the gains of sensors ahead, and by steering, estimated on a sample of the rows.
 
@@ -167,25 +167,24 @@ def score_with_next(
     """
     from solvers.policy.growth_kernel import pair_gains
 
-    columns = scales.columns_of(open_sensors)
-    outputs = slopes.g.shape[1]
+    columns = binned.columns_of(open_sensors)
+    outputs = gradients.g.shape[1]
     most = int(np.clip(2 * MAX_PAIR_UPDATES / max(len(columns) ** 2 * outputs, 1), MIN_SCORED_ROWS, MAX_SCORED_ROWS))
-    drawn = rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
-    some = slopes.take(drawn)
+    sampled = rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+    some = gradients.take(sampled)
     gains, fixed, prices = np.zeros((3, len(columns)))
-    owners = scales.owners[columns].astype(np.int64)
-    bins = np.ascontiguousarray(scales.coarse[np.ix_(columns, drawn)])
-    pair_gains(bins, owners, scales.prices[owners], some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
-    prices = np.maximum(prices, scales.prices[owners])
-    of_rows = len(rows) / max(len(drawn), 1)
-    ahead = _best_by_sensor(scales, columns, of_rows * gains, prices)
-    return ahead, _best_by_sensor(scales, columns, of_rows * (gains - fixed), prices)
+    owners = binned.owners[columns].astype(np.int64)
+    bins = np.ascontiguousarray(binned.coarse[np.ix_(columns, sampled)])
+    pair_gains(bins, owners, binned.prices[owners], some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
+    prices = np.maximum(prices, binned.prices[owners])
+    of_rows = len(rows) / max(len(sampled), 1)
+    ahead = _best_by_sensor(binned, columns, of_rows * gains, prices)
+    return ahead, _best_by_sensor(binned, columns, of_rows * (gains - fixed), prices)
 
 
-def _best_by_sensor(scales: BinnedColumns, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
-    """Return the column of highest gain per price of each sensor."""
-    totals = SensorGains(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
+def _best_by_sensor(binned: BinnedColumns, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
+    totals = SensorGains(np.full(len(binned.costs), -np.inf), np.ones(len(binned.costs)))
     order = np.argsort(gains / prices, kind="stable")  # the best of a sensor's columns is written last
-    owners = scales.owners[columns[order]]
+    owners = binned.owners[columns[order]]
     totals.gains[owners], totals.prices[owners] = gains[order], prices[order]
     return totals

@@ -75,7 +75,7 @@ class ItemLimits:
         return float(compute_set_times(members[None], self.times, self.fetches)[0]) if len(self.times) else None
 
     def requested_limits(self, target: PolicyTarget) -> tuple[float, float]:
-        """Return the requested hard budget and deadline, infinite if none; both count as budgets if times are costs."""
+        """Return requested hard budget and deadline, infinite if none; if times are costs, both are budgets."""
         budget = np.inf if target.max_item_cost is None else target.max_item_cost
         deadline = np.inf if target.deadline is None else target.deadline
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
@@ -83,11 +83,11 @@ class ItemLimits:
     def barred_actions(
         self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None
     ) -> Bools | None:
-        """Return which actions need an excluded sensor or exceed a requested limit or the point's, (A,); None without
-        limits.
+        """Return which actions exclusions or limits bar, (A,); None without any.
 
         Args:
             targets: (A,), nodes of the actions.
+            point: its own limits count, too.
             known: (M,), sensors that are paid for already.
         """
         budget, deadline = self._effective_limits(point, target)
@@ -114,14 +114,14 @@ class ItemLimits:
         return beyond_limits | self.need_excluded(targets, target)
 
     def can_bar(self, point: int, target: PolicyTarget) -> bool:
-        """Return whether requested limits or exclusions may bar actions that the point used where it was measured."""
+        """Return whether limits or exclusions may bar actions that the point used on validation rows."""
         if target.left_out:
             return True
         (budget, deadline), (_, hard, timed) = self.requested_limits(target), self.points
         most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
         most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
-        is_dear = point not in hard and bool(exceeds_limits(np.array(most_cost), budget))
-        return is_dear or (point not in timed and bool(exceeds_limits(np.array(most_time), deadline)))
+        is_expensive = point not in hard and bool(exceeds_limits(np.array(most_cost), budget))
+        return is_expensive or (point not in timed and bool(exceeds_limits(np.array(most_time), deadline)))
 
     def choose_point(self, target: PolicyTarget) -> int:
         """Return the point that serves requested limits alone; the one of fewest errors if none does."""
@@ -134,9 +134,7 @@ class ItemLimits:
         return serving[0] if serving else None
 
     def _serving(self, target: PolicyTarget) -> tuple[float, int] | None:
-        """Return error rate and point that serve requested limits alone; with both limits, the stricter, of more
-        errors.
-        """
+        """Return error rate and point that serve requested limits alone; of two, the one of more errors."""
         able = [
             (float(served.errors[place]), own[int(served.places[place])])
             for requested, own, served in zip(self.requested_limits(target), self.points[1:], self.served, strict=True)
@@ -145,7 +143,6 @@ class ItemLimits:
         return max(able, key=lambda each: each[0], default=None)
 
     def _effective_limits(self, point: int, target: PolicyTarget) -> tuple[float, float]:
-        """Return the hard budget and deadline that items keep at a point."""
         (budget, deadline), (_, hard, timed) = self.requested_limits(target), self.points
         if point in hard:
             budget = self.served[0].effective_limit(budget)

@@ -140,7 +140,7 @@ class PolicyPlan(PolicyPoints):
         return bool(np.any(self.owners == self.sensors.index(sensor)))
 
     def is_final_call(self, sensors: Sequence[str]) -> bool:
-        """Return whether acquiring just these sensors ends with one of their answers, whatever the reading."""
+        """Return whether one of just these sensors answers after they are acquired, whatever the reading."""
         known = np.isin(self.sensors, sensors)
         return (
             self.classless
@@ -167,7 +167,7 @@ class PolicyPlan(PolicyPoints):
     def _choose_actions(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
-        """Choose actions for rows, (n,); also return advantages, (n, A), and confidence in the answer, (n,).
+        """Choose actions for rows, (n,), with advantages, (n, A), and confidence in the answer, (n,).
 
         One member decides; for hard limits the mean of all members does, because the cost bound holds for any of them.
         """
@@ -187,15 +187,12 @@ class PolicyPlan(PolicyPoints):
         return actions, mean, np.mean(confidences, axis=0)
 
     def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
-        """Return the part of advantages that is not learned, (n, A)."""
         if not self.classless:
             return 0.0
         return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
-        """Return the most probable class, or the acquired sensor, (M,), of highest quality, and the confidence, (n,)
-        each.
-        """
+        """Return the most probable class, or the best acquired sensor, (M,), and the confidence, (n,) each."""
         if not self.classless:
             return judged.argmax(axis=1), judged.max(axis=1)
         best = choose_best_acquired(judged, bought)
@@ -243,7 +240,7 @@ class PolicyPlan(PolicyPoints):
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> PolicyRun:
-        """Roll out complete items, cells (n, D) from ``cells_of``, with the decisions of ``decide``, node by node."""
+        """Roll out complete items, (n, D) from ``cells_of``, by the decisions of ``decide``, node by node."""
         drawn = [ItemDraw.from_item(item, self.class_base.shape[1]) for item in items]
         mixture = self.mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together

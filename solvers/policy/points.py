@@ -50,8 +50,7 @@ class PolicyPoints(PolicyContents):
         return np.asarray(self.point_reached @ np.array([share, 1 - share]))
 
     def mixture(self, target: PolicyTarget) -> Mixture:
-        """Return the points that a trade-off, budget, accuracy, hard budget, or deadline selects; by default the fewest
-        errors.
+        """Return the points that a query's limits select; by default the one of fewest errors.
 
         Raises:
             Infeasible: the accuracy is not reached within the budget, the deadline is too short for any sensor, or
@@ -75,7 +74,7 @@ class PolicyPoints(PolicyContents):
         return Mixture(point, point, 0.0)
 
     def _is_unlearned(self, target: PolicyTarget) -> bool:
-        """Return whether a hard budget is the only limit, none was learned for, and items have embeddings.
+        """Return whether a hard budget without learned decisions is the only limit, and items have embeddings.
 
         The point of fewest errors may then start with sensors whose successors are barred, so the points of that mean
         cost decide.
@@ -84,7 +83,7 @@ class PolicyPoints(PolicyContents):
         return target.max_item_cost is not None and target.deadline is None and learned_none
 
     def _check_answerable(self, target: PolicyTarget) -> None:
-        """Raise Infeasible for limits within which no sensor can answer; accuracy limits are checked separately."""
+        """Raise Infeasible for limits within which no sensor can answer, except accuracies."""
         firsts = self._graph.list_actions(0)
         costs, fastest = self._limits.set_costs[firsts], self._limits.set_times[firsts].min()
         if target.max_item_cost is not None and target.max_item_cost * (1 + RELATIVE_TOLERANCE) < costs.min():
@@ -114,7 +113,7 @@ class PolicyPoints(PolicyContents):
         raise Infeasible(f"the cheapest {what} costs {cost:.6g} {self.unit}, the {limit} is {amount:g}")
 
     def _choose_accurate(self, wanted: float, budget: float | None) -> Mixture:
-        """Return the cheapest point that is accurate enough on the selecting rows, minus one standard error."""
+        """Return the cheapest point that is accurate enough on selecting rows, minus one standard error."""
         accuracies = 1 - self.point_reached[:, 0]
         safe = accuracies - standard_error(accuracies, self.independence * self.choosing)
         able = np.flatnonzero(safe >= wanted)
@@ -147,7 +146,7 @@ class PolicyPoints(PolicyContents):
         return 1 - mixed(errors), mixed(self.point_costs), mixed(self.point_cost_errors)
 
     def _draw_point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
-        """Draw a point of a mixture; if limits bar its start and an answer is required, the next lower."""
+        """Draw a point of a mixture; if limits bar its start and an answer is required, a lower one."""
         point = mixture.second if draw.uniform < mixture.share else mixture.first
         if not self.classless:
             return point
@@ -158,14 +157,13 @@ class PolicyPoints(PolicyContents):
         return point
 
     def _cannot_begin(self, point: int, target: PolicyTarget) -> bool:
-        """Return whether limits bar the only sensor of a point, or all first sensors."""
         barred = self._limits.barred_actions(self._graph.list_actions(0), point, target)
         if barred is None:
             return False
         return bool(barred.all() if self._constant_action(point) is None else barred[self._constant_action(point)])
 
     def _constant_action(self, point: int) -> int | None:
-        """Return the first action of a point that always answers with one sensor; None for other points."""
+        """Return the first action of a point that always answers with one sensor; None for others."""
         if not self.classless or point >= len(self.tradeoffs) or self.tradeoffs[point] >= 0:
             return None
         return int(self.base[: len(self._graph.list_actions(0)), 0, point].argmin())

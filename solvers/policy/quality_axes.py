@@ -55,7 +55,7 @@ def add_quality_axes(
 
 
 def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Return ridge weights, (d, M), for targets, (n, M), and inputs, (n, d), each with the best leave-one-out penalty.
+    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d), by leave-one-out error.
 
     Complexity: O(n d min(n, d)).
     """

@@ -82,7 +82,7 @@ def _answer(
     reasons: list[str],
     remaining_seconds: float,
 ) -> RunAnswer:
-    """Return the decided answer, else that of the acquired sensors, with the reasons for what is missing."""
+    """Return the decided answer, else that of the acquired sensors, with reasons for degradation."""
     degraded = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
     if degraded is not None and not query.acquired:
         if plan.classless and any(one.label is not None for one in so_far.results):
@@ -104,7 +104,7 @@ def _sensors_to_acquire(decision: Decision, acquired: Collection[str]) -> tuple[
 
 
 def _alternatives(plan: PolicyPlan, query: PolicyQuery, unavailable: set[str]) -> tuple[str, ...]:
-    """Return the sensors to acquire without the lost ones; () to stop."""
+    """Return the sensors to acquire without unavailable ones; () to stop."""
     left_out = tuple(name for name in plan.sensors if name in unavailable)
     try:
         return _sensors_to_acquire(plan.decide(query.model_copy(update={"excluded": left_out})), query.acquired)
@@ -113,7 +113,6 @@ def _alternatives(plan: PolicyPlan, query: PolicyQuery, unavailable: set[str]) -
 
 
 def _reduce_budget(query: PolicyQuery, spent_in_vain: float) -> PolicyQuery:
-    """Subtract the cost of failed calls from the hard budget."""
     if query.max_item_cost is None:
         return query
     return query.model_copy(update={"max_item_cost": max(query.max_item_cost - spent_in_vain, 0.0)})
@@ -139,7 +138,7 @@ def _cheapest_fetch(
 
 
 def _read_result(plan: PolicyPlan, result: CallResult) -> tuple[dict[str, Acquired], str | None]:
-    """Return the reading of a call by sensor name; or {} and the error, which is None if the call itself failed."""
+    """Return the reading by sensor name; or {} and the error, None if the call itself failed."""
     if result.error is not None:
         return {}, None
     try:

@@ -23,7 +23,7 @@ def measure_policy_savings(
     points: dict[str, SettingReplay],
     rng: np.random.Generator,
 ) -> Savings:
-    """Select a point of the curve and baselines on one half of the rows, and report savings on the other.
+    """Select a point of the curve and baselines on one half of the rows, and report on the other.
 
     Args:
         observed: (S, n), out-of-fold errors of each node's classifier.
@@ -62,7 +62,7 @@ def _replay_two_stages(
     costs: Floats,
     learned: Int64s,
 ) -> dict[str, Replay]:
-    """Return two-stage baselines: a fixed set, and a larger one below a confidence threshold, tuned on ``learned``."""
+    """Replay two-stage rules: a fixed set, and a larger one below a confidence threshold."""
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))

@@ -256,7 +256,6 @@ def _read_confidence(answer: Any, *, has_confidence: bool) -> list[float]:
 
 
 def _as_json(answer: Any) -> str:
-    """Format an answer as its sender wrote it."""
     return json.dumps(answer, default=lambda value: value.model_dump(exclude_none=True))
 
 

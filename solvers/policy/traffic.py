@@ -60,7 +60,6 @@ class PassedCounts:
 
 
 def _keys(graph: Graph) -> Int64s:
-    """Return an integer key of each edge, rising."""
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     return np.asarray(sources * len(graph) + graph.targets)
 
@@ -167,7 +166,6 @@ def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[
 
 
 def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
-    """Parse the counts of a summary, which is untrusted."""
     if "traffic" not in summary:
         raise Conflict("this version has no traffic counts; build it again from the same dataset")
     try:
@@ -181,7 +179,7 @@ def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
 
 
 def _find_contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
-    """Return what is inconsistent in the counts: shape, unknown edges, or more items that leave a node than arrive."""
+    """Return what is inconsistent in the counts: shape, unknown edges, or more items leaving than arriving."""
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
     shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
     if len(counts.targets) != edges or any(

@@ -219,7 +219,7 @@ def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({"acquired": {"small": "yes"}}, 422, "acquired.small: must be its confidence, a number"),
+        ({"acquired": {"small": "yes"}}, 422, "acquired.small: must be the confidence, a number"),
         ({"acquired": {"large": 0.5}}, 422, "acquired.large: must be null"),
         ({"budget": 0.0005}, 409, "the cheapest answer costs 0.001 USD, the budget is 0.0005"),
     ],

@@ -32,7 +32,7 @@ def ignore_report(message: str) -> None:
 
 
 def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> set[ThresholdCascade]:
-    """Return the best cascade for each level and price; for some of them also the best within every deadline.
+    """Return the best cascade per level and price; for some of them also the best within every deadline.
 
     Complexity: O(L (N n + n^2 2^n P)) time for N rows, n classifiers, L levels, and P prices; O(n 2^n P) memory.
     """

@@ -26,7 +26,7 @@ class CalibratedConfidences:
 
 
 def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
-    """Fit a rising curve from confidence to quality, logistic or isotonic, by cross-validated squared error.
+    """Fit a rising curve from confidence to quality by cross-validation, logistic or isotonic.
 
     It is constant if higher confidences are not better.
 
@@ -47,7 +47,6 @@ def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -
 
 
 def _cross_validation_error(kind: CurveKind, confidences: Floats, quality: Floats, fold: np.ndarray) -> float:
-    """Return the sum of squared errors on held-out folds."""
     error = 0.0
     for part in np.unique(fold):
         here = fold == part
@@ -57,7 +56,6 @@ def _cross_validation_error(kind: CurveKind, confidences: Floats, quality: Float
 
 
 def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
-    """Fit a curve, and evaluate it at other confidences."""
     match kind:
         case "constant":
             return np.full(len(new_confidences), quality.mean())
@@ -71,7 +69,7 @@ def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, new_
 
 
 def _fit_logistic(confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
-    """Fit a logistic curve to graded answers: each row counts as correct by its quality, and as wrong by the rest."""
+    """Fit a logistic curve to graded answers: each row is correct with weight quality, else wrong."""
     from sklearn.linear_model import LogisticRegression
 
     spread = float(confidences.std())

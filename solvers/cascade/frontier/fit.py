@@ -96,7 +96,6 @@ def _to_confidences(cascade: ThresholdCascade, rows: CalibratedRows, confidences
 def _measure_points(
     cascades: list[ThresholdCascade], build: CalibratedRows, held_out: CalibratedRows
 ) -> dict[str, Any]:
-    """Measure each cascade on both halves."""
     items = held_out.items
     learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]

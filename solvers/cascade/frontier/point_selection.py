@@ -1,6 +1,4 @@
-"""Selection of operating points of the frontier: one cascade, or a mixture of two, within deadline, budget, and
-accuracy.
-"""
+"""Selection of operating points of the frontier within a deadline, a budget, and an accuracy."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -45,10 +43,12 @@ class PointSelector:
         self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
 
     def find_hull(self, deadline: float | None) -> Int64s:
-        """Return the points on the hull of cost and accuracy on the build half, within a deadline, by rising cost.
+        """Return the points on the hull of build-half cost and accuracy within a deadline, by rising cost.
 
-        Holdout rows do not select points, so their results are unbiased. Hulls are cached. Raises Infeasible if no
-        point is within the deadline.
+        Holdout rows do not select points, so their results are unbiased. Hulls are cached.
+
+        Raises:
+            Infeasible: no point is within the deadline.
         """
         if not self._maxima:
             raise InvalidRequest("the artifact has no frontier, because an older version built it; build it again")

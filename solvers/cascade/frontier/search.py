@@ -1,6 +1,4 @@
-"""Search for the frontier: one level or separate thresholds, chosen by cross-validation, and the hull for every
-deadline.
-"""
+"""Search for the frontier: one level or separate thresholds (cross-validation), and hulls within deadlines."""
 
 from dataclasses import dataclass
 
@@ -60,7 +58,7 @@ def _sort_key(cascade: ThresholdCascade) -> tuple[int, tuple[int, ...], tuple[fl
 
 
 def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> list[ThresholdCascade]:
-    """Return cascades on the hull of cost and penalized error within some worst-case time, by rising cost.
+    """Return cascades on the hull of cost and penalized error within worst-case times, by rising cost.
 
     Single classifiers are always kept, and their times are limits, so that tight deadlines and exclusions are feasible.
     """
@@ -90,7 +88,7 @@ def _sample_limits(longest: Floats) -> Floats:
 
 
 def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, report: Report) -> set[ThresholdCascade]:
-    """Improve cascades of one level: the best at each price with its neighbors, others by thresholds alone."""
+    """Improve cascades of one level: the best at each price with neighbors, others by thresholds alone."""
     measured = np.array([ranked.rows.means(one) for one in kept])
     starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STRIDE].tolist()]
     best = set[ThresholdCascade]()
@@ -101,7 +99,7 @@ def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, r
 
 
 def _hull_slopes(measured: Floats) -> list[float]:
-    """Return the approximate price at which each cascade is best, by the slope of the hull; measured: (n, 2)."""
+    """Return the approximate price at which each cascade is best: slopes of the hull of measured, (n, 2)."""
     hull = lower_hull(measured[:, 0], measured[:, 1])
     ends = measured[hull]
     rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
@@ -111,7 +109,6 @@ def _hull_slopes(measured: Floats) -> list[float]:
 
 
 def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> ThresholdCascade:
-    """Improve a cascade at a price, then by its neighbors, until nothing helps."""
     best = ranked.improve(start, price)
     value = ranked.objective(best, price)
     while True:
@@ -123,7 +120,6 @@ def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> Thres
 
 
 def _supports_separate(rows: CalibratedRows, prices: Floats, report: Report) -> bool:
-    """Return whether separate thresholds have lower error on held-out folds."""
     part = ItemRows.from_codes(rows.items).place % FOLDS
 
     def report_comparison(_: str) -> None:

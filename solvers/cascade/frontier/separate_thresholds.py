@@ -67,7 +67,6 @@ class RankedRows:
         return ThresholdCascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
 
     def _find_waiting(self, members: tuple[int, ...], thresholds: list[float]) -> list[Bools]:
-        """Return which rows reach each step but the last."""
         waiting, here = [], np.ones(len(self.rows.wrong), dtype=bool)
         for k, threshold in zip(members[:-1], thresholds, strict=True):
             waiting.append(here)
@@ -75,8 +74,7 @@ class RankedRows:
         return waiting
 
     def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
-        """Return the best accept threshold of a classifier; the present one if none is better, ``NEVER_ACCEPT`` to
-        remove it.
+        """Return the best accept threshold; the present one if none is better, ``NEVER_ACCEPT`` to remove it.
 
         Args:
             gain: (N,), gain of accepting each row.

@@ -39,9 +39,7 @@ class TooManyLabels(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Labels:
-    """Labels by columns: states (l, w); others (l,), with ``before`` the previous label and ``member`` called last (-1:
-    none).
-    """
+    """Labels in columns: states (l, w), others (l,); before: previous label; member: called last (-1: none)."""
 
     states: Int64s
     maximum: Floats
@@ -139,7 +137,6 @@ class LabelSearch:
         return labels, lower
 
     def _narrow(self, labels: _Labels, lower: Floats) -> _Labels:
-        """Keep as many labels as the beam is wide."""
         width = self._task.width
         if width is None or len(labels) <= width:
             return labels
@@ -149,7 +146,6 @@ class LabelSearch:
         return labels[np.sort(order[:width])]
 
     def _add_finished(self, labels: _Labels) -> None:
-        """Add the cascades that stop here to the best known ones."""
         last = self._layout.problem.last
         maxima = np.append(self._best[0], labels.maximum + last.worst_case)
         expected = np.append(self._best[1], labels.expected + labels.left * last.execution_time)
@@ -157,10 +153,9 @@ class LabelSearch:
         self._best = np.stack((maxima[keep], expected[keep]))
 
     def _best_within(self, maxima: Floats) -> Floats:
-        """Return the least expected duration of known cascades within each label's deadline, (l,), inf if there is
-        none.
+        """Return the least known expected duration within each label's deadline, (l,), inf if there is none.
 
-        They must be within the deadline, or the label's maximum, beyond rounding errors.
+        Known cascades must be within the deadline, or the label's maximum, beyond rounding errors.
         """
         allowed = maxima if self._task.for_all_deadlines else np.full(len(maxima), self._task.deadline)
         at = np.searchsorted(self._best[0], allowed * (1 - DEADLINE_TOLERANCE), side="right")

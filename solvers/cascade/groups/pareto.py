@@ -9,8 +9,7 @@ from models.arrays import Floats, Int64s
 
 
 def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
-    """Return the places of non-dominated labels, one of each set of equals, by increasing maximum; maxima, expected:
-    (n,).
+    """Return the places of non-dominated labels, (n,), by increasing maximum; one of equal labels.
 
     Complexity: O(n log n) time, O(n) memory.
 
@@ -51,7 +50,7 @@ def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) 
 
 
 def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Return, for each state, the place of the label of least expected duration, among equals of least maximum.
+    """Return, for each state, the place of the label of least expected duration, then of least maximum.
 
     >>> find_least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
     [1, 2]
@@ -62,12 +61,12 @@ def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int
     return order[keep]
 
 
-def thin_front(expected: Floats, most: int) -> tuple[Int64s, float]:
-    """Keep at most ``most`` + 1 labels of a front, and return their places and the maximum loss.
+def thin_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
+    """Keep at most ``max_labels`` + 1 labels of a front, and return their places and the maximum loss.
 
-    The range of expected durations is cut into ``most`` bands, and each keeps its label of least maximum. So for every
-    dropped label one stays with no larger maximum, and an expected duration larger by at most the width of a band,
-    which is the loss (0 if all stay).
+    The range of expected durations is cut into ``max_labels`` bands; each keeps its label of least maximum. For every
+    dropped label one stays with no larger maximum, and an expected duration larger by at most the width of a band: the
+    loss.
 
     Args:
         expected: (n,), strictly falling as the maxima rise.
@@ -75,9 +74,9 @@ def thin_front(expected: Floats, most: int) -> tuple[Int64s, float]:
     >>> thin_front(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
     (array([0, 2, 4]), 4.0)
     """
-    if len(expected) <= most:
+    if len(expected) <= max_labels:
         return np.arange(len(expected)), 0.0
-    width = float(expected[0] - expected[-1]) / most
+    width = float(expected[0] - expected[-1]) / max_labels
     band = np.floor((expected[0] - expected) / width)
     keep = np.ones(len(expected), dtype=bool)
     keep[1:] = band[1:] != band[:-1]

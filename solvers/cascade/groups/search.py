@@ -90,7 +90,6 @@ def _solve_beam(layout: StateLayout, deadline: float, togo: CostToGo | None = No
 
 
 def _spread_deadlines(problem: CascadeProblem) -> list[float]:
-    """Return evenly spaced deadlines between the deterministic classifier alone and all classifiers."""
     least, most = problem.last.worst_case, problem.last.worst_case + float(problem.worst.sum())
     return [least + (most - least) * i / _BEAM_DEADLINES for i in range(_BEAM_DEADLINES)]
 

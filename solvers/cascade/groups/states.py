@@ -55,7 +55,7 @@ class CostToGo:
 
 
 def compute_cost_to_go(layout: StateLayout) -> CostToGo:
-    """Compute V of all states, from the last level to the first; among equal choices the smaller maximum."""
+    """Compute V of all states, from the last level to the first; among equals the smaller maximum."""
     states = layout.states
     togo = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
     levels = _levels(layout)
