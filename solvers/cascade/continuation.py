@@ -41,11 +41,11 @@ class Continuations:
         continuations = cls(
             times=execution_times.tolist(), worst=worst_case_times.tolist(), last=len(execution_times) - 1
         )
-        called, chances = members.tolist(), reaching.tolist()
+        called, probabilities = members.tolist(), reaching.tolist()
         for begin, end in pairwise(offsets.tolist()):
             state: CalledSet = frozenset()
             for i in range(begin, end):
-                continuations.reaching[state] = chances[i]
+                continuations.reaching[state] = probabilities[i]
                 next_calls = continuations.following.setdefault(state, {continuations.last})
                 if called[i] in state:
                     break  # invalid: a cascade calls no classifier twice

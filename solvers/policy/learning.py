@@ -160,11 +160,11 @@ def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPo
 def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], NodePolicy]:
     training, graph = task.training, task.graph
     features = node_features(training.sensors, graph.members[node], task.judged[node], training.cells)
-    weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
+    weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.list_actions(node)
     barred = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
     barred |= exceeds_limits(task.set_times[targets], task.deadlines)
-    node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
+    node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], barred)
     if task.fixed.has_to_acquire:
         ahead = known_advantages(task.judged[node], graph.members[node], graph.members[graph.list_actions(node)])
         node_training = replace(node_training, can_stop=node > 0, foreseen=ahead)

@@ -26,7 +26,7 @@ class NodeTraining:
         features: (n, d).
         weights: (n, A + 1, L), costs of actions, stopping first.
         folds: (n,), the member that does not learn from the row.
-        weighed_costs: (A, L), mean prices times trade-offs.
+        weighted_costs: (A, L), mean prices times trade-offs.
         rows: (n,) bool, training rows.
         barred: (A, L) bool, actions that are not allowed.
         can_stop: whether stopping is allowed.
@@ -36,7 +36,7 @@ class NodeTraining:
     features: Floats
     weights: Floats
     folds: Int64s
-    weighed_costs: Floats
+    weighted_costs: Floats
     rows: Bools
     barred: Bools
     can_stop: bool = True
@@ -45,7 +45,7 @@ class NodeTraining:
     @property
     def advantages(self) -> Floats:
         """Regression targets, (n, A, L): extra weight over stopping, less price and known part."""
-        advantages = self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs
+        advantages = self.weights[:, 1:] - self.weights[:, :1] - self.weighted_costs
         return np.where(self.barred, 0.0, advantages - self.offset)
 
     @property
@@ -117,7 +117,7 @@ def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePo
     for k, forest in enumerate(forests):
         rows = training.folds == k
         predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
-    allowed = np.where(training.barred, np.inf, predicted + training.weighed_costs + training.offset)
+    allowed = np.where(training.barred, np.inf, predicted + training.weighted_costs + training.offset)
     return _stack_members(forests, (actions, tradeoffs), choose_least(allowed, can_stop=training.can_stop))
 
 

@@ -89,17 +89,17 @@ def _solve_levels(rows: CalibratedRows, prices: Floats, report: Report) -> Itera
     levels = choose_levels(rows)
     for at, level in enumerate(levels):
         report(f"acceptance levels: {at} of {len(levels)} done")
-        programme = AcceptanceProgram.from_rows(rows, (rows.chances >= level) & rows.has_confidence)
-        value, previous = programme.solve_values(prices)
+        program = AcceptanceProgram.from_rows(rows, (rows.confidences >= level) & rows.has_confidence)
+        value, previous = program.solve_values(prices)
         for i in range(len(prices)):
-            objective = programme.add_last(value[:, i], float(prices[i])).ravel()
+            objective = program.add_last(value[:, i], float(prices[i])).ravel()
             yield at, i, _SolvedProgram(objective, previous[:, i], level)
 
 
 def choose_levels(rows: CalibratedRows) -> list[float]:
     """Return levels at evenly spaced quantiles of calibrated confidences."""
-    chances = rows.chances[:, rows.has_confidence]
-    return np.unique(np.quantile(chances, np.linspace(0, 1, LEVEL_COUNT))).tolist() if chances.size else [1.0]
+    confidences = rows.confidences[:, rows.has_confidence]
+    return np.unique(np.quantile(confidences, np.linspace(0, 1, LEVEL_COUNT))).tolist() if confidences.size else [1.0]
 
 
 def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:

@@ -32,10 +32,10 @@ def fit_frontier(
     columns = _select_columns(dataset, build)
     times = [mean_and_worst_time(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
     worst = np.array([each[1] for each in times])
-    chances = [_calibrate_column(dataset, build, j) for j in columns.tolist()]
-    values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in chances])
-    unsure = np.array([one is not None for one in chances])
-    rows = replace(_half_rows(dataset, build, columns, worst, unsure), chances=values)
+    calibrated = [_calibrate_column(dataset, build, j) for j in columns.tolist()]
+    values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in calibrated])
+    has_confidence = np.array([one is not None for one in calibrated])
+    rows = replace(_half_rows(dataset, build, columns, worst, has_confidence), confidences=values)
     some = np.linspace(0, len(build) - 1, min(MAX_ROWS, len(build))).astype(np.int64)
     kept = search_frontier(rows.take(some), report)
     cascades = [_to_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
@@ -43,11 +43,11 @@ def fit_frontier(
     summary = {
         "points": len(cascades),
         "thresholds": "separate" if kept.separate else "one acceptance level",
-        "calibration": {name: one.kind for name, one in zip(names, chances, strict=True) if one is not None},
+        "calibration": {name: one.kind for name, one in zip(names, calibrated, strict=True) if one is not None},
         "not_considered": [one.name for one in dataset.spec.classifiers if one.name not in names],
     }
     fields = {"point_names": tuple(names), "point_times": np.array([each[0] for each in times])}
-    by_half = [_half_rows(dataset, half, columns, worst, unsure) for half in (build, held_out)]
+    by_half = [_half_rows(dataset, half, columns, worst, has_confidence) for half in (build, held_out)]
     return {**fields, "point_worst_times": worst, **_measure_points(cascades, *by_half)}, summary
 
 
@@ -72,14 +72,14 @@ def _calibrate_column(dataset: Trace, build: Int64s, j: int) -> CalibratedConfid
     return calibrate_confidences(dataset.confidences[build, j], dataset.quality[build, j], dataset.item_codes[build])
 
 
-def _half_rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, unsure: Any) -> CalibratedRows:
+def _half_rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, has_confidence: Any) -> CalibratedRows:
     where = np.ix_(half, columns)
     return CalibratedRows(
         dataset.confidences[where],
         1 - dataset.quality[where],
         dataset.costs[where],
         worst,
-        unsure,
+        has_confidence,
         dataset.item_codes[half],
     )
 
@@ -87,8 +87,8 @@ def _half_rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, uns
 def _to_confidences(cascade: ThresholdCascade, rows: CalibratedRows, confidences: Floats) -> ThresholdCascade:
     """Convert thresholds on calibrated confidences to the least raw confidences that reach them."""
     thresholds = [
-        float(confidences[rows.chances[:, k] >= chance, k].min())
-        for k, chance in zip(cascade.members, cascade.thresholds, strict=False)
+        float(confidences[rows.confidences[:, k] >= level, k].min())
+        for k, level in zip(cascade.members, cascade.thresholds, strict=False)
     ]
     return ThresholdCascade(cascade.members, tuple(thresholds))
 

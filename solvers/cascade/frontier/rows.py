@@ -26,7 +26,7 @@ class CalibratedRows:
     """N rows and n classifiers.
 
     Attributes:
-        chances: (N, n), calibrated or raw confidence.
+        confidences: (N, n), calibrated or raw.
         wrong: (N, n), 1 minus answer quality.
         costs: (N, n).
         worst: (n,), worst-case times.
@@ -34,7 +34,7 @@ class CalibratedRows:
         items: (N,), equal for rows of one item.
     """
 
-    chances: Floats
+    confidences: Floats
     wrong: Floats
     costs: Floats
     worst: Floats
@@ -44,7 +44,12 @@ class CalibratedRows:
     def take(self, rows: Int64s) -> "CalibratedRows":
         """Return some of the rows."""
         return CalibratedRows(
-            self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.has_confidence, self.items[rows]
+            self.confidences[rows],
+            self.wrong[rows],
+            self.costs[rows],
+            self.worst,
+            self.has_confidence,
+            self.items[rows],
         )
 
     def walk(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
@@ -58,7 +63,7 @@ class CalibratedRows:
         for k, threshold in zip(cascade.members, (*cascade.thresholds, -np.inf), strict=True):
             reaching.append(len(waiting) / n)
             cost[waiting] += self.costs[waiting, k]
-            accepted = self.chances[waiting, k] >= threshold if threshold > -np.inf else np.ones(len(waiting), bool)
+            accepted = self.confidences[waiting, k] >= threshold if threshold > -np.inf else np.ones(len(waiting), bool)
             wrong[waiting[accepted]] = self.wrong[waiting[accepted], k]
             waiting = waiting[~accepted]
         return cost, wrong, reaching

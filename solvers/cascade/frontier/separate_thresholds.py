@@ -27,8 +27,8 @@ class RankedRows:
     @classmethod
     def from_rows(cls, rows: CalibratedRows) -> "RankedRows":
         """Sort once; O(n N log N)."""
-        order = np.argsort(-rows.chances, axis=0, kind="stable")
-        ranked = np.take_along_axis(rows.chances, order, axis=0)
+        order = np.argsort(-rows.confidences, axis=0, kind="stable")
+        ranked = np.take_along_axis(rows.confidences, order, axis=0)
         ends = np.ones(ranked.shape, dtype=bool)
         ends[:-1] = ranked[1:] != ranked[:-1]
         return cls(rows, order, ends)
@@ -61,7 +61,7 @@ class RankedRows:
             thresholds[j] = self._best_threshold(k, gain, asking, thresholds[j])
             if thresholds[j] == NEVER_ACCEPT:
                 continue
-            accepted = self.rows.chances[:, k] >= thresholds[j]
+            accepted = self.rows.confidences[:, k] >= thresholds[j]
             later = price * self.rows.costs[:, k] + np.where(accepted, self.rows.wrong[:, k], later)
         kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER_ACCEPT]
         return ThresholdCascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
@@ -70,7 +70,7 @@ class RankedRows:
         waiting, here = [], np.ones(len(self.rows.wrong), dtype=bool)
         for k, threshold in zip(members[:-1], thresholds, strict=True):
             waiting.append(here)
-            here = here & (self.rows.chances[:, k] < threshold)
+            here = here & (self.rows.confidences[:, k] < threshold)
         return waiting
 
     def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
@@ -83,10 +83,10 @@ class RankedRows:
         order, ends = self.order[:, k], self.ends[:, k]
         sums = np.cumsum(gain[order])[ends] - asking
         best = int(sums.argmax())
-        now = float(gain[self.rows.chances[:, k] >= present].sum()) - asking
+        now = float(gain[self.rows.confidences[:, k] >= present].sum()) - asking
         if max(float(sums[best]), 0.0) <= now + TIE_TOLERANCE * len(gain):
             return present
-        return float(self.rows.chances[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER_ACCEPT
+        return float(self.rows.confidences[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER_ACCEPT
 
 
 def list_neighbors(cascade: ThresholdCascade, rows: CalibratedRows) -> list[ThresholdCascade]:
@@ -94,7 +94,7 @@ def list_neighbors(cascade: ThresholdCascade, rows: CalibratedRows) -> list[Thre
     members, thresholds = cascade.members, cascade.thresholds
     means = rows.costs.mean(axis=0)
     level = (
-        float(np.median(thresholds or rows.chances[:, rows.has_confidence]))
+        float(np.median(thresholds or rows.confidences[:, rows.has_confidence]))
         if np.any(rows.has_confidence)
         else NEVER_ACCEPT
     )

@@ -43,10 +43,13 @@ def solve_groups(
     within = math.inf if deadline is None else deadline
     if algorithm == "group-beam" or not small:
         return _solve_beam(layout, within), "group-beam"
-    togo = compute_cost_to_go(layout)
-    if problem.evaluate(free := togo.follow_best()).maximum <= within:
+    cost_to_go = compute_cost_to_go(layout)
+    if problem.evaluate(free := cost_to_go.follow_best()).maximum <= within:
         return CascadeFront(iter([free])), "group-states"
-    return _solve_exact(layout, togo, within, every=False) or (_solve_beam(layout, within, togo), "group-beam")
+    return _solve_exact(layout, cost_to_go, within, for_all_deadlines=False) or (
+        _solve_beam(layout, within, cost_to_go),
+        "group-beam",
+    )
 
 
 def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorithm]:
@@ -55,16 +58,16 @@ def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorit
     Cascades between these deadlines may then be missed, so the front is not exact; its lower bound is that without a
     deadline. Groups of one each, and a single group, have exact algorithms of their own.
     """
-    layout, togo = StateLayout.from_problem(problem), None
+    layout, cost_to_go = StateLayout.from_problem(problem), None
     if len(layout.radix) == len(problem.idk):
         return ratio_frontier(problem), "ratio-frontier"
     if len(layout.radix) == 1:
         return power_frontier(problem), "power-frontier"
     if layout.states <= MAX_LABELS:
-        togo = compute_cost_to_go(layout)
-        if exact := _solve_exact(layout, togo, math.inf, every=True):
+        cost_to_go = compute_cost_to_go(layout)
+        if exact := _solve_exact(layout, cost_to_go, math.inf, for_all_deadlines=True):
             return exact
-    fronts = [_solve_beam(layout, deadline, togo) for deadline in (*_spread_deadlines(problem), math.inf)]
+    fronts = [_solve_beam(layout, deadline, cost_to_go) for deadline in (*_spread_deadlines(problem), math.inf)]
     free = list(fronts[-1].cascades)
     least = problem.evaluate(free[0]).expected
     bound = fronts[-1].lower_bound
@@ -73,18 +76,20 @@ def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorit
 
 
 def _solve_exact(
-    layout: StateLayout, togo: CostToGo, deadline: float, *, every: bool
+    layout: StateLayout, cost_to_go: CostToGo, deadline: float, *, for_all_deadlines: bool
 ) -> tuple[CascadeFront, Algorithm] | None:
     """Search with a front in each state; None if there are too many labels."""
-    bounds = (togo.look_up, build_chain_bound(layout).evaluate)
+    bounds = (cost_to_go.look_up, build_chain_bound(layout).evaluate)
     try:
-        return LabelSearch(SearchTask(layout, bounds, togo.look_up, deadline, every)).run(), "group-states"
+        return LabelSearch(
+            SearchTask(layout, bounds, cost_to_go.look_up, deadline, for_all_deadlines)
+        ).run(), "group-states"
     except TooManyLabels:
         return None
 
 
-def _solve_beam(layout: StateLayout, deadline: float, togo: CostToGo | None = None) -> CascadeFront:
-    bounds = (build_chain_bound(layout).evaluate, *([] if togo is None else [togo.look_up]))
+def _solve_beam(layout: StateLayout, deadline: float, cost_to_go: CostToGo | None = None) -> CascadeFront:
+    bounds = (build_chain_bound(layout).evaluate, *([] if cost_to_go is None else [cost_to_go.look_up]))
     width = max(BEAM_CELLS // max(len(layout.ranks), 1) ** 2, 1)
     return LabelSearch(SearchTask(layout, bounds, build_single_guess(layout).evaluate, deadline, width=width)).run()
 

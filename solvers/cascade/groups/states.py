@@ -57,15 +57,15 @@ class CostToGo:
 def compute_cost_to_go(layout: StateLayout) -> CostToGo:
     """Compute V of all states, from the last level to the first; among equals the smaller maximum."""
     states = layout.states
-    togo = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
+    cost_to_go = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
     levels = _levels(layout)
     order = np.argsort(levels, kind="stable")[::-1]
     rows = max(_BLOCK_CELLS // (len(layout.ranks) + 1), 1)
     for start in range(0, states, rows):
         block = order[start : start + rows]
         changes = np.flatnonzero(np.diff(levels[block])) + 1
-        _fill(togo, block, [0, *changes.tolist(), len(block)])
-    return togo
+        _fill(cost_to_go, block, [0, *changes.tolist(), len(block)])
+    return cost_to_go
 
 
 def _levels(layout: StateLayout) -> Int16s:
@@ -75,19 +75,19 @@ def _levels(layout: StateLayout) -> Int16s:
     return levels
 
 
-def _fill(togo: CostToGo, block: Int64s, cuts: list[int]) -> None:
+def _fill(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
     """Choose in each state of a block, level by level, from one cut to the next."""
-    times, left, after = _choices(togo.layout, block)
-    worst = np.append(togo.layout.problem.worst, togo.layout.problem.last.worst_case)
+    times, left, after = _choices(cost_to_go.layout, block)
+    worst = np.append(cost_to_go.layout.problem.worst, cost_to_go.layout.problem.last.worst_case)
     for start, end in pairwise(cuts):
         states, to = block[start:end], after[start:end]
-        value = times[start:end] + left[start:end] * togo.expected[to]
+        value = times[start:end] + left[start:end] * cost_to_go.expected[to]
         least = value.min(axis=1)
-        longest = worst + togo.maximum[to]
+        longest = worst + cost_to_go.maximum[to]
         longest[value > least[:, None] * (1 + TIE_TOLERANCE)] = np.inf
-        togo.expected[states] = least
-        togo.choice[states] = longest.argmin(axis=1)
-        togo.maximum[states] = longest.min(axis=1)
+        cost_to_go.expected[states] = least
+        cost_to_go.choice[states] = longest.argmin(axis=1)
+        cost_to_go.maximum[states] = longest.min(axis=1)
 
 
 def _choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:

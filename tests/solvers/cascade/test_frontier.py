@@ -45,7 +45,7 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
     n = int(rng.integers(1, 5))
     rows = random_rows(seed, int(rng.integers(3, 40)), n, measured=bool(seed % 2))
     level, prices = float(rng.uniform(0.3, 1.0)), np.geomspace(1e-3, 1.0, 5)
-    programme = AcceptanceProgram.from_rows(rows, rows.chances >= level)
+    programme = AcceptanceProgram.from_rows(rows, rows.confidences >= level)
     value, _ = programme.solve_values(prices)
     for i, price in enumerate(prices.tolist()):
         completed = programme.add_last(value[:, i], price).min()
@@ -72,7 +72,7 @@ def test_a_threshold_is_the_best_of_all_where_the_others_stay(seed: int) -> None
     ranked = RankedRows.from_rows(rows)
     improved = ranked.improve(ThresholdCascade((0, 1), (0.5,)), price)
     every = [ThresholdCascade((1,), ())] + [
-        ThresholdCascade((0, 1), (t,)) for t in np.unique(rows.chances[:, 0]).tolist()
+        ThresholdCascade((0, 1), (t,)) for t in np.unique(rows.confidences[:, 0]).tolist()
     ]
     assert ranked.objective(improved, price) == pytest.approx(
         min(ranked.objective(one, price) for one in every), abs=1e-9

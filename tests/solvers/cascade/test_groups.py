@@ -128,7 +128,7 @@ def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     problem = problem_of(even_groups(np.random.default_rng(5), [2, 2]))
     layout = StateLayout.from_problem(problem)
     monkeypatch.setattr(LabelSearch, "run", overflow)
-    assert search._solve_exact(layout, compute_cost_to_go(layout), 150.0, every=False) is None
+    assert search._solve_exact(layout, compute_cost_to_go(layout), 150.0, for_all_deadlines=False) is None
 
 
 def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
