@@ -71,12 +71,12 @@ class CascadeContents(FrontierContents):
         refuse_out_of_range(self)
         n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
         ends = self.offsets
-        promises = {
+        invariants = {
             "different names": len(set(self.names)) == n,
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
             "accuracies of all steps or none": self.accuracies.shape in ((0,), (k,)),
-            "measured durations of the same": self.durations.shape
+            "measured durations of all steps or none": self.durations.shape
             == self.duration_errors.shape
             == self.accuracies.shape,
             "a lower bound of at least 0": self.lower_bound >= 0,
@@ -88,11 +88,11 @@ class CascadeContents(FrontierContents):
             and int(ends[0]) == 0
             and int(ends[-1]) == calls
             and bool((ends[1:] > ends[:-1]).all()),
-            "members that are names": self.members.dtype == np.int32
+            "valid members": self.members.dtype == np.int32
             and self.members.shape == self.reaching.shape == (calls,)
             and bool(((self.members >= 0) & (self.members < n)).all()),
         }
-        broken = [promise for promise, kept in promises.items() if not kept]
+        broken = [name for name, kept in invariants.items() if not kept]
         if broken:
             raise InvalidRequest(f"not a valid cascade plan; missing: {', '.join(broken)}")
         self.check_frontier()

@@ -5,7 +5,7 @@ from models.feedback import Expectations
 from solvers.cascade.plan import CascadePlan
 
 
-def estimates(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision) -> Expectations:
+def estimate_outcomes(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision) -> Expectations:
     """Return the expected accuracy and cost or time on holdout rows.
 
     Without holdout results it is the solved duration; for a mixture of two cascades the mean over all items. With

@@ -7,7 +7,7 @@ import numpy as np
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
 from solvers.base import round_up
-from solvers.cascade.estimates import estimates
+from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan
 from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
 from solvers.kind import OperatingPoint
@@ -24,13 +24,13 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
     for at, item in enumerate(items.ids):
         steps = plan.decide(query.model_copy(update={"item": item})).steps
-        called, answers = _walk(steps, items, at)
+        called, answers = _walk_steps(steps, items, at)
         if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
             raise items.fault(at, "values", f"{answers}.label", message="is missing")
         labels.append(label_of(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
-        costs.append(sum(_cost(step, items, at) for step in called))
+        costs.append(sum(_call_cost(step, items, at) for step in called))
     confidences = [items.number(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return Evaluated(
         labels=tuple(labels),
@@ -41,7 +41,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     )
 
 
-def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
+def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
     """Return the steps up to the accepted answer, and the answering classifier.
 
     A null label is no answer. If the last classifier has none, the most confident earlier answer is taken, as in a run.
@@ -63,12 +63,12 @@ def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[
     return steps, max(earlier)[1] if earlier else last.classifier
 
 
-def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
+def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
     cost = items.number(at, f"{step.classifier}.cost", 0.0)
     return step.execution_time if cost is None else cost
 
 
-def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
+def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
     """Return the frontier's points within a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
         return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
@@ -88,4 +88,4 @@ def _deadline_point(plan: CascadePlan, deadline: float) -> OperatingPoint:
     query = CascadeQuery(deadline=deadline)
     decision = plan.decide(query)
     summary = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}
-    return OperatingPoint({"deadline": deadline}, estimates(plan, query, decision), summary)
+    return OperatingPoint({"deadline": deadline}, estimate_outcomes(plan, query, decision), summary)

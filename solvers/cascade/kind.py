@@ -18,8 +18,8 @@ from models.cascade import (
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
-from solvers.cascade.estimates import estimates
-from solvers.cascade.evaluate import curve, evaluate
+from solvers.cascade.estimates import estimate_outcomes
+from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.run import run as run_cascade
@@ -87,7 +87,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
         """Return accuracy, cost, and duration on holdout rows."""
-        return estimates(plan, query, decision)
+        return estimate_outcomes(plan, query, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
@@ -105,7 +105,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def curve(self, plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
         """Return the points of the frontier within a deadline."""
-        return curve(plan, query)
+        return list_operating_points(plan, query)
 
     def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
         """Return the query of an item within a deadline and a budget, or for an accuracy."""

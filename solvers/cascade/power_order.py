@@ -78,7 +78,7 @@ def power_frontier(
         max_loss += width
         remaining_labels -= len(thin)
     least = float(endings[n].expected[-1]) - max_loss if max_loss else None
-    return CascadeFront(_cascades(endings), least)
+    return CascadeFront(_yield_cascades(endings), least)
 
 
 def _extend_endings(
@@ -96,7 +96,7 @@ def _extend_endings(
     return _EndingLabels(maxima[keep], expected[keep], before[keep], label[keep])
 
 
-def _cascades(endings: list[_EndingLabels]) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(endings: list[_EndingLabels]) -> Iterator[tuple[int, ...]]:
     last = len(endings) - 1
     for label in range(len(endings[last].maxima) - 1, -1, -1):
         members, k, at = [], last, label

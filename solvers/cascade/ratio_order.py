@@ -59,7 +59,7 @@ def ratio_frontier(
         stages.append(stage)
         max_loss += width
         remaining_labels -= len(stage.maxima)
-    return CascadeFront(_cascades(stages), float(stage.expected[-1]) - max_loss if max_loss else None)
+    return CascadeFront(_yield_cascades(stages), float(stage.expected[-1]) - max_loss if max_loss else None)
 
 
 def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, max_labels: int) -> tuple[_Stage, float]:
@@ -74,7 +74,7 @@ def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, m
     return _Stage(k, maxima[keep], expected[keep], keep % n, keep // n), width
 
 
-def _cascades(stages: list[_Stage]) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(stages: list[_Stage]) -> Iterator[tuple[int, ...]]:
     for label in range(len(stages[-1].maxima) - 1, -1, -1):
         members, at = [], label
         for stage in reversed(stages):

@@ -57,10 +57,10 @@ def solve_set_states(problem: CascadeProblem) -> CascadeFront:
     maximum = np.full(1, problem.last.worst_case)
     for worst in problem.worst:
         maximum = np.concatenate((maximum, maximum + worst))
-    return CascadeFront(_cascades(find_undominated(maximum, value + problem.last.execution_time * reached), last))
+    return CascadeFront(_yield_cascades(find_undominated(maximum, value + problem.last.execution_time * reached), last))
 
 
-def _cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
     """Yield cascades from the least expected duration to the least maximum, each in calling order."""
     for chosen in reversed(sets.tolist()):
         members, rest = [], chosen

@@ -39,8 +39,8 @@ Source: Wang, Trapeznikov, Saligrama, *Efficient Learning by Directed Acyclic Gr
 from solvers.policy.fit import fit
 from solvers.policy.kind import PolicyKind
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.traffic import traffic
+from solvers.policy.traffic import compute_traffic
 
 kind = PolicyKind()
 
-__all__ = ["PolicyPlan", "fit", "kind", "traffic"]
+__all__ = ["PolicyPlan", "compute_traffic", "fit", "kind"]

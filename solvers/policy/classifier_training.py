@@ -188,7 +188,7 @@ def _fit_set(seen: _SetInputs, learn: Bools, options: PolicyOptions, seed: int) 
         else:
             growth = Growth(trees, options.depth, 1 - QUALITY_RESIDUAL ** (1 / max(trees, 1)), QUALITY_RIDGE)
             forest = boost(seen.binned.rows(rows), seen.quality[rows], growth, rng)
-            lost = partial(_squares, seen.quality[judged])
+            lost = partial(_squared_error, seen.quality[judged])
         losses[k] = forest.staged_losses(seen.inputs[judged], lost)
         fitted.append(forest)
     members, posteriors = [], np.empty((len(seen.labels), seen.classes))
@@ -211,7 +211,7 @@ def _pad_forest(forest: Forest, columns: Int64s, trees: int) -> Forest:
     return Forest(forest.base.astype(np.float32), full(mapped), full(forest.thresholds), full(forest.leaves))
 
 
-def _squares(quality: Floats, predicted: Singles) -> float:
+def _squared_error(quality: Floats, predicted: Singles) -> float:
     return float(np.square(to_probabilities(predicted, classless=True) - quality).sum())
 
 

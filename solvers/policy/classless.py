@@ -32,20 +32,20 @@ def answer_quality(dataset: FeatureTable | Trace) -> Floats | None:
     return dataset.quality if isinstance(dataset, Trace) and not dataset.spec.has_classes else None
 
 
-def choose_best_acquired(expected: Floats, bought: Bools) -> Int64s:
+def choose_best_acquired(expected: Floats, acquired: Bools) -> Int64s:
     """Return the acquired classifier with the highest expected quality, (n,); 0 if none is acquired.
 
     Args:
         expected: (n, M), predicted quality.
-        bought: (M,), acquired classifiers.
+        acquired: (M,), acquired classifiers.
 
     >>> choose_best_acquired(np.array([[0.2, 0.9, 0.8]]), np.array([True, False, True])).tolist()
     [2]
     """
-    return np.asarray(np.where(bought, expected, -1.0).argmax(axis=1))
+    return np.asarray(np.where(acquired, expected, -1.0).argmax(axis=1))
 
 
-def known_advantages(expected: Floats, bought: Bools, further: Bools) -> Floats:
+def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Floats:
     """Return the part of advantages that needs no learning, (n, A), never above 0.
 
     It is the expected loss of stopping after each action, less that of stopping now. The effect of further readings on
@@ -53,13 +53,13 @@ def known_advantages(expected: Floats, bought: Bools, further: Bools) -> Floats:
 
     Args:
         expected: (n, M), predicted quality of answers.
-        bought: (M,), acquired classifiers.
+        acquired: (M,), acquired classifiers.
         further: (A, M), classifiers acquired after each action.
 
     >>> known_advantages(np.array([[0.5, 0.75]]), np.array([True, False]), np.array([[True, True]])).tolist()
     [[-0.25]]
     """
-    now = np.where(bought, expected, 0.0).max(axis=1)
+    now = np.where(acquired, expected, 0.0).max(axis=1)
     return np.stack([now - np.where(each, expected, 0.0).max(axis=1) for each in further], axis=1)
 
 
@@ -94,30 +94,30 @@ def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, s
         smoothing: share of the learned loss that uses the last node's prediction instead of the observed quality.
     """
     rows, observed, learned = np.arange(len(quality)), [], []
-    for own, bought in zip(expected, members, strict=True):
-        answer = choose_best_acquired(own, bought)
-        seen, predicted = (each[rows, answer] * bought.any() for each in (quality, expected[-1]))
+    for own, acquired in zip(expected, members, strict=True):
+        answer = choose_best_acquired(own, acquired)
+        seen, predicted = (each[rows, answer] * acquired.any() for each in (quality, expected[-1]))
         observed.append(1 - seen)
         learned.append(1 - (1 - smoothing) * seen - smoothing * predicted)
     return StoppingLosses(np.array(observed), np.array(learned))
 
 
-def build_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
+def build_answer_graph(has_confidence: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
     """Build the DAG of acquired sets.
 
     A fetch without confidences is acquired last and alone, because it informs no further decision. Of the other fetches
     all sets are states, or, of many, the sets up to some size.
 
     Args:
-        telling: (M,), classifiers that report a confidence.
+        has_confidence: (M,), classifiers that report a confidence.
         costs: (n, M).
         quality: (n, M).
         fetches: (M,), the fetch of each classifier.
     """
-    sensors, chosen = len(telling), set(select_classifiers(costs, quality))
+    sensors, chosen = len(has_confidence), set(select_classifiers(costs, quality))
     steps = [each for each in group_by_fetch(fetches) if each & chosen]
-    informative = [each for each in steps if telling[sorted(each)].any()]
-    silent = [each for each in steps if not telling[sorted(each)].any()]
+    informative = [each for each in steps if has_confidence[sorted(each)].any()]
+    silent = [each for each in steps if not has_confidence[sorted(each)].any()]
     sets = [frozenset[int]()]
     for size in range(1, len(informative) + 1):
         larger = sets + [frozenset[int]().union(*each) for each in combinations(informative, size)]

@@ -15,7 +15,7 @@ Source: Bengio, Grandvalet, *No unbiased estimator of the variance of k-fold cro
 """
 
 
-def estimates(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
+def estimate_outcomes(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
     """Return the expected accuracy and cost of the points that decide for a query."""
     accuracy, cost, cost_error = plan.expected_outcome(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)

@@ -8,7 +8,7 @@ from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of, shared_fields
 from solvers.kind import OperatingPoint
-from solvers.policy.estimates import estimates
+from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.plan import PolicyPlan
 
 
@@ -44,10 +44,10 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
             labels=sent,
             costs=np.array(costs),
             paths=paths,
-            confidences=ran.judged[np.arange(len(items)), ran.labels],
+            confidences=ran.scores[np.arange(len(items)), ran.labels],
             classifiers=chosen,
         )
-    probabilities = ran.judged[:, : len(plan.classes)]
+    probabilities = ran.scores[:, : len(plan.classes)]
     return Evaluated(
         labels=tuple(plan.classes[code] for code in ran.labels.tolist()),
         costs=np.array(costs),
@@ -72,11 +72,13 @@ def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: di
     return RolloutItem.model_construct(item=items.ids[at], embedding=embedding, sensors=sensors)
 
 
-def curve(plan: PolicyPlan) -> Sequence[OperatingPoint]:
+def list_operating_points(plan: PolicyPlan) -> Sequence[OperatingPoint]:
     """Return accuracy and cost of each point of the curve."""
     return [
         OperatingPoint(
-            {"budget": float(bound)}, estimates(plan, PolicyTarget(budget=float(bound))), point.model_dump(mode="json")
+            {"budget": float(bound)},
+            estimate_outcomes(plan, PolicyTarget(budget=float(bound))),
+            point.model_dump(mode="json"),
         )
         for bound, point in zip(plan.point_bounds.tolist(), plan.curve(), strict=True)
     ]

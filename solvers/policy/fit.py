@@ -90,10 +90,12 @@ def fit(
         prices = replace(SensorPrices.from_dataset(dataset, sensors.names, options), times=prices.times)
     training = _training_rows(dataset, sensors, quality, options, rng)
     sensors = training.sensors
-    ready = None if quality is None else build_answer_graph(sensors.has_columns, prices.costs, quality, prices.fetches)
-    states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, ready)
-    knows_limits = quality is not None or is_grown
-    task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, knows_limits)
+    given_graph = (
+        None if quality is None else build_answer_graph(sensors.has_columns, prices.costs, quality, prices.fetches)
+    )
+    states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, given_graph)
+    learns_limits = quality is not None or is_grown
+    task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, learns_limits)
     learned = learn_policies(task, partial(_report_learned, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "computing the trade-off curve")
     plan, passed = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
@@ -102,7 +104,7 @@ def fit(
     summary = summarize(plan, learned.loss, _plan_losses(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
     points = _replay_points(task, learned)
-    held = measure_policy_savings(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
+    held = measure_policy_savings(dataset, plan.sensors, graph, observed, task.predictions, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
 
@@ -128,7 +130,7 @@ def _build_task(
     seeds: Sequence[int],
     prices: SensorPrices,
     smoothing: float,
-    knows_limits: bool,
+    learns_limits: bool,
 ) -> PolicyTask:
     has_to_acquire, graph = training.quality is not None, states.graph
     losses, replay_settings = _stopping_losses(states, training, smoothing), list_tradeoffs(options, prices.means)
@@ -137,7 +139,7 @@ def _build_task(
     set_times = compute_set_times(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
     caps, deadlines = (
-        _list_limits(training, states, set_costs, set_times) if knows_limits else (np.empty(0), np.empty(0))
+        _list_limits(training, states, set_costs, set_times) if learns_limits else (np.empty(0), np.empty(0))
     )
     return PolicyTask(
         options,
@@ -191,9 +193,9 @@ def _build_states(
     rng: np.random.Generator,
     run: Run,
     is_grown: bool,
-    ready: Graph | None,
+    given_graph: Graph | None,
 ) -> tuple[PolicyStates, list[int], tuple[int, int, int]]:
-    """Grow or enumerate states; ``ready`` is a graph that is built already.
+    """Grow or enumerate states; ``given_graph`` is used if it is set.
 
     Returns:
         The states, a seed for each node's policy, and the range and total of the progress of learning.
@@ -202,7 +204,7 @@ def _build_states(
         progress = part_of(run.progress, 0, 60, 100)
         states = grow_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph = Graph.from_steps(len(prices.means), group_by_fetch(prices.fetches)) if ready is None else ready
+    graph = Graph.from_steps(len(prices.means), group_by_fetch(prices.fetches)) if given_graph is None else given_graph
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
     fitting = part_of(run.progress, 0, len(graph), total)

@@ -125,15 +125,15 @@ class ItemLimits:
 
     def choose_point(self, target: PolicyTarget) -> int:
         """Return the point that serves requested limits alone; the one of fewest errors if none does."""
-        serving = self._serving(target)
+        serving = self._find_serving(target)
         return serving[1] if serving else self.points[0].stop - 1
 
     def expected_error(self, target: PolicyTarget) -> float | None:
         """Return the error rate of the point that serves requested limits alone; None if none does."""
-        serving = self._serving(target)
+        serving = self._find_serving(target)
         return serving[0] if serving else None
 
-    def _serving(self, target: PolicyTarget) -> tuple[float, int] | None:
+    def _find_serving(self, target: PolicyTarget) -> tuple[float, int] | None:
         """Return error rate and point that serve requested limits alone; of two, the one of more errors."""
         able = [
             (float(served.errors[place]), own[int(served.places[place])])

@@ -12,8 +12,8 @@ from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.policy.estimates import estimates
-from solvers.policy.evaluate import curve, evaluate, item_columns
+from solvers.policy.estimates import estimate_outcomes
+from solvers.policy.evaluate import evaluate, item_columns, list_operating_points
 from solvers.policy.fit import check_dataset, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run import run as run_policy
@@ -64,7 +64,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
     ) -> Expectations:
         """Return the expected accuracy and cost at the limits, for any item."""
-        return estimates(plan, query)
+        return estimate_outcomes(plan, query)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of validation rows."""
@@ -94,7 +94,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def curve(self, plan: PolicyPlan, query: Any) -> Sequence[OperatingPoint]:
         """Return the operating points of the trade-off curve."""
-        return curve(plan)
+        return list_operating_points(plan)
 
     def run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
         """Return the query of an item before any acquisition.

@@ -68,7 +68,7 @@ class PolicyTask:
     """Training data of the policies of nodes.
 
     Attributes:
-        judged: for each node (n, C) out-of-fold posteriors, or (n, M) answer quality.
+        predictions: for each node (n, C) out-of-fold posteriors, or (n, M) answer quality.
         fixed: points that are not learned.
         costs: (n, M).
         means: (M,).
@@ -82,7 +82,7 @@ class PolicyTask:
     options: PolicyOptions
     training: TrainingRows
     graph: Graph
-    judged: Sequence[Floats]
+    predictions: Sequence[Floats]
     losses: StoppingLosses
     fixed: FixedPoints
     costs: Floats
@@ -159,15 +159,15 @@ def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPo
 
 def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], NodePolicy]:
     training, graph = task.training, task.graph
-    features = node_features(training.sensors, graph.members[node], task.judged[node], training.cells)
+    features = node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
     weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.list_actions(node)
     barred = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
     barred |= exceeds_limits(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], barred)
     if task.fixed.has_to_acquire:
-        ahead = known_advantages(task.judged[node], graph.members[node], graph.members[graph.list_actions(node)])
-        node_training = replace(node_training, can_stop=node > 0, foreseen=ahead)
+        ahead = known_advantages(task.predictions[node], graph.members[node], graph.members[graph.list_actions(node)])
+        node_training = replace(node_training, can_stop=node > 0, known_advantages=ahead)
     return partial(fit_node_policy, node_training, _forest_growth(task), task.seeds[node])
 
 

@@ -51,16 +51,16 @@ class NodeDecisions:
         point: int,
         features: Floats,
         barred: Bools | None = None,
-        foreseen: Floats | float = 0.0,
+        known_part: Floats | float = 0.0,
     ) -> tuple[Int16s, Floats]:
         """Choose an action per row, (n,), 0 to stop; also return the advantages, (n, A).
 
         Args:
             features: (n, d).
             barred: (A,), actions that are not allowed.
-            foreseen: (n, A), part of the advantages that is not learned.
+            known_part: (n, A), part of the advantages that is not learned.
         """
-        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + foreseen
+        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + known_part
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
         return choose_least(allowed, can_stop=self.can_stop(node)), advantages
 

@@ -32,13 +32,13 @@ class PolicyRun:
 
     Attributes:
         labels: (n,), class codes, or, without classes, the sensors that answer.
-        judged: (n, C) class probabilities, or (n, M) expected quality of answers.
+        scores: (n, C) class probabilities, or (n, M) expected quality of answers.
         costs: (n,), at mean prices.
         walks: the nodes each item passed.
     """
 
     labels: Int64s
-    judged: Floats
+    scores: Floats
     costs: Floats
     walks: Walks
 

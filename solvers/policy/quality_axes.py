@@ -37,12 +37,12 @@ def add_quality_axes(
     """
     known = sensors.embedding
     assert known is not None
-    centred = known.subtract_centre(embeddings)
+    centered = known.subtract_centre(embeddings)
     shown, axes = np.empty(quality.shape), np.zeros((embeddings.shape[1], quality.shape[1]))
     for part in range(int(folds.max()) + 1):
         seen = folds != part
-        own = fit_ridge(centred[seen], quality[seen])
-        shown[~seen] = np.clip(centred[~seen] @ own, -FARTHEST, FARTHEST)
+        own = fit_ridge(centered[seen], quality[seen])
+        shown[~seen] = np.clip(centered[~seen] @ own, -FARTHEST, FARTHEST)
         axes += own / (int(folds.max()) + 1)
     more = np.full(quality.shape[1], len(sensors.names), dtype=np.int32)
     grown = replace(
@@ -59,15 +59,15 @@ def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
 
     Complexity: O(n d min(n, d)).
     """
-    centred, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
-    left, spread, axes = np.linalg.svd(centred, full_matrices=False)
+    centered, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
+    left, spread, axes = np.linalg.svd(centered, full_matrices=False)
     squares, along = spread**2, left.T @ off
     best, weights = np.full(targets.shape[1], np.inf), np.zeros((inputs.shape[1], targets.shape[1]))
     for strength in (RIDGE_PENALTIES * max(float(squares.mean()), MIN_MEAN_SQUARE)).tolist():
         kept = squares / (squares + strength)
         leverage = (left**2) @ kept + 1 / len(left)
-        missed = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2
-        better = missed.sum(axis=0) < best
+        residual = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2
+        better = residual.sum(axis=0) < best
         own = axes.T @ ((spread / (squares + strength))[:, None] * along)
-        best, weights = np.where(better, missed.sum(axis=0), best), np.where(better, own, weights)
+        best, weights = np.where(better, residual.sum(axis=0), best), np.where(better, own, weights)
     return weights

@@ -30,7 +30,7 @@ class NodeTraining:
         rows: (n,) bool, training rows.
         barred: (A, L) bool, actions that are not allowed.
         can_stop: whether stopping is allowed.
-        foreseen: (n, A), part of the advantages that is known; None without.
+        known_advantages: (n, A), part of the advantages that is known; None without.
     """
 
     features: Floats
@@ -40,7 +40,7 @@ class NodeTraining:
     rows: Bools
     barred: Bools
     can_stop: bool = True
-    foreseen: Floats | None = None
+    known_advantages: Floats | None = None
 
     @property
     def advantages(self) -> Floats:
@@ -51,7 +51,7 @@ class NodeTraining:
     @property
     def offset(self) -> Floats | float:
         """Known part of the advantages, (n, A, 1), or 0."""
-        return 0.0 if self.foreseen is None else self.foreseen[:, :, None]
+        return 0.0 if self.known_advantages is None else self.known_advantages[:, :, None]
 
     @property
     def members(self) -> int:
@@ -109,7 +109,7 @@ def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePo
     for k in range(training.members):
         seen, judged = training.rows & (training.folds != k), training.rows & (training.folds == k)
         forest = boost(binned.rows(seen), flat[seen], growth, rng)
-        errors[k] = forest.staged_losses(training.features[judged], partial(_squares, flat[judged]))
+        errors[k] = forest.staged_losses(training.features[judged], partial(_squared_error, flat[judged]))
         forests.append(forest)
     others = errors.sum(axis=0) - errors
     forests = [forest.first(STAGE * int(own.argmin())) for forest, own in zip(forests, others, strict=True)]
@@ -121,7 +121,7 @@ def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePo
     return _stack_members(forests, (actions, tradeoffs), choose_least(allowed, can_stop=training.can_stop))
 
 
-def _squares(targets: Floats, predicted: Singles) -> float:
+def _squared_error(targets: Floats, predicted: Singles) -> float:
     return float(np.square(targets - predicted).sum())
 
 

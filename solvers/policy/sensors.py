@@ -178,7 +178,7 @@ class Sensors:
             place = self.names.index(name)
             columns = self.columns_of([place])
             try:
-                cells[columns] = self._numbers(answer, columns)
+                cells[columns] = self._to_numbers(answer, columns)
             except ValueError as error:
                 faults.append(Fault((where, name), str(error)))
             known[place] = True
@@ -186,10 +186,10 @@ class Sensors:
             raise InvalidRequest.at(*faults)
         return cells, known
 
-    def _numbers(self, answer: Any, columns: Int64s) -> list[float]:
+    def _to_numbers(self, answer: Any, columns: Int64s) -> list[float]:
         """Convert one sensor's answer to numbers; raise ValueError if it is invalid."""
         if self.encoding is not None:
-            return self._encoded(self.encoding, answer, int(self.owners[columns[0]]))
+            return self._encode_cells(self.encoding, answer, int(self.owners[columns[0]]))
         if self.classless:
             return _read_confidence(answer, has_confidence=bool(len(columns)))
         labelled = bool(self.labelled[columns[0]])
@@ -215,7 +215,7 @@ class Sensors:
                 numbers.append(finite(value))
         return numbers
 
-    def _encoded(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
+    def _encode_cells(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
         cells, columns = _to_list(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
         if len(cells) != len(columns):
             raise ValueError(f"must have {len(columns)} values, got {len(cells)} values")

@@ -52,14 +52,14 @@ class PassedCounts:
         """
         before, after = walks.nodes[:, :-1], walks.nodes[:, 1:]
         moved = after >= 0
-        edges = np.searchsorted(_keys(graph), before[moved] * len(graph) + after[moved])
+        edges = np.searchsorted(_edge_keys(graph), before[moved] * len(graph) + after[moved])
         errors = observed[walks.ends, np.arange(len(walks.ends))] > 0.5
         return cls(
             np.bincount(edges, minlength=len(graph.targets)), np.bincount(walks.ends[errors], minlength=len(graph))
         )
 
 
-def _keys(graph: Graph) -> Int64s:
+def _edge_keys(graph: Graph) -> Int64s:
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     return np.asarray(sources * len(graph) + graph.targets)
 
@@ -68,7 +68,7 @@ def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
     """Return the counts at the points of the curve, without zeros."""
     edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
     used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
-    sources, targets = np.divmod(_keys(graph)[used], len(graph))
+    sources, targets = np.divmod(_edge_keys(graph)[used], len(graph))
     return TrafficCounts(
         sources=tuple(sources.tolist()),
         targets=tuple(targets.tolist()),
@@ -78,7 +78,7 @@ def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
     )
 
 
-def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
+def compute_traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
     """Return the number of items per edge and node under a trade-off or a budget.
 
     Args:
@@ -101,9 +101,9 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
         cost=float(shares @ plan.point_costs),
         error=float(shares @ plan.point_errors),
         rows=plan.rows,
-        nodes=tuple(_node(plan, flow, node) for node in visited),
+        nodes=tuple(_traffic_node(plan, flow, node) for node in visited),
         edges=tuple(
-            _edge(plan, (source, target), items, (place[source], place[target]))
+            _traffic_edge(plan, (source, target), items, (place[source], place[target]))
             for source, target, items in sorted(steps)
             if items > 0
         ),
@@ -139,7 +139,7 @@ class TrafficFlow:
         return TrafficFlow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
 
 
-def _node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode:
+def _traffic_node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode:
     members = np.flatnonzero(plan.members[node])
     items, stopped, wrong = (float(each[node]) for each in (flow.items, flow.stopped, flow.wrong))
     return TrafficNode(
@@ -153,7 +153,7 @@ def _node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode:
     )
 
 
-def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
+def _traffic_edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
     bought = np.flatnonzero(plan.members[nodes[1]] & ~plan.members[nodes[0]])
     return TrafficEdge(
         source=places[0],

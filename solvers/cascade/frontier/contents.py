@@ -68,20 +68,20 @@ class FrontierContents:
         )
         of_classifiers = self.point_times, self.point_worst_times
         ends = self.point_offsets
-        promises = {
+        invariants = {
             "different names": len(set(self.point_names)) == n,
             "times of each name": all(each.shape == (n,) for each in of_classifiers),
-            "figures of each point": all(each.shape == (p,) for each in of_points),
+            "results of each point": all(each.shape == (p,) for each in of_points),
             f"at most {MAX_POINTS} points": p <= MAX_POINTS,
             "offsets that cut the members into points": ends.shape == (p + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0
             and int(ends[-1]) == r
             and bool((ends[1:] > ends[:-1]).all()),
-            "members that are names": self.point_members.dtype == np.int32
+            "valid members": self.point_members.dtype == np.int32
             and self.point_members.shape == self.point_thresholds.shape == self.point_reaching.shape == (r,)
             and bool(((self.point_members >= 0) & (self.point_members < n)).all()),
         }
-        broken = [promise for promise, kept in promises.items() if not kept]
+        broken = [name for name, kept in invariants.items() if not kept]
         if broken:
             raise InvalidRequest(f"not a valid frontier of cascades; missing: {', '.join(broken)}")

@@ -194,14 +194,14 @@ class LabelSearch:
         expected = labels.expected + labels.left * last.execution_time
         ends = find_undominated(maxima, expected)
         least = None if self._cut == np.inf else min(self._cut, float(expected[ends[-1]]))
-        return CascadeFront(_cascades(labels, ends), least)
+        return CascadeFront(_yield_cascades(labels, ends), least)
 
 
 def _concatenate(blocks: list[_Labels]) -> _Labels:
     return _Labels(*(np.concatenate([getattr(part, field.name) for part in blocks]) for field in fields(_Labels)))
 
 
-def _cascades(labels: _Labels, ends: Int64s) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(labels: _Labels, ends: Int64s) -> Iterator[tuple[int, ...]]:
     for end in reversed(ends.tolist()):
         members, at = [], end
         while labels.before[at] >= 0:

@@ -91,15 +91,15 @@ class RemainingDuration:
 
 def build_chain_bound(layout: StateLayout) -> RemainingDuration:
     """Build the lower bound."""
-    return _remainder(layout, _blocks)
+    return _build_tables(layout, _cut_blocks)
 
 
 def build_single_guess(layout: StateLayout) -> RemainingDuration:
     """Build the heuristic."""
-    return _remainder(layout, _best_single)
+    return _build_tables(layout, _best_single)
 
 
-def _remainder(layout: StateLayout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> RemainingDuration:
+def _build_tables(layout: StateLayout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> RemainingDuration:
     problem = layout.problem
     blocks: list[tuple[float, int, int, float]] = []
     slices: list[tuple[float, int, int, float]] = []
@@ -111,12 +111,12 @@ def _remainder(layout: StateLayout, cut: Callable[[Floats, Floats], list[_ChainP
             success = (problem.powers[later] - done) / (1.0 - done)
             blocks += [(c / p, group, digit, 1.0 - p) for c, p in cut(problem.times[later], success)]
             worst = np.maximum(problem.worst[later], _MIN_TIME_SHARE * problem.last.execution_time)
-            slices += [(rate, group, digit, time) for rate, time in _slices(worst, success)]
+            slices += [(rate, group, digit, time) for rate, time in _cut_slices(worst, success)]
     useful = [block for block in blocks if block[0] < problem.last.execution_time]
     return RemainingDuration(layout, _EntryTable.from_entries(useful), _EntryTable.from_entries(slices))
 
 
-def _blocks(times: Floats, success: Floats) -> list[_ChainPart]:
+def _cut_blocks(times: Floats, success: Floats) -> list[_ChainPart]:
     """Cut a chain, members by increasing P, into blocks whose ratio of cost to success never falls."""
     blocks: list[_ChainPart] = []
     for cost, p in _chain_parts(times, success):
@@ -143,7 +143,7 @@ def _best_single(times: Floats, success: Floats) -> list[_ChainPart]:
     return [min(pairs, key=lambda part: part[0] / part[1])] if pairs else []
 
 
-def _slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
+def _cut_slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
     """Cut the concave envelope of points (worst-case time, -log(1 - p)), and (0, 0), into slices: rate, and time."""
     slices: list[tuple[float, float]] = []
     time, log_left = 0.0, 0.0

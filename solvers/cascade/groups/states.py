@@ -58,26 +58,26 @@ def compute_cost_to_go(layout: StateLayout) -> CostToGo:
     """Compute V of all states, from the last level to the first; among equals the smaller maximum."""
     states = layout.states
     cost_to_go = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
-    levels = _levels(layout)
+    levels = _compute_levels(layout)
     order = np.argsort(levels, kind="stable")[::-1]
     rows = max(_BLOCK_CELLS // (len(layout.ranks) + 1), 1)
     for start in range(0, states, rows):
         block = order[start : start + rows]
         changes = np.flatnonzero(np.diff(levels[block])) + 1
-        _fill(cost_to_go, block, [0, *changes.tolist(), len(block)])
+        _fill_block(cost_to_go, block, [0, *changes.tolist(), len(block)])
     return cost_to_go
 
 
-def _levels(layout: StateLayout) -> Int16s:
+def _compute_levels(layout: StateLayout) -> Int16s:
     levels = np.zeros(1, dtype=np.int16)
     for radix in layout.radix:
         levels = np.add.outer(np.arange(radix, dtype=np.int16), levels).ravel()
     return levels
 
 
-def _fill(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
+def _fill_block(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
     """Choose in each state of a block, level by level, from one cut to the next."""
-    times, left, after = _choices(cost_to_go.layout, block)
+    times, left, after = _list_choices(cost_to_go.layout, block)
     worst = np.append(cost_to_go.layout.problem.worst, cost_to_go.layout.problem.last.worst_case)
     for start, end in pairwise(cuts):
         states, to = block[start:end], after[start:end]
@@ -90,7 +90,7 @@ def _fill(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
         cost_to_go.maximum[states] = longest.min(axis=1)
 
 
-def _choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
+def _list_choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
     """Return the choices of each state, (s, n + 1), the deterministic classifier last.
 
     These are time (inf where useless), share left unclassified, and next state.

@@ -91,7 +91,7 @@ def replayed(plan: PolicyPlan, fresh: Trace, target: PolicyTarget) -> tuple[floa
     return (
         float(fresh.quality[rows, ran.labels].mean()),
         float(ran.costs.mean()),
-        float(ran.judged[rows, ran.labels].mean()),
+        float(ran.scores[rows, ran.labels].mean()),
     )
 
 

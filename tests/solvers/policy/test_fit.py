@@ -193,7 +193,7 @@ def test_edges_that_lead_back_are_refused(kept: PolicyPlan) -> None:
     """A walk along them might never end."""
     back = kept.targets.copy()
     back[-1] = 0
-    with pytest.raises(InvalidRequest, match="lead onward"):
+    with pytest.raises(InvalidRequest, match="edges to supersets"):
         replace(kept, targets=back)
 
 
@@ -201,10 +201,10 @@ def test_edges_that_lead_back_are_refused(kept: PolicyPlan) -> None:
     ("change", "said"),
     [
         ({"point_errors": lambda a: a[::-1].copy()}, "falling error"),
-        ({"point_bounds": lambda a: a + 1.0}, "begins at no cost"),
+        ({"point_bounds": lambda a: a + 1.0}, "curve from cost 0"),
         ({"costs": lambda a: -a}, "costs must be from 0"),
-        ({"class_base": lambda a: a + np.float32(1e30)}, "numbers that can be added up"),
-        ({"tradeoffs": lambda a: a - 2.0}, "trade-offs that can be weighed"),
+        ({"class_base": lambda a: a + np.float32(1e30)}, "weights within bounds"),
+        ({"tradeoffs": lambda a: a - 2.0}, "valid trade-offs"),
         ({"ranges": lambda a: a[:, ::-1].copy()}, "a range of each column"),
         ({"members": lambda a: ~a}, "a first node of no sensor"),
     ],

@@ -297,10 +297,10 @@ def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_p
 
 def test_the_traffic_of_a_grown_graph_adds_up() -> None:
     fitted = fit(priced_context(400), SMALL, np.random.default_rng(0), Run())
-    from solvers.policy import traffic
+    from solvers.policy import compute_traffic
 
     for budget in (0.0, 2.5, 9.0):
-        flow = traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
+        flow = compute_traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
         assert sum(node.stopped for node in flow.nodes) == pytest.approx(fitted.plan.rows)
         assert sum(node.wrong for node in flow.nodes) / fitted.plan.rows == pytest.approx(flow.error)
 

@@ -321,7 +321,7 @@ def test_classifiers_of_a_trace_may_tell_times_beside_costs() -> None:
         ({"times": np.full(13, -1.0)}, "times"),
         ({"time_unit": "USD"}, "a time for each sensor"),
         ({"fetches": np.full(13, 99, dtype=np.int32)}, "a fetch for each sensor"),
-        ({"fetches": np.zeros(13, dtype=np.int32)}, "all of a fetch or nothing"),
+        ({"fetches": np.zeros(13, dtype=np.int32)}, "nodes of whole fetches"),
         ({"deadline_errors": np.array([2.0])}, "deadline_errors"),
     ],
 )

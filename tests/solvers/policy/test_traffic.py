@@ -15,7 +15,7 @@ from models.policy import PolicyTarget
 from models.policy_curves import Traffic
 from solvers import Run
 from solvers.base import Fitted
-from solvers.policy import PolicyPlan, fit, traffic
+from solvers.policy import PolicyPlan, compute_traffic, fit
 from solvers.policy.classifier_training import assign_folds
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import tree_inputs
@@ -65,7 +65,7 @@ def sensors_of(plan: PolicyPlan, node: int) -> tuple[str, ...]:
 def asked(kind: str = "singly", **target: float) -> Traffic:
     """Ask for the traffic of the policy that was fitted."""
     _, built = fitted(kind)
-    return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
+    return compute_traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
 
 
 @pytest.mark.parametrize("kind", ["singly", "together"])
@@ -144,7 +144,7 @@ def test_a_summary_without_traffic_says_to_build_again() -> None:
     _, built = fitted()
     summary = {name: value for name, value in built.summary.items() if name != "traffic"}
     with pytest.raises(Conflict, match=r"build it again"):
-        traffic(built.plan, summary, PolicyTarget())
+        compute_traffic(built.plan, summary, PolicyTarget())
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -170,10 +170,10 @@ def broken(**changes: Any) -> dict[str, Any]:
 def test_traffic_that_was_made_up_is_refused(made_up: Any, said: str) -> None:
     summary = {"traffic": made_up() if callable(made_up) else made_up}
     with pytest.raises(CorruptArtifact, match=said):
-        traffic(fitted()[1].plan, summary, PolicyTarget())
+        compute_traffic(fitted()[1].plan, summary, PolicyTarget())
 
 
 def test_more_rows_than_can_be_counted_are_refused() -> None:
     _, built = fitted()
     with pytest.raises(CorruptArtifact, match="rows must be at most"):
-        traffic(replace(built.plan, rows=10**400), built.summary, PolicyTarget())
+        compute_traffic(replace(built.plan, rows=10**400), built.summary, PolicyTarget())
