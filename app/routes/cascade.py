@@ -46,7 +46,7 @@ async def solve_cascade(request: SolveRequest, context: InContext) -> CascadeDec
 async def list_deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
     loaded = await plan_of(context, cascade.kind, name, version)
-    return DeadlinesReply(items=loaded.plan.ranges(), unit=loaded.record.unit, artifact=loaded.ref)
+    return DeadlinesReply(items=loaded.plan.list_deadline_ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
 @router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=error_responses(404, 409, 503))

@@ -22,7 +22,7 @@ from models.policy import PolicyTarget
 from models.policy_curves import TrafficReply
 from solvers import policy
 from solvers.kind import make_query
-from solvers.policy import traffic as traffic_of
+from solvers.policy import compute_traffic
 
 router = JsonRouter()
 PolicyName = Annotated[str, path_name("digits")]
@@ -51,7 +51,7 @@ async def show_traffic(
     loaded = await plan_of(context, policy.kind, name, version)
     target = make_query(PolicyTarget, tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     target = with_default_limits(loaded, target)
-    flow = await run_in_solver(context, traffic_of, loaded.plan, loaded.record.summary, target)
+    flow = await run_in_solver(context, compute_traffic, loaded.plan, loaded.record.summary, target)
     reply = TrafficReply(**dict(flow), unit=loaded.plan.unit, artifact=loaded.ref)
     return Response(encode(reply, loaded), media_type="application/json")
 

@@ -17,7 +17,7 @@ from solvers.advice.sentence import query_text, sentence_of
 from solvers.base import Run, generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.kind import AnyKind
-from solvers.policy.sensors import costs_of
+from solvers.policy.sensors import item_sensor_costs
 from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
 from solvers.statistics import wilson
 from solvers.trace_baselines import baselines_on, most_accurate
@@ -103,7 +103,7 @@ def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, R
     def report(done: int, of: int) -> None:
         run.progress(done, of, f"simple alternatives: {done} of {of} sets of features")
 
-    return replays(learned, fresh, costs_of(fresh), seed, report)
+    return replays(learned, fresh, item_sensor_costs(fresh), seed, report)
 
 
 def _advised(

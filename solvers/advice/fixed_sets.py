@@ -29,7 +29,7 @@ def replays(
     """
     preparation = Preparation.fitted(learned.values, _categorical(learned))
     table, asked = preparation.apply(learned.values), preparation.apply(fresh.values)
-    sensors = Sensors.of(learned)
+    sensors = Sensors.from_dataset(learned)
     owners, names = np.repeat(sensors.value_owners, preparation.widths), sensors.names
     useful = _by_use(table, learned.labels, owners, seed)
     sets = _sets(useful, np.argsort(costs.mean(axis=0), kind="stable"))

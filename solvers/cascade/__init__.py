@@ -1,19 +1,22 @@
-"""IDK cascades: in which order to call classifiers so that the expected time is least within a deadline.
+"""IDK classifier cascades: the order of classifiers with least expected duration within a deadline.
 
-Baruah, Burns, Davis, Wu: *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, the extended
-version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``kind`` builds a plan from a trace.
+A classifier either answers or returns IDK ("I don't know"); the next one is then called. ``solve`` orders given
+classifiers; ``kind`` fits a plan to a trace.
 
 ======================  ======================  ====================================================================
-module                  algorithms              for
+module                  algorithms              scope
 ======================  ======================  ====================================================================
 ``ratio_order``         ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
 ``power_order``         power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
-``groups.states``       group-states            independent groups of dependent ones: Algorithm 3's answers
+``groups.states``       group-states            independent groups of dependent classifiers: results of Algorithm 3
 ``groups.labels``       group-states, -beam     the same with deadlines, and with more states than can be enumerated
-``groups.lower_bound``                          the lower bound that group-beam proves
+``groups.lower_bound``                          lower bound of group-beam
 ``subset_search``       set-states              arbitrary dependence, counted in a trace
-``frontier``            frontier                cost, error and worst-case time together; goes beyond the paper
+``frontier``            frontier                trade-off of cost, error, and worst-case time; not in the paper
 ======================  ======================  ====================================================================
+
+Source: Baruah, Burns, Davis, Wu, *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, extended
+version of RTNS 2021), cited as "the paper".
 """
 
 from solvers.cascade.fit import fit

@@ -1,4 +1,4 @@
-"""What a cascade plan keeps: the step function from deadlines to cascades, and the frontier beside it."""
+"""Fields of a cascade plan: the step function from deadlines to cascades, and the frontier."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,52 +12,51 @@ from models.cascade import Algorithm
 from solvers.base import refuse_out_of_range
 from solvers.cascade.frontier.contents import FrontierContents
 
-MOST_CALLS = 500
-"""The most classifiers that a cascade calls."""
+MAX_CALLS = 500
+"""Maximum number of calls of a cascade."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CascadeContents(FrontierContents):
-    """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
-    Beside them the frontier, for who asks for a cost or an accuracy.
+    """The best cascade for every deadline, as k steps, and the frontier for budgets and accuracies.
 
-    There are n classifiers, and r calls in the cascades of all steps together.
+    A step is valid from its maximum duration to the next one's. There are n classifiers, and r calls in all steps.
     """
 
     names: tuple[str, ...]
-    """n different names, that of the deterministic classifier last."""
+    """n different names, the deterministic classifier last."""
     thresholds: Thresholds
-    """(n,) the confidence from which on an answer is accepted, NaN where every answer is."""
+    """(n,) accept thresholds, NaN where every answer is accepted."""
     execution_times: Amounts
-    """(n,) the time that each classifier takes on average."""
+    """(n,) mean times."""
     worst_case_times: Amounts
-    """(n,) the time that each takes at most."""
+    """(n,) worst-case times."""
     maximum_durations: Amounts
-    """(k,) how long the cascade of each step takes at most, strictly increasing: its least deadline."""
+    """(k,) maximum duration of each step, its least deadline, strictly increasing."""
     expected_durations: Amounts
-    """(k,) how long it takes on average, strictly decreasing."""
+    """(k,) expected duration, strictly decreasing."""
     offsets: Int64s
-    """(k + 1,) cuts ``members`` and ``reaching`` into steps."""
+    """(k + 1,) offsets of steps in ``members`` and ``reaching``."""
     members: Int32s
-    """(r,) the classifiers that each step calls, in their order, as places in ``names``."""
+    """(r,) classifiers of each step in calling order, as places in ``names``."""
     reaching: Probabilities
-    """(r,) how likely it is that the call is made."""
+    """(r,) probability that the call is made."""
     algorithm: Algorithm
-    """What put the cascades in order."""
+    """The algorithm that ordered the cascades."""
     optimal: bool
-    """Whether the cascades are proved to be the best."""
+    """Whether the cascades are proved optimal."""
     unit: str
     """The unit of all times."""
     discarded: tuple[tuple[str, str], ...]
-    """Classifiers set aside before solving, each with the reason."""
+    """Classifiers discarded before solving, each with the reason."""
     lower_bound: float
-    """No cascade has a smaller expected duration, whatever the deadline."""
+    """Lower bound of the expected duration of every cascade, without a deadline."""
     accuracies: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): not measured."""
+    """(k,) accuracy of each step's cascade on holdout rows; (0,) if not measured."""
     durations: Amounts = field(default_factory=lambda: np.empty(0))
-    """(k,) how long held-out rows take on average."""
+    """(k,) mean duration on holdout rows."""
     duration_errors: Amounts = field(default_factory=lambda: np.empty(0))
-    """(k,) the standard errors of these."""
+    """(k,) standard errors of ``durations``."""
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
@@ -66,34 +65,34 @@ class CascadeContents(FrontierContents):
         return *times, *durations, self.offsets, self.members, self.reaching, *measured
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        """Raise InvalidRequest if the arrays do not fit each other: plans may be untrusted bytes."""
         if any(array.ndim != 1 for array in self._arrays()):
-            raise InvalidRequest("this is no cascade plan: its arrays must have one dimension")
+            raise InvalidRequest("not a valid cascade plan: arrays must have one dimension")
         refuse_out_of_range(self)
         n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
         ends = self.offsets
-        promises = {
+        invariants = {
             "different names": len(set(self.names)) == n,
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
             "accuracies of all steps or none": self.accuracies.shape in ((0,), (k,)),
-            "measured durations of the same": self.durations.shape
+            "measured durations of all steps or none": self.durations.shape
             == self.duration_errors.shape
             == self.accuracies.shape,
             "a lower bound of at least 0": self.lower_bound >= 0,
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),
-            f"at most {MOST_CALLS} calls a step": bool((ends[1:] - ends[:-1] <= MOST_CALLS).all()),
+            f"at most {MAX_CALLS} calls per step": bool((ends[1:] - ends[:-1] <= MAX_CALLS).all()),
             "offsets that cut the members into steps": ends.shape == (k + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0
             and int(ends[-1]) == calls
             and bool((ends[1:] > ends[:-1]).all()),
-            "members that are names": self.members.dtype == np.int32
+            "valid members": self.members.dtype == np.int32
             and self.members.shape == self.reaching.shape == (calls,)
             and bool(((self.members >= 0) & (self.members < n)).all()),
         }
-        broken = [promise for promise, kept in promises.items() if not kept]
+        broken = [name for name, kept in invariants.items() if not kept]
         if broken:
-            raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
+            raise InvalidRequest(f"not a valid cascade plan; missing: {', '.join(broken)}")
         self.check_frontier()

@@ -1,24 +1,26 @@
-"""What a cascade was expected to achieve: feedback is held against it."""
+"""Expected accuracy, cost, and time of a cascade, which feedback is compared with."""
 
 from models.cascade import CascadeQuery, CascadeRunDecision
 from models.feedback import Expectations
 from solvers.cascade.plan import CascadePlan
 
 
-def estimates(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision) -> Expectations:
-    """Expect the accuracy and the duration on the held-out half; where that was not kept, the one solved for. Of the
-    frontier, the accuracy and the cost; where two cascades share the items, of all items. Of a cascade of which
-    classifiers are skipped nothing is known."""
+def estimate_outcomes(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision) -> Expectations:
+    """Return the expected accuracy and cost or time on holdout rows.
+
+    Without holdout results it is the solved duration; for a mixture of two cascades the mean over all items. With
+    skipped classifiers nothing is known.
+    """
     if decision.skipped:
         return Expectations.of()
-    chosen = plan.chosen(query)
+    chosen = plan.select_points(query)
     if chosen is not None:
-        right = chosen.mean(plan.point_accuracies)
-        mean, error = chosen.mean(plan.point_costs), chosen.mean(plan.point_cost_errors)
-        if query.mean_budget is None and query.min_accuracy is None:  # a deadline alone is of time
+        right = chosen.mix(plan.point_accuracies)
+        mean, error = chosen.mix(plan.point_costs), chosen.mix(plan.point_cost_errors)
+        if query.mean_budget is None and query.min_accuracy is None:  # with a deadline alone costs are times
             return Expectations.of(accuracy=right, time=mean, time_error=error)
         return Expectations.of(accuracy=right, cost=mean, cost_error=error)
-    measured = plan.measured(decision.cascade)
+    measured = plan.holdout_result(decision.cascade)
     if measured is None:
         return Expectations.of(time=decision.expected_duration)
     return Expectations.of(accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error)

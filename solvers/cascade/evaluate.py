@@ -1,4 +1,4 @@
-"""Complete items through a cascade, and its operating points."""
+"""Evaluation of a cascade on complete items, and its operating points."""
 
 from collections.abc import Sequence
 
@@ -7,28 +7,30 @@ import numpy as np
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
 from solvers.base import round_up
-from solvers.cascade.estimates import estimates
+from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan
 from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
 from solvers.kind import OperatingPoint
 
 
 def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> Evaluated:
-    """Walk every item through the cascade that is decided for it.
+    """Replay every item through the cascade that is decided for it.
 
-    Costs are the items' own where they were sent, else the mean execution times. O(k) for k calls of an item.
+    Costs are the items' own where they are sent, else the mean execution times.
+
+    Complexity: O(k) for k calls of an item.
     """
-    asked = CascadeQuery(**shared_fields(limits, CascadeLimits))
+    query = CascadeQuery(**shared_fields(limits, CascadeLimits))
     labels, costs, paths, answering = list[str | None](), list[float](), list[tuple[str, ...]](), list[str]()
     for at, item in enumerate(items.ids):
-        steps = plan.decide(asked.model_copy(update={"item": item})).steps
-        called, answers = _walk(steps, items, at)
+        steps = plan.decide(query.model_copy(update={"item": item})).steps
+        called, answers = _walk_steps(steps, items, at)
         if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
             raise items.fault(at, "values", f"{answers}.label", message="is missing")
         labels.append(label_of(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
-        costs.append(sum(_cost(step, items, at) for step in called))
+        costs.append(sum(_call_cost(step, items, at) for step in called))
     confidences = [items.number(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return Evaluated(
         labels=tuple(labels),
@@ -39,11 +41,10 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     )
 
 
-def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
-    """Return the steps up to the one whose answer is accepted, and the classifier whose answer is taken.
+def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
+    """Return the steps up to the accepted answer, and the answering classifier.
 
-    A label of null is no answer; where the last classifier gives none, the most confident earlier answer is taken, as
-    a run does.
+    A null label is no answer. If the last classifier has none, the most confident earlier answer is taken, as in a run.
     """
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []
@@ -54,7 +55,7 @@ def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[
         if threshold is None or step is last:
             return steps[: place + 1], name
         if f"{name}.confidence" not in values:
-            raise items.fault(at, "values", f"{name}.confidence", message="is missing; null: it was not confident")
+            raise items.fault(at, "values", f"{name}.confidence", message="is missing; send null for no confidence")
         confidence = items.number(at, f"{name}.confidence")
         if confidence is not None and confidence >= threshold:
             return steps[: place + 1], name
@@ -62,29 +63,29 @@ def _walk(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[
     return steps, max(earlier)[1] if earlier else last.classifier
 
 
-def _cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
+def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
     cost = items.number(at, f"{step.classifier}.cost", 0.0)
     return step.execution_time if cost is None else cost
 
 
-def curve(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the points of the frontier that keep a deadline; without a frontier the cascade of each deadline."""
+def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
+    """Return the frontier's points within a deadline; without a frontier the cascade of each deadline."""
     if not len(plan.point_maxima):
-        return [_of_deadline(plan, deadline) for deadline in plan.maximum_durations.tolist()]
+        return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}
     points = []
-    for cost, i in plan.askable_within(query.deadline):
+    for cost, i in plan.list_points_within(query.deadline):
         expectations = Expectations.of(
             accuracy=float(plan.point_accuracies[i]),
             cost=float(plan.point_costs[i]),
             cost_error=float(plan.point_cost_errors[i]),
         )
-        points.append(OperatingPoint({"budget": round_up(cost), **deadline}, expectations, plan.point(i)))
+        points.append(OperatingPoint({"budget": round_up(cost), **deadline}, expectations, plan.describe_point(i)))
     return points
 
 
-def _of_deadline(plan: CascadePlan, deadline: float) -> OperatingPoint:
+def _deadline_point(plan: CascadePlan, deadline: float) -> OperatingPoint:
     query = CascadeQuery(deadline=deadline)
     decision = plan.decide(query)
     summary = {"cascade": decision.cascade, "maximum_duration": decision.maximum_duration}
-    return OperatingPoint({"deadline": deadline}, estimates(plan, query, decision), summary)
+    return OperatingPoint({"deadline": deadline}, estimate_outcomes(plan, query, decision), summary)

@@ -1,8 +1,8 @@
-"""From a trace to a plan: thresholds, times and probabilities on one half of the rows, proof on the other.
+"""Fit of a cascade to a trace: thresholds, times, and probabilities on the build half, replay on the holdout half.
 
-A random half of the rows, the build half, gives each IDK classifier its confidence threshold (``thresholds``), its
-times, and the share of rows that it answers. The best cascade for every deadline follows by the algorithm of the
-dependence, and is then replayed on the held-out half.
+The build half, a random half of the rows, determines each IDK classifier's accept threshold (``thresholds``), its
+times, and the share of rows it answers. The algorithm for the dependence then finds the best cascade for every
+deadline.
 """
 
 from dataclasses import replace
@@ -13,115 +13,121 @@ from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
 from solvers.base import Fitted, Run, refuse_few_items, row_counts
+from solvers.cascade.classifier_measurements import MeasuredClassifiers, measure_classifiers, take_replay_rows
 from solvers.cascade.frontier.fit import fit_frontier
-from solvers.cascade.groups.search import group_frontier
-from solvers.cascade.measured import Measured, measure, rows_of
+from solvers.cascade.groups.search import solve_group_frontier
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.power_order import power_frontier
-from solvers.cascade.problem import Front, Problem, step_function
+from solvers.cascade.problem import CascadeFront, CascadeProblem, build_step_function
 from solvers.cascade.ratio_order import ratio_frontier
-from solvers.cascade.replay import Rows
+from solvers.cascade.replay import ReplayRows
 from solvers.cascade.solve import discard_reason
-from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
+from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_unclassified, solve_set_states
 from solvers.cascade.summary import (
-    baselines,
-    cascade_savings,
+    add_holdout_results,
     describe_deadlines,
-    notes_of,
-    replayed,
+    list_notes,
+    measure_cascade_savings,
+    replay_baselines,
+    replay_deadline,
     summarize,
-    with_held_out,
 )
 from solvers.item_splits import ItemRows, split_rows
 
 MIN_ROWS = 20
-"""Rows that a trace needs: ten to build from and ten to check on."""
+"""Minimum number of rows: ten for each half."""
 
 
 def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
-    """Build the best cascade for every deadline from a trace.
+    """Fit the best cascade for every deadline to a trace.
 
-    Classifiers without confidence, or whose precision never reaches the target, are left out. The deterministic one is
-    the one named, else the most accurate on the build half (then the cheaper, then by name). An IDK classifier that
-    answered all N build rows does not become deterministic: where probabilities are used it is given N / (N + 1), as if
-    one more row had been left; ``joint`` counts what happened, and the deterministic one follows all the same.
+    Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic one is
+    given, else the most accurate on the build half, then the cheaper, then by name. An IDK classifier that answers all
+    N build rows gets probability N / (N + 1), so that it does not become deterministic; ``joint`` uses the counts
+    themselves.
 
-    The target precision holds for each classifier among all rows at or above its threshold. Rows that earlier
-    classifiers left are harder, so a cascade's accuracy can be lower: the summary shows it on both halves.
+    The target precision holds for each classifier on all rows above its threshold. Rows that earlier classifiers leave
+    are harder, so a cascade's accuracy can be lower; the summary has it for both halves.
 
-    The summary: unit, rows, options in force, classifiers, left_out, discarded, what was proved; ``replays``: without
-    deadline and for each of the options' deadlines the cascade with what was predicted and what both halves say;
-    ``baselines``: always the deterministic, always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
-    unknown deterministic classifier, or more than 20 IDK classifiers in ``joint``.
-
-    O(n N log N) time for n classifiers and N rows, and the algorithm's (``subset_search``: n 2^n for joint).
+    Returns:
+        The plan; its savings; and its summary: unit, rows, options, classifiers, left_out, discarded, optimality;
+            ``replays``, the cascade with predicted and measured results for each deadline and for none; ``baselines``,
+            always the deterministic and always the cheapest classifier.
+    Raises:
+        InvalidRequest: fewer than 20 rows, an unknown deterministic classifier, or more than 20 IDK classifiers in
+            ``joint``.
+    Complexity: O(n N log N) for n classifiers and N rows, plus the algorithm's (``subset_search``: n 2^n for
+    ``joint``).
     """
-    check(DatasetFacts.of(dataset), options)
+    check_dataset(DatasetFacts.of(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     items = dataset.item_codes
     build, held_out = split_rows(items, [dataset.rows // 2], rng)
     if options.in_time_order:
-        build, held_out = _halves_in_order(items)
-    run.progress(0, total, "finding thresholds")
-    measured = measure(dataset, options, build, lambda done, message: run.progress(done, total, message))
+        build, held_out = _split_in_order(items)
+    run.progress(0, total, "fitting accept thresholds")
+    measured = measure_classifiers(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
-    plan = _plan(dataset, options, build, measured)
-    plan = with_held_out(plan, measured, rows_of(dataset, measured, held_out), items[held_out])
+    plan = _build_plan(dataset, options, build, measured)
+    plan = add_holdout_results(plan, measured, take_replay_rows(dataset, measured, held_out), items[held_out])
     step = total - 1 - len(options.deadlines)
-    frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
+    frontier, calibrated = fit_frontier(
+        dataset, options, build, held_out, lambda message: run.progress(step, total, message)
+    )
     plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
-        run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
-        replays.append(replayed(plan, dataset, {"build": build, "held_out": held_out}, deadline))
+        run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the holdout half")
+        replays.append(replay_deadline(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
     summary |= row_counts({"build": build, "held_out": held_out}, items)
-    summary["baselines"] = baselines(dataset, measured, build, held_out)
+    summary["baselines"] = replay_baselines(dataset, measured, build, held_out)
     summary["deadlines"] = describe_deadlines(dataset, options, build)
-    summary["notes"] = notes_of(options, replays, summary["deadlines"])
+    summary["notes"] = list_notes(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
-    return Fitted(plan, summary, cascade_savings(plan, dataset, (build, held_out), rng))
+    return Fitted(plan, summary, measure_cascade_savings(plan, dataset, (build, held_out), rng))
 
 
-def check(facts: DatasetFacts, options: CascadeOptions) -> None:
-    """Refuse a trace with too few rows, and an unknown deterministic classifier."""
+def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
+    """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
     refuse_few_items(facts, MIN_ROWS, "a cascade")
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
-        asked = f"is {options.deterministic!r}, the trace has the classifiers {', '.join(names)}"
-        raise InvalidRequest.at(Fault(("deterministic",), asked))
+        reason = f"{options.deterministic!r} not found; available: {', '.join(names)}"
+        raise InvalidRequest.at(Fault(("deterministic",), reason))
 
 
-def _halves_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
+def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
     """Hold out the later half of the items, by their first row."""
     grouped = ItemRows.from_codes(items)
     is_early = grouped.place < len(grouped.first) // 2
     return np.flatnonzero(is_early), np.flatnonzero(~is_early)
 
 
-def _plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: Measured) -> CascadePlan:
-    """Order the classifiers for every deadline."""
+def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: MeasuredClassifiers) -> CascadePlan:
     *idk, last = measured.classifiers
     reasons = {k.name: discard_reason(k, last, None) for k in idk}
     useful = [k for k in idk if reasons[k.name] is None]
-    problem = Problem.of(useful, last, "independent" if options.dependence == "joint" else options.dependence)
+    problem = CascadeProblem.from_classifiers(
+        useful, last, "independent" if options.dependence == "joint" else options.dependence
+    )
     if options.dependence == "joint":
-        problem = _counted(problem, measured, rows_of(dataset, measured, build))
-    front, algorithm = _frontier(problem, options)
-    steps = step_function(problem, front)
+        problem = _with_counts(problem, measured, take_replay_rows(dataset, measured, build))
+    front, algorithm = _solve_all_deadlines(problem, options)
+    steps = build_step_function(problem, front)
     proved = steps[-1].expected if front.lower_bound is None else min(front.lower_bound, steps[-1].expected)
     names = [k.name for k in problem.idk] + [last.name]
     calls = [[*step.members, len(problem.idk)] for step in steps]
     return CascadePlan(
         names=tuple(names),
-        thresholds=np.array([measured.thresholds[measured.index(name)] for name in names]),
+        thresholds=np.array([measured.thresholds[measured.place_of(name)] for name in names]),
         execution_times=np.append(problem.times, last.execution_time),
         worst_case_times=np.append(problem.worst, last.worst_case),
         maximum_durations=np.array([step.maximum for step in steps]),
         expected_durations=np.array([step.expected for step in steps]),
         offsets=np.cumsum([0, *map(len, calls)], dtype=np.int64),
         members=np.array([k for call in calls for k in call], dtype=np.int32),
-        reaching=np.array([u for step in steps for u in problem.reaching(step.members)]),
+        reaching=np.array([u for step in steps for u in problem.reaching_probabilities(step.members)]),
         algorithm=algorithm,
         optimal=front.lower_bound is None,
         unit=dataset.spec.unit,
@@ -130,24 +136,24 @@ def _plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: Meas
     )
 
 
-def _counted(problem: Problem, measured: Measured, rows: Rows) -> Problem:
-    """Count in the build half what each set of IDK classifiers leaves unclassified."""
+def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: ReplayRows) -> CascadeProblem:
+    """Count the build rows that each set of IDK classifiers leaves unclassified."""
     n = len(problem.idk)
     if n > MAX_CLASSIFIERS:
-        limit = f"joint is exact for at most {MAX_CLASSIFIERS} IDK classifiers, {n} can be used"
-        hint = "name fewer classifiers or use independent, dependent or grouped"
-        raise InvalidRequest.at(Fault(("dependence",), f"{limit}: {hint}"))
-    order = [measured.index(k.name) for k in problem.idk]
-    return replace(problem, counts=count_left(rows.answers[:, order]))
+        limit = f"'joint' supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
+        hint = "use fewer classifiers, or independent, dependent, or grouped"
+        raise InvalidRequest.at(Fault(("dependence",), f"{limit}; {hint}"))
+    order = [measured.place_of(k.name) for k in problem.idk]
+    return replace(problem, counts=count_unclassified(rows.answers[:, order]))
 
 
-def _frontier(problem: Problem, options: CascadeOptions) -> tuple[Front, Algorithm]:
+def _solve_all_deadlines(problem: CascadeProblem, options: CascadeOptions) -> tuple[CascadeFront, Algorithm]:
     match options.dependence:
         case "independent":
             return ratio_frontier(problem), "ratio-frontier"
         case "dependent":
             return power_frontier(problem), "power-frontier"
         case "grouped":
-            return group_frontier(problem)
+            return solve_group_frontier(problem)
         case _:
-            return set_states(problem), "set-states"
+            return solve_set_states(problem), "set-states"

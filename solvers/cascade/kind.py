@@ -1,4 +1,4 @@
-"""The kind ``cascade``: what the rest of Parsimony knows of IDK cascades."""
+"""Artifact kind ``cascade``: the interface of IDK cascades."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -18,9 +18,9 @@ from models.cascade import (
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
-from solvers.cascade.estimates import estimates
-from solvers.cascade.evaluate import curve, evaluate
-from solvers.cascade.fit import check, fit
+from solvers.cascade.estimates import estimate_outcomes
+from solvers.cascade.evaluate import evaluate, list_operating_points
+from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.run import run as run_cascade
 from solvers.cascade.settings import replay_settings
@@ -47,19 +47,19 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     skips_unavailable = True
 
     def check(self, facts: DatasetFacts, options: CascadeOptions) -> None:
-        """Refuse a trace with too few rows, and an unknown deterministic classifier."""
-        check(facts, options)
+        """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
+        check_dataset(facts, options)
 
     def fit(self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
-        """Build the best cascade for every deadline from a trace."""
+        """Fit the best cascade for every deadline to a trace."""
         return fit(dataset, options, rng, run)
 
     def replay_settings(self, plan: CascadePlan, dataset: Trace) -> Sequence[SettingReplay]:
-        """Return what points of the frontier do with unseen rows."""
+        """Replay unseen rows at the points of the frontier."""
         return replay_settings(plan, dataset)
 
     def called_names(self, plan: CascadePlan) -> tuple[str, ...]:
-        """Return the classifiers of all cascades."""
+        """Return the names of the classifiers of all cascades."""
         return tuple(dict.fromkeys((*plan.names, *plan.point_names)))
 
     def decide(
@@ -69,15 +69,15 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
-        """Decide a cascade; what is unavailable is skipped in it, as its run does."""
+        """Decide a cascade, and skip unavailable classifiers, as its run does."""
         decision = plan.decide(query)
-        return query, plan.skipping(decision, tuple(unavailable)) if unavailable else decision
+        return query, plan.skip_classifiers(decision, tuple(unavailable)) if unavailable else decision
 
     def keepable_limits(
         self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
-        return {"budget": max(limits.get("budget", 0.0), plan.cheapest_without(unavailable))}
+        """Raise the budget to that of the cheapest cascade without unavailable classifiers."""
+        return {"budget": max(limits.get("budget", 0.0), plan.min_budget_without(unavailable))}
 
     def highest_cost(self, plan: CascadePlan, query: CascadeLimits) -> float:
         """Return the mean cost of the most expensive classifier."""
@@ -87,7 +87,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
         """Return accuracy, cost, and duration on holdout rows."""
-        return estimates(plan, query, decision)
+        return estimate_outcomes(plan, query, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
@@ -100,15 +100,15 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     def evaluate(
         self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
-        """Walk items through the cascades that are decided for them."""
+        """Replay items through the cascades that are decided for them."""
         return evaluate(plan, limits, items)
 
     def curve(self, plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-        """Return the points of the frontier that keep a deadline."""
-        return curve(plan, query)
+        """Return the points of the frontier within a deadline."""
+        return list_operating_points(plan, query)
 
     def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
-        """Make the query of an item within a deadline and a budget, or of an accuracy."""
+        """Return the query of an item within a deadline and a budget, or for an accuracy."""
         return make_query(
             CascadeQuery,
             deadline=limits.deadline,
@@ -124,7 +124,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
             plan,
             query,
             decision,
-            left=context.remaining_seconds,
+            remaining_seconds=context.remaining_seconds,
             unit_s=context.unit_seconds,
             excluded=context.unavailable,
         )

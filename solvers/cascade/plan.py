@@ -1,4 +1,4 @@
-"""How a cascade artifact answers: by the step function from deadlines to cascades, or by the frontier."""
+"""Cascade plan: decisions by the step function from deadlines to cascades, or by the frontier."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
@@ -22,12 +22,11 @@ from models.errors import Infeasible
 from solvers.base import number, prepare_plan, refuse_unknown, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
-from solvers.cascade.frontier.choice import Choice, Chosen
+from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
 
 
-class HeldOut(NamedTuple):
-    """What a cascade did with held-out rows: the share that it answers rightly, the mean duration and its standard
-    error."""
+class HoldoutResult(NamedTuple):
+    """Results of a cascade on holdout rows: accuracy, mean duration, and its standard error."""
 
     accuracy: float
     duration: float
@@ -36,7 +35,7 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CascadePlan(CascadeContents):
-    """A cascade for every deadline, and for every cost or accuracy that the frontier reaches."""
+    """A cascade for every deadline, and for every budget or accuracy of the frontier."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -44,56 +43,56 @@ class CascadePlan(CascadeContents):
 
     @cached_property
     def _maxima(self) -> list[float]:
-        """``maximum_durations``, in which a list is searched faster."""
+        """``maximum_durations`` as a list, which is faster to search."""
         maxima: list[float] = self.maximum_durations.tolist()
         return maxima
 
     @cached_property
-    def _measured(self) -> dict[tuple[str, ...], HeldOut]:
-        """What each cascade did with holdout rows."""
+    def _holdout_results(self) -> dict[tuple[str, ...], HoldoutResult]:
         columns = self.accuracies.tolist(), self.durations.tolist(), self.duration_errors.tolist()
-        return {self._cascade(step): HeldOut(*each) for step, each in enumerate(zip(*columns, strict=True))}
+        return {self._cascade(step): HoldoutResult(*each) for step, each in enumerate(zip(*columns, strict=True))}
 
     @cached_property
-    def _answers(self) -> list[dict[str, Any] | None]:
-        """What each of the k steps answers, from when it was first asked."""
+    def _step_answers(self) -> list[dict[str, Any] | None]:
         return [None] * len(self.maximum_durations)
 
     @cached_property
-    def _choice(self) -> Choice:
-        """Picks from the points of the frontier."""
-        return Choice(self)
+    def _selector(self) -> PointSelector:
+        return PointSelector(self)
 
     @cached_property
     def _point_answers(self) -> dict[int, dict[str, Any]]:
-        """What points answer, from when they were first asked."""
         return {}
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
-        """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
-        frontier. Where no cascade that ends with the deterministic classifier keeps the deadline, and the query has
-        no ``min_accuracy``, the most accurate one of the frontier that does answers. Raises Infeasible, with the
-        numbers, if none fits; InvalidRequest for what is left out and is no classifier.
+        """Return the best cascade for a deadline, or the best point for a budget or an accuracy.
 
-        O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
-        is made once, when it is first asked for.
+        If no cascade with the deterministic classifier is within the deadline, and the query has no ``min_accuracy``,
+        the most accurate point within it is returned.
+
+        Raises:
+            Infeasible: no cascade is within the limits.
+            InvalidRequest: an excluded classifier is unknown.
+        Complexity: O(log k) for k steps or points; O(k) with an accuracy or excluded classifiers.
         """
         if query.excluded:
             refuse_unknown(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
-        chosen = self.chosen(query)
+        chosen = self.select_points(query)
         if chosen is not None:
-            return self._decided(chosen, query)
-        step = self._step_within(query)
-        answer = self._answers[step]
+            return self._to_decision(chosen, query)
+        step = self._find_step(query)
+        answer = self._step_answers[step]
         if answer is None:
-            answer = self._answers[step] = self._answer(step)
-        if query.excluded:  # others may be better that the plan has not
+            answer = self._step_answers[step] = self._step_answer(step)
+        if query.excluded:  # cascades outside the plan may be better
             answer = {**answer, "optimal": False, "lower_bound": self.lower_bound}
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
-    def skipping(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Leave classifiers out of a decided cascade, as a run does, the last one excepted. All that get to one that is
-        skipped may get to those behind it."""
+    def skip_classifiers(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
+        """Remove classifiers from a decided cascade, except the last.
+
+        Probabilities of reaching later steps become upper bounds.
+        """
         skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
         if not skipped:
             return decision
@@ -115,82 +114,90 @@ class CascadePlan(CascadeContents):
         }
         return decision.model_copy(update=changed)
 
-    def _step_within(self, query: CascadeQuery) -> int:
-        """Find the step of least expected duration that keeps the deadline and calls nothing that is left out."""
-        able = self._steps_without(query.excluded) if query.excluded else range(len(self._maxima))
+    def _find_step(self, query: CascadeQuery) -> int:
+        """Return the step of least expected duration within the deadline that calls no excluded classifier."""
+        able = self._list_steps_without(query.excluded) if query.excluded else range(len(self._maxima))
         maxima = self._maxima if not query.excluded else [self._maxima[step] for step in able]
         deadline = query.deadline
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
             shortest = f"{round_up(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
-            asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
-            raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
+            fastest = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
+            raise Infeasible(f"{fastest}; to tolerate rare slow calls, build with worst_case_quantile below 1")
         return able[at]
 
-    def _steps_without(self, left_out: Sequence[str]) -> list[int]:
-        """List the steps whose cascades call none of these; raises Infeasible if there is none."""
-        able = np.flatnonzero(~_any_called(self.names, self.members, self.offsets, left_out)).tolist()
+    def _list_steps_without(self, left_out: Sequence[str]) -> list[int]:
+        able = np.flatnonzero(~_call_any(self.names, self.members, self.offsets, left_out)).tolist()
         if not able:
-            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
+            raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
         return list(able)
 
-    def chosen(self, query: CascadeQuery) -> Chosen | None:
-        """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
-        answers, or nothing can."""
+    def select_points(self, query: CascadeQuery) -> PointMixture | None:
+        """Select points for a budget or an accuracy, or for a deadline below every step; None if a step decides."""
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
-        return (self._choice_without(query.excluded) if query.excluded else self._choice).choose(query)
+        return (self._selector_without(query.excluded) if query.excluded else self._selector).choose(query)
 
     def _needs_frontier(self, query: CascadeQuery) -> bool:
-        """Whether no step keeps the deadline without what is left out, but a point of the frontier does."""
+        """Return whether no step is within the deadline without excluded classifiers, but a point is."""
         deadline = query.deadline
         if deadline is None or (not query.excluded and self._maxima[0] <= deadline):
             return False
         if query.excluded:
-            steps = ~_any_called(self.names, self.members, self.offsets, query.excluded)
+            steps = ~_call_any(self.names, self.members, self.offsets, query.excluded)
             if bool((self.maximum_durations[steps] <= deadline).any()):
                 return False
-        points = ~_any_called(self.point_names, self.point_members, self.point_offsets, query.excluded)
+        points = ~_call_any(self.point_names, self.point_members, self.point_offsets, query.excluded)
         return bool((self.point_maxima[points] <= deadline).any())
 
-    def _choice_without(self, left_out: Sequence[str]) -> Choice:
-        """Give the choice among the points that call none of these; raises Infeasible if all call some."""
-        among = ~_any_called(self.point_names, self.point_members, self.point_offsets, left_out)
+    def _selector_without(self, left_out: Sequence[str]) -> PointSelector:
+        among = ~_call_any(self.point_names, self.point_members, self.point_offsets, left_out)
         if len(among) and not among.any():
-            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
-        return Choice(self, among)
+            raise Infeasible(f"every cascade calls an excluded classifier: {', '.join(left_out)}")
+        return PointSelector(self, among)
 
-    def cheapest_without(self, left_out: Collection[str]) -> float:
-        """Return the least ``budget`` that can be kept by calling none of these; raises Infeasible if all cascades
-        call some."""
-        return self._choice_without(tuple(left_out)).limits(None)[0][0]
+    def min_budget_without(self, left_out: Collection[str]) -> float:
+        """Return the least feasible ``budget`` without some classifiers.
 
-    def askable_within(self, deadline: float | None) -> list[tuple[float, int]]:
-        """List the points on the hull of those that always keep a deadline, by place, with the least budget that asks
-        for each; raises Infeasible if none does."""
-        return self._choice.limits(deadline)
+        Raises:
+            Infeasible: all cascades call one of them.
+        """
+        return self._selector_without(tuple(left_out)).list_min_budgets(None)[0][0]
 
-    def askable(self) -> list[tuple[dict[str, float], int]]:
-        """List points with the limits that they are the answer to: those on the hull of all by their cost, and those
-        on the hull of what keeps their own maximum by that, too."""
+    def list_points_within(self, deadline: float | None) -> list[tuple[float, int]]:
+        """Return least budget and place of each point on the hull within a deadline.
+
+        Raises:
+            Infeasible: there is none.
+        """
+        return self._selector.list_min_budgets(deadline)
+
+    def list_reachable_points(self) -> list[tuple[dict[str, float], int]]:
+        """Return points with limits that select them.
+
+        These are points on the overall hull, by budget, and points on the hull within their own maximum duration, by
+        both.
+        """
         if not len(self.point_maxima):
             return []
-        asked: list[tuple[dict[str, float], int]] = [({"budget": cost}, i) for cost, i in self._choice.limits(None)]
+        points: list[tuple[dict[str, float], int]] = [
+            ({"budget": cost}, i) for cost, i in self._selector.list_min_budgets(None)
+        ]
         for most in np.unique(self.point_maxima[self.point_maxima > 0]).tolist():
-            own = ((cost, i) for cost, i in self._choice.limits(most) if self.point_maxima[i] == most)
-            asked += [({"deadline": most, "budget": cost}, i) for cost, i in own]
-        return asked
+            own = ((cost, i) for cost, i in self._selector.list_min_budgets(most) if self.point_maxima[i] == most)
+            points += [({"deadline": most, "budget": cost}, i) for cost, i in own]
+        return points
 
-    def point(self, i: int) -> dict[str, Any]:
-        """Return the cascade of a point, with its thresholds and its maximum duration."""
+    def describe_point(self, i: int) -> dict[str, Any]:
+        """Return the cascade of a point, its thresholds, and its maximum duration."""
         return {
             "cascade": self._point_cascade(i),
-            "thresholds": tuple(_or_none(t) for t in self.point_thresholds[self.calls(i)].tolist()),
+            "thresholds": tuple(_nan_to_none(t) for t in self.point_thresholds[self.call_slice(i)].tolist()),
             "maximum_duration": float(self.point_maxima[i]),
         }
 
-    def _decided(self, chosen: Chosen, query: CascadeQuery) -> CascadeRunDecision:
-        place = chosen.of_item(query.item)
+    def _to_decision(self, chosen: PointMixture, query: CascadeQuery) -> CascadeRunDecision:
+        place = chosen.choose_for_item(query.item)
         answer = self._point_answers.get(place)
         if answer is None:
             answer = self._point_answers[place] = self._point_answer(place)
@@ -199,8 +206,8 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline, shares=shares)
 
     def _point_answer(self, i: int) -> dict[str, Any]:
-        """Make everything of a decision for a point but what was asked for."""
-        calls = self.calls(i)
+        """Return the decision of a point, without the query's limits."""
+        calls = self.call_slice(i)
         reached = zip(
             *(each[calls].tolist() for each in (self.point_members, self.point_thresholds, self.point_reaching)),
             strict=True,
@@ -216,7 +223,7 @@ class CascadePlan(CascadeContents):
             "steps": tuple(
                 CascadeStep(
                     classifier=self.point_names[k],
-                    confidence_threshold=_or_none(threshold),
+                    confidence_threshold=_nan_to_none(threshold),
                     execution_time=float(self.point_times[k]),
                     worst_case_time=float(self.point_worst_times[k]),
                     probability_of_reaching=reaching,
@@ -225,39 +232,45 @@ class CascadePlan(CascadeContents):
             ),
         }
 
-    def calls(self, i: int) -> slice:
-        """Tell where the calls of a point stand."""
+    def call_slice(self, i: int) -> slice:
+        """Return the slice of a point's calls."""
         return slice(int(self.point_offsets[i]), int(self.point_offsets[i + 1]))
 
     def _point_cascade(self, i: int) -> tuple[str, ...]:
-        return tuple(self.point_names[k] for k in self.point_members[self.calls(i)])
+        return tuple(self.point_names[k] for k in self.point_members[self.call_slice(i)])
 
-    def measured(self, cascade: tuple[str, ...]) -> HeldOut | None:
-        """Say what a cascade did with the held-out rows; None if that was not kept."""
-        return self._measured.get(cascade)
+    def holdout_result(self, cascade: tuple[str, ...]) -> HoldoutResult | None:
+        """Return the holdout results of a cascade; None if not measured."""
+        return self._holdout_results.get(cascade)
 
     @cached_property
     def continuations(self) -> Continuations:
-        """The states that a run may go on from; collected when first asked for."""
+        """States from which a run may continue, computed at first use."""
         times = self.execution_times, self.worst_case_times
-        return Continuations.of(*times, self.offsets, self.members, self.reaching)
+        return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching)
 
-    def continue_from(self, called: Sequence[str], left: float) -> tuple[CascadeStep, ...] | None:
-        """Say how to go on when these were called and so much time is left, in the plan's unit, so that the rest is
-        expected to take the least; None if not even the deterministic classifier surely fits. See ``continuation``."""
-        ways = self.continuations
+    def continue_from(self, called: Sequence[str], remaining_time: float) -> tuple[CascadeStep, ...] | None:
+        """Return the remaining steps of least expected duration (see ``continuation``).
+
+        Args:
+            called: classifiers that have been called.
+            remaining_time: in the plan's unit.
+        Returns:
+            The steps; None if not even the deterministic classifier fits in the worst case.
+        """
+        continuations = self.continuations
         state = frozenset(self.names.index(name) for name in called)
-        way = ways.best(state, left)
-        if way is None:
+        continuation = continuations.find_best(state, remaining_time)
+        if continuation is None:
             return None
         steps: list[CascadeStep] = []
-        for k in way:
-            steps.append(self._step(k, ways.reaching.get(state, 1.0)))
+        for k in continuation:
+            steps.append(self._step(k, continuations.reaching.get(state, 1.0)))
             state |= {k}
         return tuple(steps)
 
-    def ranges(self) -> tuple[DeadlineRange, ...]:
-        """List the whole step function, from the tightest deadline on."""
+    def list_deadline_ranges(self) -> tuple[DeadlineRange, ...]:
+        """Return the step function, by rising deadline."""
         ends = [*self._maxima[1:], None]
         return tuple(
             DeadlineRange(
@@ -274,8 +287,8 @@ class CascadePlan(CascadeContents):
     def _cascade(self, step: int) -> tuple[str, ...]:
         return tuple(self.names[k] for k in self.members[self.offsets[step] : self.offsets[step + 1]])
 
-    def _answer(self, step: int) -> dict[str, Any]:
-        """Make everything of a decision but the deadline that was asked for."""
+    def _step_answer(self, step: int) -> dict[str, Any]:
+        """Return the decision of a step, without the query's deadline."""
         expected = float(self.expected_durations[step])
         calls = range(int(self.offsets[step]), int(self.offsets[step + 1]))
         return {
@@ -292,19 +305,18 @@ class CascadePlan(CascadeContents):
     def _step(self, k: int, reaching: float) -> CascadeStep:
         return CascadeStep(
             classifier=self.names[k],
-            confidence_threshold=_or_none(float(self.thresholds[k])),
+            confidence_threshold=_nan_to_none(float(self.thresholds[k])),
             execution_time=float(self.execution_times[k]),
             worst_case_time=float(self.worst_case_times[k]),
             probability_of_reaching=reaching,
         )
 
 
-def _any_called(names: Sequence[str], members: Int32s, offsets: Int64s, left_out: Sequence[str]) -> Bools:
-    """Tell which of k cascades, whose calls stand in members (r,) from one of offsets (k + 1,) to the next, call any of
-    these: (k,)."""
+def _call_any(names: Sequence[str], members: Int32s, offsets: Int64s, left_out: Sequence[str]) -> Bools:
+    """Return which of k cascades call any excluded classifier, (k,)."""
     are_out = np.isin(members, [place for place, name in enumerate(names) if name in left_out])
     return np.asarray(np.logical_or.reduceat(are_out, offsets[:-1]))
 
 
-def _or_none(threshold: float) -> float | None:
+def _nan_to_none(threshold: float) -> float | None:
     return None if isnan(threshold) else threshold

@@ -1,11 +1,11 @@
-"""Fully dependent IDK classifiers: Algorithm 2, and Algorithm 5's answers for all deadlines at once.
+"""Fully dependent IDK classifiers: Algorithm 2, and results of Algorithm 5 for all deadlines at once.
 
-What a classifier leaves unclassified, every less powerful one leaves too (Definition 2): a best cascade has increasing
-P, and the item reaches K_i with probability 1 - P_h, h the classifier before it.
+Items that a classifier leaves unclassified are also left by every less powerful one (Definition 2). So an optimal
+cascade has increasing P, and an item reaches K_i with probability 1 - P_h, with h the classifier before it.
 
-``power_order`` evaluates Equation 6: O(n²) time, O(n) memory. ``power_frontier`` evaluates Equation 15 over
+``power_order`` evaluates Equation 6 in O(n^2) time and O(n) memory. ``power_frontier`` evaluates Equation 15 over
 non-dominated pairs of maximum and expected duration, for real times and every deadline in one pass: O(n l log l) time
-for l labels, at most 2 million of 24 bytes. Beyond, fronts are thinned and the answer carries the lower bound left.
+for l labels, at most 2 million of 24 bytes. With more, fronts are thinned and the result has a lower bound.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.groups.pareto import thinned, undominated
-from solvers.cascade.problem import MAX_LABELS, SLACK, TIE, Front, Problem
+from solvers.cascade.groups.pareto import find_undominated, thin_front
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANCE, CascadeFront, CascadeProblem
 
 
-def power_order(problem: Problem) -> Front:
+def power_order(problem: CascadeProblem) -> CascadeFront:
     """Order fully dependent classifiers without a deadline (Algorithm 2); among equals the smaller maximum."""
     n = len(problem.idk)
     times = [*problem.times.tolist(), problem.last.execution_time]
@@ -31,15 +31,15 @@ def power_order(problem: Problem) -> Front:
         for h in range(i):
             if powers[h] < powers[i]:
                 expected, maximum = least[h][0] + (1.0 - powers[h]) * times[i], least[h][1] + worst[i]
-                better = expected < value * (1 - TIE)
-                if better or (expected <= value * (1 + TIE) and maximum < longest):
+                better = expected < value * (1 - TIE_TOLERANCE)
+                if better or (expected <= value * (1 + TIE_TOLERANCE) and maximum < longest):
                     value, longest, behind = expected, maximum, h
         least.append((value, longest))
         before.append(behind)
-    return Front(iter([_chain(before, n)]))
+    return CascadeFront(iter([_trace_back(before, n)]))
 
 
-def _chain(before: list[int], end: int) -> tuple[int, ...]:
+def _trace_back(before: list[int], end: int) -> tuple[int, ...]:
     members = []
     while before[end] >= 0:
         end = before[end]
@@ -48,8 +48,8 @@ def _chain(before: list[int], end: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ending:
-    """F(k, ·): labels by increasing maximum of cascades that end with K_k, and the label of which K_h came before."""
+class _EndingLabels:
+    """F(k, ·): labels, by increasing maximum, of cascades that end with K_k; and the preceding K_h and its label."""
 
     maxima: Floats
     expected: Floats
@@ -57,40 +57,46 @@ class _Ending:
     label: Int64s
 
 
-def power_frontier(problem: Problem, deadline: float | None = None, most: int = MAX_LABELS) -> Front:
-    """Order fully dependent classifiers for every deadline, or every one up to ``deadline`` (Equations 14 and 15)."""
+def power_frontier(
+    problem: CascadeProblem, deadline: float | None = None, max_labels: int = MAX_LABELS
+) -> CascadeFront:
+    """Order fully dependent classifiers for every deadline up to ``deadline`` (Equations 14 and 15)."""
     n = len(problem.idk)
     times = np.append(problem.times, problem.last.execution_time)
     worst = np.append(problem.worst, problem.last.worst_case)
     powers = np.append(problem.powers, 1.0)
-    limit = np.inf if deadline is None else deadline * (1 + SLACK)
-    endings: list[_Ending] = []
-    lost, room = 0.0, most
+    limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
+    endings: list[_EndingLabels] = []
+    max_loss, remaining_labels = 0.0, max_labels
     for k in range(n + 1):
         spare = limit - (0.0 if k == n else problem.last.worst_case)
-        ending = _ending(endings, k, times[k], worst[k], powers, spare)
-        thin, width = thinned(ending.expected, max(room // (n + 1 - k), 1))
-        endings.append(_Ending(ending.maxima[thin], ending.expected[thin], ending.before[thin], ending.label[thin]))
-        lost += width
-        room -= len(thin)
-    least = float(endings[n].expected[-1]) - lost if lost else None
-    return Front(_cascades(endings), least)
+        ending = _extend_endings(endings, k, times[k], worst[k], powers, spare)
+        thin, width = thin_front(ending.expected, max(remaining_labels // (n + 1 - k), 1))
+        endings.append(
+            _EndingLabels(ending.maxima[thin], ending.expected[thin], ending.before[thin], ending.label[thin])
+        )
+        max_loss += width
+        remaining_labels -= len(thin)
+    least = float(endings[n].expected[-1]) - max_loss if max_loss else None
+    return CascadeFront(_yield_cascades(endings), least)
 
 
-def _ending(endings: list[_Ending], k: int, time: float, worst: float, powers: Floats, limit: float) -> _Ending:
-    """F(k, ·) from F(h, ·) of all h of smaller power: K_k alone, or after a cascade that ends with K_h."""
+def _extend_endings(
+    endings: list[_EndingLabels], k: int, time: float, worst: float, powers: Floats, limit: float
+) -> _EndingLabels:
+    """Return F(k, ·) from F(h, ·) of all h of smaller power: K_k alone, or after a cascade that ends with K_h."""
     useful = [h for h in range(k) if powers[h] < powers[k]]
     sizes = [len(endings[h].maxima) for h in useful]
     maxima = np.concatenate([[worst], *(endings[h].maxima + worst for h in useful)])
     expected = np.concatenate([[time], *(endings[h].expected + (1.0 - powers[h]) * time for h in useful)])
     before = np.concatenate([[-1], np.repeat(np.array(useful, dtype=np.int64), sizes)]).astype(np.int64)
     label = np.concatenate([[0], *(np.arange(size) for size in sizes)]).astype(np.int64)
-    keep = undominated(maxima, expected)
+    keep = find_undominated(maxima, expected)
     keep = keep[maxima[keep] <= limit]
-    return _Ending(maxima[keep], expected[keep], before[keep], label[keep])
+    return _EndingLabels(maxima[keep], expected[keep], before[keep], label[keep])
 
 
-def _cascades(endings: list[_Ending]) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(endings: list[_EndingLabels]) -> Iterator[tuple[int, ...]]:
     last = len(endings) - 1
     for label in range(len(endings[last].maxima) - 1, -1, -1):
         members, k, at = [], last, label

@@ -1,13 +1,13 @@
-"""One problem of the cascade paper: IDK classifiers, one deterministic classifier, and how they depend on each other.
+"""Problem definition of the paper: IDK classifiers, a deterministic classifier, and their dependence.
 
-The three dependences are one: classifiers of a group are fully dependent (Definition 2), groups are independent of each
-other (Definition 1). *independent* puts every classifier into a group of its own, *dependent* puts all into one. A
-classifier leaves the share q = 1 - P of all items unclassified, a group the share q of its most powerful member that
-has run, a cascade the product of these over the groups (Equation 10).
+All dependences are groups: classifiers of a group are fully dependent (Definition 2), groups are independent
+(Definition 1). *independent* has one group per classifier, *dependent* one group for all. A classifier leaves the share
+q = 1 - P of items unclassified, a group the share q of its most powerful member that has run, a cascade the product
+over groups (Equation 10).
 
-The expected duration counts mean execution times, the maximum duration (Section 6) counts worst-case times. The order
-rules of the paper (Lemma 2, increasing P inside a group) come from exchanging neighbours, which changes the expected
-duration only: a sum of worst-case times does not depend on the order. So they hold with both kinds of times.
+The expected duration sums mean execution times, the maximum duration (Section 6) worst-case times. The order rules of
+the paper (Lemma 2, increasing P within a group) come from exchanging neighbors, which changes only the expected
+duration, because a sum of worst-case times does not depend on the order. So they hold for both kinds of times.
 """
 
 import math
@@ -20,19 +20,19 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from models.cascade import Classifier, SolveDependence
 
-TIE = 1e-12
-"""Expected durations that differ by less than this share of themselves count as equal."""
+TIE_TOLERANCE = 1e-12
+"""Relative tolerance within which expected durations are equal."""
 
-SLACK = 1e-12
-"""Sums inside a dynamic programme may exceed a deadline by this share; answers are checked again without it."""
+DEADLINE_TOLERANCE = 1e-12
+"""Relative tolerance of sums in a dynamic program above a deadline; results are checked again without it."""
 
 MAX_LABELS = 2_000_000
-"""States, or labels where a state keeps a frontier, that an exact algorithm may use."""
+"""Maximum number of states, or of labels where a state has a frontier, of an exact algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
-    """A cascade with its durations; members are indices into the problem's IDK classifiers, in calling order."""
+class CascadeSolution:
+    """A cascade with its durations; members are places of IDK classifiers, in calling order."""
 
     members: tuple[int, ...]
     expected: float
@@ -40,12 +40,17 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class CascadeProblem:
     """IDK classifiers in a fixed order, and the deterministic classifier that ends every cascade.
 
-    idk is sorted by probability, time, worst case and name, so that nothing depends on the order of the input.
-    times, worst, powers, left, groups: (n,) mean time C, worst-case time, P, share 1 - P left, group counted from 0.
-    counts: (2^n,) the items that each set leaves unclassified, where dependence is counted in a trace and not assumed.
+    Attributes:
+        idk: sorted by probability, time, worst case, and name, so that results do not depend on the input's order.
+        times: (n,), mean times C.
+        worst: (n,), worst-case times.
+        powers: (n,), success probabilities P.
+        idk_shares: (n,), shares 1 - P left unclassified.
+        groups: (n,), group numbers from 0.
+        counts: (2^n,), items that each set leaves unclassified, where dependence is counted instead of assumed.
     """
 
     idk: tuple[Classifier, ...]
@@ -53,12 +58,14 @@ class Problem:
     times: Floats
     worst: Floats
     powers: Floats
-    left: Floats
+    idk_shares: Floats
     groups: Int64s
     counts: Int64s | None = None
 
     @classmethod
-    def of(cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence) -> "Problem":
+    def from_classifiers(
+        cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence
+    ) -> "CascadeProblem":
         """Sort the classifiers and number their groups."""
         ordered = sorted(idk, key=lambda k: (k.success_probability, k.execution_time, k.worst_case, k.name))
         number: dict[tuple[str, str], int] = {}
@@ -73,18 +80,18 @@ class Problem:
             np.array(groups, dtype=np.int64),
         )
 
-    def names(self, solution: Solution) -> tuple[str, ...]:
-        """Name the classifiers of a cascade, the deterministic one last."""
+    def names(self, solution: CascadeSolution) -> tuple[str, ...]:
+        """Return the classifier names of a cascade, the deterministic one last."""
         return (*(self.idk[k].name for k in solution.members), self.last.name)
 
-    def reaching(self, members: Sequence[int]) -> list[float]:
-        """Compute the probability of reaching each classifier and, at the end, the deterministic one.
+    def reaching_probabilities(self, members: Sequence[int]) -> list[float]:
+        """Return the probability of reaching each classifier and, at the end, the deterministic one.
 
-        Equation 10 before each call; Lemma 1 and Equation 6 follow for groups of one and for one group.
+        Equation 10 before each call; Lemma 1 and Equation 6 are the cases of single groups and of one group.
         """
         if self.counts is not None:
-            return _counted(self.counts, members)
-        groups, shares = self.groups.tolist(), self.left.tolist()
+            return _counted_shares(self.counts, members)
+        groups, shares = self.groups.tolist(), self.idk_shares.tolist()
         left: dict[int, float] = {}
         reached = [1.0]
         for k in members:
@@ -97,25 +104,25 @@ class Problem:
                 reached.append(reached[-1] * share)
         return reached
 
-    def evaluate(self, members: Iterable[int]) -> Solution:
-        """Compute the durations of a cascade from their definitions, with exactly rounded sums."""
+    def evaluate(self, members: Iterable[int]) -> CascadeSolution:
+        """Compute the durations of a cascade by definition, with exactly rounded sums."""
         chosen = tuple(members)
         times, worst = self.times.tolist(), self.worst.tolist()
         called = [*(times[k] for k in chosen), self.last.execution_time]
-        expected = math.fsum([u * c for u, c in zip(self.reaching(chosen), called, strict=True)])
+        expected = math.fsum([u * c for u, c in zip(self.reaching_probabilities(chosen), called, strict=True)])
         maximum = math.fsum([*(worst[k] for k in chosen), self.last.worst_case])
-        return Solution(chosen, expected, maximum)
+        return CascadeSolution(chosen, expected, maximum)
 
-    def tidy(self, solution: Solution) -> Solution:
-        """Leave out members without which the cascade is no worse; O(n³) for n members, nearly always O(n²)."""
+    def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
+        """Remove members without which the cascade is no worse; O(n^3) for n members, usually O(n^2)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
-            if shorter.expected <= solution.expected * (1 + TIE):
-                return self.tidy(shorter)
+            if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
+                return self.remove_redundant(shorter)
         return solution
 
 
-def _counted(counts: Int64s, members: Sequence[int]) -> list[float]:
+def _counted_shares(counts: Int64s, members: Sequence[int]) -> list[float]:
     sets = list(accumulate((1 << k for k in members), initial=0))
     return [int(counts[s]) / int(counts[0]) for s in sets]
 
@@ -129,38 +136,41 @@ def _group_key(classifier: Classifier, dependence: SolveDependence) -> tuple[str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Front:
-    """What an algorithm found: cascades by increasing maximum and decreasing expected duration.
+class CascadeFront:
+    """Result of an algorithm: cascades by increasing maximum and decreasing expected duration.
 
-    cascades yields them from the last (the least expected duration) to the first, each made when it is asked for.
-    lower_bound: no cascade within the deadline has a smaller expected duration; None if the front is exact.
+    Attributes:
+        cascades: lazy, from the least expected duration to the largest.
+        lower_bound: bound of the expected duration within the deadline; None if the front is exact.
     """
 
     cascades: Iterator[tuple[int, ...]]
     lower_bound: float | None = None
 
 
-def best_within(problem: Problem, front: Front, deadline: float | None) -> Solution:
-    """Take the least expected duration whose exactly rounded maximum keeps the deadline; among equals the smaller
-    maximum. The caller knows that the deterministic classifier alone keeps it."""
-    best: Solution | None = None
+def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: float | None) -> CascadeSolution:
+    """Return the cascade of least expected duration whose exactly rounded maximum is within the deadline.
+
+    Among equals it has the smaller maximum. The deterministic classifier alone must be within the deadline.
+    """
+    best: CascadeSolution | None = None
     for members in front.cascades:
         solution = problem.evaluate(members)
-        if best is not None and solution.expected > best.expected * (1 + TIE):
+        if best is not None and solution.expected > best.expected * (1 + TIE_TOLERANCE):
             break
         if deadline is None or solution.maximum <= deadline:
             best = solution if best is None else min(best, solution, key=lambda s: s.maximum)
-    return problem.tidy(best if best is not None else problem.evaluate(()))
+    return problem.remove_redundant(best if best is not None else problem.evaluate(()))
 
 
-def step_function(problem: Problem, front: Front) -> list[Solution]:
-    """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
+def build_step_function(problem: CascadeProblem, front: CascadeFront) -> list[CascadeSolution]:
+    """Return the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
     solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
     )
-    steps: list[Solution] = []
+    steps: list[CascadeSolution] = []
     for solution in solutions:
-        if not steps or solution.expected < steps[-1].expected * (1 - TIE):
+        if not steps or solution.expected < steps[-1].expected * (1 - TIE_TOLERANCE):
             steps.append(solution)
     return steps

@@ -1,13 +1,12 @@
-"""Independent IDK classifiers: Algorithm 1, and Algorithm 4's answers for all deadlines at once.
+"""Independent IDK classifiers: Algorithm 1, and results of Algorithm 4 for all deadlines at once.
 
-By Lemma 2 the classifiers of a best cascade stand in order of C / P, with or without a deadline, and none whose C / P
-exceeds the deterministic classifier's time C_n is in it.
+By Lemma 2, an optimal cascade is ordered by C / P, with or without a deadline, and has no classifier whose C / P
+exceeds the deterministic classifier's time C_n.
 
-``ratio_order`` is Algorithm 1: O(n log n) time. ``ratio_frontier`` evaluates recurrence (13) over non-dominated pairs
-of maximum and expected duration instead of the integers up to a deadline: times may be real numbers, and one pass
-answers every deadline. It takes O(l log l) time for l labels; l grows like the number of distinct sums, so it is
-limited to 2 million, about 24 bytes each. Beyond, fronts are thinned and the answer carries the lower bound that is
-left. Only the paper's recurrence is changed, not what it computes.
+``ratio_order`` is Algorithm 1 in O(n log n) time. ``ratio_frontier`` evaluates recurrence (13) over non-dominated pairs
+of maximum and expected duration instead of integers up to a deadline: times may be real numbers, and one pass solves
+every deadline. It takes O(l log l) time for l labels. The number of distinct sums bounds l, which is limited to 2
+million labels of about 24 bytes. With more, fronts are thinned and the result has a lower bound.
 """
 
 from collections.abc import Iterator
@@ -16,26 +15,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.groups.pareto import thinned, undominated
-from solvers.cascade.problem import MAX_LABELS, SLACK, Front, Problem
+from solvers.cascade.groups.pareto import find_undominated, thin_front
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, CascadeFront, CascadeProblem
 
 
-def by_ratio(problem: Problem) -> list[int]:
-    """Sort by C / P, without those at or above C_n; ties keep the problem's order (a ratio equal to C_n gains nothing
-    and would only lengthen the maximum)."""
+def sort_by_ratio(problem: CascadeProblem) -> list[int]:
+    """Sort by C / P, without those at or above C_n; ties keep the problem's order.
+
+    A ratio equal to C_n saves nothing and would increase the maximum.
+    """
     ratios = problem.times / problem.powers
     order = np.argsort(ratios, kind="stable")
     return [int(k) for k in order if ratios[k] < problem.last.execution_time]
 
 
-def ratio_order(problem: Problem) -> Front:
+def ratio_order(problem: CascadeProblem) -> CascadeFront:
     """Order independent classifiers without a deadline (Algorithm 1)."""
-    return Front(iter([tuple(by_ratio(problem))]))
+    return CascadeFront(iter([tuple(sort_by_ratio(problem))]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stage:
-    """E(k, ·): labels by increasing maximum; behind: index into the next stage's labels; used: whether K_k is run."""
+    """E(k, ·): labels by increasing maximum; behind: place among the next stage's labels; used: whether K_k is run."""
 
     member: int
     maxima: Floats
@@ -44,34 +45,36 @@ class _Stage:
     used: Int64s
 
 
-def ratio_frontier(problem: Problem, deadline: float | None = None, most: int = MAX_LABELS) -> Front:
-    """Order independent classifiers for every deadline, or every one up to ``deadline`` (Equations 12 and 13)."""
-    order = by_ratio(problem)
+def ratio_frontier(
+    problem: CascadeProblem, deadline: float | None = None, max_labels: int = MAX_LABELS
+) -> CascadeFront:
+    """Order independent classifiers for every deadline up to ``deadline`` (Equations 12 and 13)."""
+    order = sort_by_ratio(problem)
     none = np.zeros(1, dtype=np.int64)
     stage = _Stage(-1, np.array([problem.last.worst_case]), np.array([problem.last.execution_time]), none, none)
-    stages, lost, room = [stage], 0.0, most
-    limit = np.inf if deadline is None else deadline * (1 + SLACK)
+    stages, max_loss, remaining_labels = [stage], 0.0, max_labels
+    limit = np.inf if deadline is None else deadline * (1 + DEADLINE_TOLERANCE)
     for todo, k in zip(range(len(order), 0, -1), reversed(order), strict=True):
-        stage, width = _extended(problem, stage, k, limit, max(room // todo, 1))
+        stage, width = _extend_stage(problem, stage, k, limit, max(remaining_labels // todo, 1))
         stages.append(stage)
-        lost += width
-        room -= len(stage.maxima)
-    return Front(_cascades(stages), float(stage.expected[-1]) - lost if lost else None)
+        max_loss += width
+        remaining_labels -= len(stage.maxima)
+    return CascadeFront(_yield_cascades(stages), float(stage.expected[-1]) - max_loss if max_loss else None)
 
 
-def _extended(problem: Problem, rest: _Stage, k: int, limit: float, most: int) -> tuple[_Stage, float]:
-    """E(k, ·) from E(k + 1, ·): without K_k, or with it in front."""
+def _extend_stage(problem: CascadeProblem, rest: _Stage, k: int, limit: float, max_labels: int) -> tuple[_Stage, float]:
+    """Return E(k, ·) from E(k + 1, ·): without K_k, or with it in front."""
     maxima = np.concatenate((rest.maxima, rest.maxima + problem.worst[k]))
-    expected = np.concatenate((rest.expected, problem.times[k] + problem.left[k] * rest.expected))
-    keep = undominated(maxima, expected)
+    expected = np.concatenate((rest.expected, problem.times[k] + problem.idk_shares[k] * rest.expected))
+    keep = find_undominated(maxima, expected)
     keep = keep[maxima[keep] <= limit]
-    thin, width = thinned(expected[keep], most)
+    thin, width = thin_front(expected[keep], max_labels)
     keep = keep[thin]
     n = len(rest.maxima)
     return _Stage(k, maxima[keep], expected[keep], keep % n, keep // n), width
 
 
-def _cascades(stages: list[_Stage]) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(stages: list[_Stage]) -> Iterator[tuple[int, ...]]:
     for label in range(len(stages[-1].maxima) - 1, -1, -1):
         members, at = [], label
         for stage in reversed(stages):

@@ -1,4 +1,4 @@
-"""What a cascade does on the rows of a trace: each row is walked through it, with its own answers and costs."""
+"""Replay of a cascade on the rows of a trace, with each row's own answers and costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,29 +12,37 @@ from models.arrays import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Rows of a trace: answers (N, n), True where a classifier does not say IDK; quality (N, n), how good each answer
-    is, from 0 to 1; costs (N, n)."""
+class ReplayRows:
+    """Rows of a trace.
+
+    Attributes:
+        answers: (N, n), True where a classifier does not return IDK.
+        quality: (N, n), quality of each answer, in [0, 1].
+        costs: (N, n).
+    """
 
     answers: Bools
     quality: Floats
     costs: Floats
 
     @classmethod
-    def of(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "Rows":
-        """Take rows of a trace, in the columns of n classifiers; thresholds: (n,) NaN where any answer is accepted."""
+    def from_trace(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "ReplayRows":
+        """Take rows and n columns of a trace; thresholds: (n,), NaN to accept every answer."""
         where = np.ix_(rows, np.array(columns))
-        sure = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
-        return cls(sure, dataset.quality[where], dataset.costs[where])
+        accepted = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
+        return cls(accepted, dataset.quality[where], dataset.costs[where])
 
 
-def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    """Walk every row through the cascade, whose last classifier's answer is always accepted.
+def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """Replay every row; the last classifier's answer is always accepted.
 
-    cascade: columns of ``rows`` in calling order. Returns mean_duration, maximum_duration, accuracy and answered (the
-    share of rows that each classifier of the cascade answered). O(N) time a classifier.
+    Args:
+        cascade: columns of ``rows`` in calling order.
+    Returns:
+        mean_duration, maximum_duration, accuracy, and answered, the share of rows that each classifier answers.
+    Complexity: O(N) per classifier.
     """
-    duration, right, answered = walk(rows, cascade)
+    duration, right, answered = walk_rows(rows, cascade)
     return {
         "mean_duration": float(duration.mean()),
         "maximum_duration": float(duration.max()),
@@ -43,9 +51,8 @@ def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str
     }
 
 
-def walk(rows: Rows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
-    """Walk every row through a cascade: how long each takes, (N,), how good its answer is, (N,), and the share of rows
-    that each classifier answers."""
+def walk_rows(rows: ReplayRows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
+    """Return durations, (N,), answer quality, (N,), and the share of rows that each classifier answers."""
     n = len(rows.quality)
     duration, right = np.zeros(n), np.zeros(n)
     waiting, answered = np.arange(n), []

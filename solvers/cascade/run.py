@@ -1,6 +1,6 @@
-"""Run a cascade: call in order, accept what is sure enough, and be in time for the deterministic classifier.
+"""Run of a cascade: call classifiers in order, accept confident answers, and reserve time for the last classifier.
 
-A classifier that fails, times out or whose circuit is open is as if it had said IDK.
+A classifier that fails, times out, or is unavailable counts as IDK.
 """
 
 from math import inf
@@ -9,7 +9,7 @@ from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
 from solvers.cascade.plan import CascadePlan
 from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner, accept_result
 
-OUT_OF_TIME = "the time was over"
+OUT_OF_TIME = "the deadline has passed"
 
 
 def run(
@@ -17,78 +17,83 @@ def run(
     query: CascadeQuery,
     decision: CascadeRunDecision,
     *,
-    left: float,
+    remaining_seconds: float,
     unit_s: float | None,
     excluded: frozenset[str] = frozenset(),
 ) -> Runner:
-    """Run an item as a cascade was decided for it.
+    """Run an item through a decided cascade.
 
-    left: seconds that it may take in all. unit_s: seconds of a unit of the plan's times, None where these are no times:
-    then nothing is known of how long a call may take, and the order stays as it was decided. without: what must not be
-    called. Raises EndpointFailed, or RunTimeout, if there is no answer.
+    Args:
+        remaining_seconds: time limit of the run.
+        unit_s: seconds per unit of the plan's times; None if these are not times, then the order stays as decided.
+        excluded: classifiers that must not be called.
+    Raises:
+        EndpointFailed, RunTimeout: there is no answer.
     """
     so_far, ahead = ResultsSoFar(), list(decision.steps)
     called: list[CascadeStep] = []
     while ahead:
-        if left <= 0:
-            return so_far.most_confident(left, OUT_OF_TIME)
+        if remaining_seconds <= 0:
+            return so_far.most_confident(remaining_seconds, OUT_OF_TIME)
         step, *ahead = ahead
         called.append(step)
-        heard = CallResult(step.classifier, attempts=0, error="its circuit is open")
+        result = CallResult(step.classifier, attempts=0, error="its circuit is open")
         if step.classifier not in excluded:
-            within, is_last = _within(left, step, ahead, unit_s), step.confidence_threshold is None
-            back = yield Call((step.classifier,), within, is_last)
-            (heard,), left = back.results, back.remaining_seconds
-        so_far.results.append(heard)
-        if _accepts(step, heard):
-            return _answer(heard, so_far, decision, called)
-        ahead = _go_on(plan, query, called, ahead, left, unit_s)
-    return so_far.most_confident(left)
+            within, is_last = _call_timeout(remaining_seconds, step, ahead, unit_s), step.confidence_threshold is None
+            results = yield Call((step.classifier,), within, is_last)
+            (result,), remaining_seconds = results.results, results.remaining_seconds
+        so_far.results.append(result)
+        if _is_accepted(step, result):
+            return _answer(result, so_far, decision, called)
+        ahead = _next_steps(plan, query, called, ahead, remaining_seconds, unit_s)
+    return so_far.most_confident(remaining_seconds)
 
 
-def _within(left: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: float | None) -> float:
-    """Give the seconds that a call may take, so that the last classifier can still be reached; where that cannot be
-    kept anyway, as long as it was planned to take at most."""
+def _call_timeout(remaining_seconds: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: float | None) -> float:
+    """Return a timeout that leaves time for the last classifier, or, if impossible, the worst-case time."""
     if not ahead or unit_s is None:
-        return left
-    reserved = left - ahead[-1].worst_case_time * unit_s
-    return reserved if reserved > 0 else min(left, step.worst_case_time * unit_s)
+        return remaining_seconds
+    reserved = remaining_seconds - ahead[-1].worst_case_time * unit_s
+    return reserved if reserved > 0 else min(remaining_seconds, step.worst_case_time * unit_s)
 
 
-def _accepts(step: CascadeStep, heard: CallResult) -> bool:
-    if heard.label is None:
+def _is_accepted(step: CascadeStep, result: CallResult) -> bool:
+    if result.label is None:
         return False
     threshold = step.confidence_threshold
-    return threshold is None or (heard.confidence is not None and heard.confidence >= threshold)
+    return threshold is None or (result.confidence is not None and result.confidence >= threshold)
 
 
-def _answer(heard: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]) -> Answer:
-    """Take an answer, and say what the way to it lacked."""
+def _answer(
+    result: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]
+) -> Answer:
     decided = [step.classifier for step in decision.steps]
-    skipped = decided[: decided.index(heard.name)] if heard.name in decided else decided
+    skipped = decided[: decided.index(result.name)] if result.name in decided else decided
     left_out = [name for name in skipped if name not in [step.classifier for step in called]]
-    reasons = [f"{', '.join(left_out)} left out for want of time"] if left_out else []
+    reasons = [f"{', '.join(left_out)} skipped for lack of time"] if left_out else []
     failures = so_far.failures
-    return accept_result(heard, "; ".join([*([failures] if failures else []), *reasons]) or None)
+    return accept_result(result, "; ".join([*([failures] if failures else []), *reasons]) or None)
 
 
-def _go_on(
+def _next_steps(
     plan: CascadePlan,
     query: CascadeQuery,
     called: list[CascadeStep],
     ahead: list[CascadeStep],
-    left: float,
+    remaining_seconds: float,
     unit_s: float | None,
 ) -> list[CascadeStep]:
-    """Give the steps to go on with: the best continuation for the time that is really left, else straight to the last.
+    """Return the best continuation for the remaining time, or only the last step.
 
-    Where no deadline counts they stay as decided.
+    Without a deadline the steps stay as decided.
     """
-    if not ahead or unit_s is None or left == inf:
+    if not ahead or unit_s is None or remaining_seconds == inf:
         return ahead
-    units = left / unit_s
+    units = remaining_seconds / unit_s
     fits = sum(step.worst_case_time for step in ahead) <= units
-    if query.min_accuracy is not None or plan.chosen(query) is not None:  # a point's thresholds go with its cascade
+    if (
+        query.min_accuracy is not None or plan.select_points(query) is not None
+    ):  # a point's thresholds go with its cascade
         return ahead if fits else ahead[-1:]
-    way = plan.continue_from([step.classifier for step in called], units)
-    return ahead[-1:] if way is None else list(way)
+    continuation = plan.continue_from([step.classifier for step in called], units)
+    return ahead[-1:] if continuation is None else list(continuation)

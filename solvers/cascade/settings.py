@@ -1,29 +1,31 @@
-"""What a cascade does with rows, for each of its deadlines and at each point of its frontier."""
+"""Replay of a cascade plan on unseen rows, for each deadline and each point of the frontier."""
 
 import numpy as np
 
 from models import Trace
 from models.arrays import Int64s
 from solvers.base import round_up
-from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import Rows as DeadlineRows
-from solvers.cascade.replay import walk
+from solvers.cascade.replay import ReplayRows as DeadlineRows
+from solvers.cascade.replay import walk_rows
 from solvers.savings import Replay, SettingReplay
 
 
 def replay_settings(plan: CascadePlan, dataset: Trace) -> list[SettingReplay]:
-    """Walk rows through every point of the frontier, and through the cascade of each deadline. O(N) time a call."""
+    """Replay rows at every point of the frontier, and for each deadline.
+
+    Complexity: O(N) per call.
+    """
     rows = np.arange(dataset.rows)
-    return [*of_frontier(plan, dataset, rows), *_of_deadlines(plan, dataset, rows)]
+    return [*replay_frontier(plan, dataset, rows), *_replay_deadlines(plan, dataset, rows)]
 
 
-def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
-    """Walk rows through the points on the hull of all, asked for by their cost, and then through those on the hull of
-    what keeps their own maximum, asked for by that, too."""
-    places = _columns(dataset, plan.point_names)
+def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
+    """Replay rows at points on the overall hull, and on the hull within each maximum duration."""
+    places = _column_places(dataset, plan.point_names)
     where = np.ix_(rows, places)
-    known = Rows(
+    known = CalibratedRows(
         dataset.confidences[where],
         1 - dataset.quality[where],
         dataset.costs[where],
@@ -32,24 +34,26 @@ def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[Setting
         dataset.item_codes[rows],
     )
     walked = []
-    for query, point in plan.askable():
-        calls = plan.calls(point)
+    for query, point in plan.list_reachable_points():
+        calls = plan.call_slice(point)
         cost, wrong, _ = known.walk(
-            Cascade(tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1]))
+            ThresholdCascade(
+                tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1])
+            )
         )
         walked.append(SettingReplay({name: round_up(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
     return walked
 
 
-def _of_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
-    known = DeadlineRows.of(dataset, rows, _columns(dataset, plan.names).tolist(), plan.thresholds)
+def _replay_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
+    known = DeadlineRows.from_trace(dataset, rows, _column_places(dataset, plan.names).tolist(), plan.thresholds)
     points = []
     for step, deadline in enumerate(plan.maximum_durations.tolist()):
-        costs, right, _ = walk(known, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
+        costs, right, _ = walk_rows(known, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
         points.append(SettingReplay({"deadline": deadline}, Replay(right.astype(np.float64), costs)))
     return points
 
 
-def _columns(dataset: Trace, names: tuple[str, ...]) -> Int64s:
+def _column_places(dataset: Trace, names: tuple[str, ...]) -> Int64s:
     every = [classifier.name for classifier in dataset.spec.classifiers]
     return np.array([every.index(name) for name in names], dtype=np.int64)

@@ -1,15 +1,15 @@
-"""Arbitrary dependence, counted in a trace: an exact dynamic programme over sets of IDK classifiers.
+"""Arbitrary dependence, counted in a trace: exact dynamic program over sets of IDK classifiers.
 
-left(S) is the number of items that every member of S answers with IDK. It is counted for all 2^n sets at once: items
-are sorted into the set of classifiers that answered IDK, and sums over supersets give left. Then, over N items,
+left(S) is the number of items for which every member of S returns IDK. It is counted for all 2^n sets at once: items
+are binned by their set of IDK classifiers, then summed over supersets. Then, over N items,
 
     V(∅) = 0,    V(S) = min over k in S of V(S without k) + C_k · left(S without k) / N
 
-is the least expected duration of calling exactly S, and V(S) + C_n · left(S) / N that of the cascade. The set fixes its
-worst-case time, so one pass answers every deadline. This goes beyond the paper, whose Lemma 1 and Definition 2 are two
-special cases of left.
+is the least expected duration of calling exactly S, and V(S) + C_n · left(S) / N that of the cascade. The set
+determines its worst-case time, so one pass solves all deadlines. Lemma 1 and Definition 2 of the paper are special
+cases of left.
 
-O(N n + n 2^n) time; about 70 bytes a set: 67 MiB for n = 20, which is the limit.
+Complexity: O(N n + n 2^n) time; about 70 bytes per set, 67 MiB for n = 20, the maximum.
 """
 
 from collections.abc import Iterator
@@ -17,48 +17,51 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
-from solvers.cascade.groups.pareto import undominated
-from solvers.cascade.problem import Front, Problem
+from solvers.cascade.groups.pareto import find_undominated
+from solvers.cascade.problem import CascadeFront, CascadeProblem
 
 MAX_CLASSIFIERS = 20
-"""IDK classifiers that a dynamic programme over their sets may have."""
+"""Maximum number of IDK classifiers of the dynamic program."""
 
 
-def count_left(answers: Bools) -> Int64s:
-    """Count, for each set of classifiers, the items that all of them leave unclassified.
+def count_unclassified(answers: Bools) -> Int64s:
+    """Return, for each set of classifiers, the number of items that all of them leave unclassified.
 
-    answers: (N, n), True where a classifier answers. Returns (2^n,), bit j of an index standing for classifier j.
-    O(N n + n 2^n) time, O(N + 2^n) memory.
+    Args:
+        answers: (N, n), True where a classifier answers.
+    Returns:
+        (2^n,); bit j of an index is classifier j.
+    Complexity: O(N n + n 2^n) time, O(N + 2^n) memory.
 
-    >>> count_left(np.array([[True, False], [False, False], [False, True]])).tolist()
+    >>> count_unclassified(np.array([[True, False], [False, False], [False, True]])).tolist()
     [3, 2, 2, 1]
     """
     n = answers.shape[1]
     idk = np.zeros(len(answers), dtype=np.int64)
     for j in range(n):
         idk |= np.where(answers[:, j], 0, np.int64(1) << j)
-    left = np.bincount(idk, minlength=1 << n)
+    counts = np.bincount(idk, minlength=1 << n)
     for j in range(n):
-        halves = left.reshape(-1, 2, 1 << j)
+        halves = counts.reshape(-1, 2, 1 << j)
         halves[:, 0] += halves[:, 1]
-    return left
+    return counts
 
 
-def set_states(problem: Problem) -> Front:
-    """Order classifiers for every deadline by what the problem's counts say, exactly."""
+def solve_set_states(problem: CascadeProblem) -> CascadeFront:
+    """Order classifiers exactly for every deadline, by the problem's counts."""
     n, counts = len(problem.idk), problem.counts
     if counts is None or len(counts) != 1 << n:
         raise ValueError("set-states needs the problem's counts of all sets")
     reached = counts / counts[0]
-    value, last = _least_values(n, reached, problem.times)
+    value, last = _solve_values(n, reached, problem.times)
     maximum = np.full(1, problem.last.worst_case)
     for worst in problem.worst:
         maximum = np.concatenate((maximum, maximum + worst))
-    return Front(_cascades(undominated(maximum, value + problem.last.execution_time * reached), last))
+    return CascadeFront(_yield_cascades(find_undominated(maximum, value + problem.last.execution_time * reached), last))
 
 
-def _cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
-    """Yield the cascades from the least expected duration to the least maximum, each in calling order."""
+def _yield_cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
+    """Yield cascades from the least expected duration to the least maximum, each in calling order."""
     for chosen in reversed(sets.tolist()):
         members, rest = [], chosen
         while rest:
@@ -67,12 +70,12 @@ def _cascades(sets: Int64s, last: Int8s) -> Iterator[tuple[int, ...]]:
         yield tuple(reversed(members))
 
 
-def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s]:
-    """V of every set, by increasing size, and the member called last."""
+def _solve_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s]:
+    """Return V of every set, by increasing size, and the member called last."""
     value = np.full(1 << n, np.inf)
     value[0] = 0.0
     last = np.zeros(1 << n, dtype=np.int8)
-    for sets in by_size(n)[1:]:
+    for sets in group_by_size(n)[1:]:
         for k in range(n):
             having = sets[(sets >> k) & 1 == 1]
             without = having ^ (1 << k)
@@ -83,8 +86,8 @@ def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s
     return value, last
 
 
-def by_size(n: int) -> list[Int64s]:
-    """List the sets of n members by their size: the empty one, those of one member, and so on."""
+def group_by_size(n: int) -> list[Int64s]:
+    """Return the sets of n members grouped by size, the empty set first."""
     size = np.zeros(1, dtype=np.int8)
     for _ in range(n):
         size = np.concatenate((size, size + 1)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
+"""Summary of a cascade build: classifiers, replays on both halves, baselines, and notes."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -11,21 +11,23 @@ from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.savings import Savings
-from solvers.cascade.measured import Measured
+from solvers.cascade.classifier_measurements import MeasuredClassifiers
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import Rows, replay, walk
-from solvers.cascade.settings import of_frontier
+from solvers.cascade.replay import ReplayRows, replay_cascade, walk_rows
+from solvers.cascade.settings import replay_frontier
 from solvers.item_splits import ItemRows
 from solvers.savings import BaselineReplays, measure_best_savings
 from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate, trace_baselines
 
-DEPENDENT = 4.0
-"""Standard deviations by which runs must be fewer than in rows of random order, to be warned of."""
+DEPENDENCE_SCORE = 4.0
+"""Minimum number of standard deviations by which runs are fewer than in random order, for a warning."""
 
 
-def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
-    """Describe the classifiers, and what was proved of the cascades."""
+def summarize(
+    dataset: Trace, options: CascadeOptions, measured: MeasuredClassifiers, plan: CascadePlan
+) -> dict[str, Any]:
+    """Return the classifiers, and the proved bounds of the cascades."""
     return {
         "unit": dataset.spec.unit,
         "dependence": options.dependence,
@@ -51,8 +53,10 @@ def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan:
     }
 
 
-def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None) -> dict[str, Any]:
-    """Say what was predicted for a deadline, and what both halves of the rows say to it."""
+def replay_deadline(
+    plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None
+) -> dict[str, Any]:
+    """Return predicted results for a deadline, and those of both halves of the rows."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
     except Infeasible as error:
@@ -61,7 +65,9 @@ def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadl
     columns = [names.index(name) for name in decision.cascade]
     thresholds = [np.nan if one.confidence_threshold is None else one.confidence_threshold for one in decision.steps]
     by_half = {
-        half: replay(Rows.of(dataset, rows, columns, thresholds), range(len(columns)), decision.cascade)
+        half: replay_cascade(
+            ReplayRows.from_trace(dataset, rows, columns, thresholds), range(len(columns)), decision.cascade
+        )
         for half, rows in halves.items()
     }
     reached = [step.probability_of_reaching for step in decision.steps] + [0.0]
@@ -81,27 +87,29 @@ def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadl
 
 
 def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Describe how often a call is expected to exceed its worst-case time, and which times depend on their order.
+    """Return how often calls exceed their worst-case times, and classifiers whose times depend on order.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
-    probability 1 - k / (n + 1). Bursts break that; a runs test of each item's first row, in their order, finds them.
+    probability 1 - k / (n + 1). Bursts violate exchangeability; a runs test on the first row of each item detects them.
     """
     n = len(build)
     rank = int(np.ceil(options.worst_case_quantile * (n - 1))) + 1
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    first = ItemRows.from_codes(dataset.item_codes).first  # rows of one item are alike without a burst
+    first = ItemRows.from_codes(dataset.item_codes).first  # rows of one item are similar without a burst
     scores = {name: runs_score(dataset.costs[first, j]) for j, name in enumerate(names)}
     return {
         "rows": n,
         "exceedance_per_call": 1 - rank / (n + 1),
-        "dependent_on_time": {name: score for name, score in scores.items() if score < -DEPENDENT},
+        "dependent_on_time": {name: score for name, score in scores.items() if score < -DEPENDENCE_SCORE},
     }
 
 
-def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows, items: Int64s) -> CascadePlan:
-    """Add to a plan what the cascade of each step does on the held-out half, whose items are (n,)."""
+def add_holdout_results(
+    plan: CascadePlan, measured: MeasuredClassifiers, rows: ReplayRows, items: Int64s
+) -> CascadePlan:
+    """Add the results of each step's cascade on the holdout half; items: (n,)."""
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
-    walks = [walk(rows, [measured.index(plan.names[k]) for k in own]) for own in calls]
+    walks = [walk_rows(rows, [measured.place_of(plan.names[k]) for k in own]) for own in calls]
     return replace(
         plan,
         accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
@@ -110,53 +118,54 @@ def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows, items: Int6
     )
 
 
-def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:
-    """Replay two strategies that need no cascade on the held-out half."""
+def replay_baselines(
+    dataset: Trace, measured: MeasuredClassifiers, build: Int64s, held_out: Int64s
+) -> list[dict[str, Any]]:
+    """Replay two baselines on the holdout half: always the deterministic, and always the cheapest classifier."""
     names = [spec.name for spec in dataset.spec.classifiers]
     costs = dataset.costs[build].mean(axis=0).tolist()
     cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
     every = np.ones((len(held_out), len(names)), dtype=bool)
-    rows = Rows(every, dataset.quality[held_out], dataset.costs[held_out])
+    rows = ReplayRows(every, dataset.quality[held_out], dataset.costs[held_out])
     chosen = {"always-deterministic": measured.columns[-1], "always-cheapest": cheapest}
     return [
-        {"strategy": strategy, "classifier": names[j], "held_out": replay(rows, [j], names)}
+        {"strategy": strategy, "classifier": names[j], "held_out": replay_cascade(rows, [j], names)}
         for strategy, j in chosen.items()
     ]
 
 
-def notes_of(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
-    """Say what a reader of the summary should not overlook."""
+def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
+    """Return warnings for readers of the summary."""
     held_out = replays[0]["held_out"]
     notes = []
     if held_out["accuracy"] < options.target_precision:
         notes.append(
-            f"on the held-out half the cascade is right {held_out['accuracy']:.4f} of the time: the target precision "
-            f"{options.target_precision:g} holds for each classifier alone, not for the items that earlier ones left"
+            f"accuracy on the holdout half is {held_out['accuracy']:.4f}: the target precision "
+            f"{options.target_precision:g} holds for each classifier alone, not on the items that reach it"
         )
     longest, promised = held_out["maximum_duration"], replays[0]["predicted"]["maximum_duration"]
     if longest > promised:
         notes.append(
-            f"on the held-out half an item took {longest:.6g}, the worst-case times of the build half add up to "
-            f"{promised:.6g}: give deadlines a margin"
+            f"an item of the holdout half took {longest:.6g}, more than the sum of worst-case times, "
+            f"{promised:.6g}; add a margin to deadlines"
         )
     if deadlines["dependent_on_time"]:
         names = ", ".join(deadlines["dependent_on_time"])
         notes.append(
-            f"times of {names} depend on the order of the rows (runs test): in bursts calls exceed their worst-case "
-            f"times more often than the {deadlines['exceedance_per_call']:.2g} expected; give deadlines a margin"
+            f"times of {names} depend on the order of rows (runs test): in bursts calls exceed worst-case "
+            f"times more often than the {deadlines['exceedance_per_call']:.2g} expected; add a margin to deadlines"
         )
     return notes
 
 
-def cascade_savings(
+def measure_cascade_savings(
     plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
 ) -> Savings:
-    """Hold the most useful point of the frontier, chosen by the build half, against each classifier alone, on the
-    held-out half."""
+    """Return savings of the best point over single classifiers: selected on the build, measured on the holdout half."""
     rows = np.concatenate(halves)
     points = {
         f"budget {one.query['budget']:g}": one
-        for one in of_frontier(plan, dataset, rows)
+        for one in replay_frontier(plan, dataset, rows)
         if one.query.keys() == {"budget"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))

@@ -1,4 +1,4 @@
-"""From when on a classifier's answer is accepted: the least confidence whose precision is proved high enough."""
+"""Accept thresholds: the least confidence whose precision has a sufficient Wilson lower bound."""
 
 import math
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from solvers.statistics import wilson_lower
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
-    """The confidence to ask for (None: the target is never reached), and the best precision bound at any confidence."""
+class AcceptThreshold:
+    """Accept threshold (None: the target is never reached), and the best precision bound at any confidence."""
 
     confidence: float | None
     bound: float
@@ -19,13 +19,17 @@ class Threshold:
 
 def find_threshold(
     confidences: Floats, quality: Floats, target: float, level: float, *, independence: float = 1.0
-) -> Threshold:
-    """Find the smallest observed confidence such that the answers at or above it are good enough.
+) -> AcceptThreshold:
+    """Return the smallest observed confidence such that answers at or above it are precise enough.
 
-    confidences: (N,) finite, N at least 1; quality: (N,) from 0 to 1, 1 or 0 of answers that are right or wrong. Graded
-    answers vary no more than those, so that the bound holds for them too. Good enough: the Wilson lower bound of their
-    precision at the one-sided confidence ``level`` is at least ``target``. Equal confidences stay together. O(N log N)
-    time. independence: effective rows per row, less than 1 where items repeat.
+    Precise enough: the Wilson lower bound of their precision at the one-sided confidence ``level`` is at least
+    ``target``. It also holds for graded answers, which vary no more than binary ones.
+
+    Args:
+        confidences: (N,), finite, N at least 1; equal confidences stay together.
+        quality: (N,), in [0, 1]; 0 or 1 for answers that are wrong or correct.
+        independence: effective rows per row, below 1 where items repeat.
+    Complexity: O(N log N).
 
     >>> find_threshold(np.array([0.2, 0.9, 0.9, 0.9]), np.array([0.0, 1.0, 1.0, 1.0]), 0.5, 0.9).confidence
     0.9
@@ -37,13 +41,13 @@ def find_threshold(
     bounds = wilson_lower(independence * successes, independence * (ends + 1), level)
     enough = np.flatnonzero(bounds >= target)
     confidence = float(ranked[ends[enough[-1]]]) if len(enough) else None
-    return Threshold(confidence, float(bounds.max()))
+    return AcceptThreshold(confidence, float(bounds.max()))
 
 
-def mean_and_worst(times: Floats, quantile: float) -> tuple[float, float]:
-    """Take the mean and an observed quantile of execution times (N,), the quantile no less than the mean.
+def mean_and_worst_time(times: Floats, quantile: float) -> tuple[float, float]:
+    """Return the mean and an observed quantile of execution times, (N,); the quantile is at least the mean.
 
-    >>> mean_and_worst(np.array([1.0, 2.0, 6.0]), 1.0)
+    >>> mean_and_worst_time(np.array([1.0, 2.0, 6.0]), 1.0)
     (3.0, 6.0)
     """
     mean = min(max(math.fsum(times.tolist()) / len(times), float(times.min())), float(times.max()))

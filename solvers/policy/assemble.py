@@ -1,4 +1,4 @@
-"""From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
+"""Assembly of a policy plan: the points on the lower hull, and the decisions under them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,43 +8,51 @@ import numpy as np
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
-from solvers.policy.curve import Measured, choosing_rows, reached
+from solvers.policy.curve import PointMeasurements, cross_validate_errors, selection_rows
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
-from solvers.policy.learning import LearnedPolicies, Prices, Task
-from solvers.policy.node_classifiers import Classifiers
-from solvers.policy.node_policies import from_regression
+from solvers.policy.graph_pruning import PrunedGraph, find_spare_path
+from solvers.policy.learning import LearnedPolicies, PolicyTask, SensorPrices
+from solvers.policy.node_classifiers import NodeClassifiers
+from solvers.policy.node_policies import pack_policies
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.traffic import counts_of
-from solvers.policy.travelled import Travelled, spare_way
+from solvers.policy.traffic import pack_counts
 from solvers.statistics import standard_error_of_mean
 from solvers.trees.oblivious_trees import Forest
 
 
-def assemble(
-    unit: str, prices: Prices, task: Task, members: list[list[Forest]], learned: LearnedPolicies, is_grown: bool
+def assemble_plan(
+    unit: str,
+    prices: SensorPrices,
+    task: PolicyTask,
+    members: list[list[Forest]],
+    learned: LearnedPolicies,
+    is_grown: bool,
 ) -> tuple[PolicyPlan, TrafficCounts]:
-    """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
-    nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, capped, fixed, able = task.training, task.hard, len(task.fixed), task.hard.stop
-    measured = measure(task, learned)
+    """Build the plan and its traffic from what was learned.
+
+    The plan keeps the points on the hull of the trade-off curve, fixed points included, and all hard budgets and
+    deadlines. A grown graph is pruned to the edges that items took.
+    """
+    training, capped, fixed, able = task.training, task.cap_slice, len(task.fixed), task.cap_slice.stop
+    measured = measure_points(task, learned)
     errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
-    bounds, chosen_by = measured.judged(slice(None), task.options.confidence)
+    bounds, chosen_by = measured.bounds_and_errors(slice(None), task.options.confidence)
     acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
-    first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
+    first = np.roll(np.arange(len(bounds)), fixed)  # prefer fixed points to equal trade-offs
     hull: list[int] = first[lower_hull(bounds[first], chosen_by[first])].tolist()
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
-    part = _travelled(task, learned, points, is_grown=is_grown)
+    part = _prune_graph(task, learned, points, is_grown=is_grown)
     graph, policies = part.graph, learned.policies
     if is_grown:
-        policies = part.of_policies(task.graph, policies)
-    decisions = from_regression(graph.offsets, policies, points)
-    if task.fixed.must_begin:
+        policies = part.prune_policies(task.graph, policies)
+    decisions = pack_policies(graph.offsets, policies, points)
+    if task.fixed.has_to_acquire:
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
-        task.fixed.write(decisions, graph, fixed_at)
-    classifiers = Classifiers.of([members[node] for node in part.nodes.tolist()])
+        task.fixed.write_decisions(decisions, graph, fixed_at)
+    classifiers = NodeClassifiers.from_forests([members[node] for node in part.nodes.tolist()])
     sensors = training.sensors
     plan = PolicyPlan(
         unit=unit,
@@ -55,15 +63,15 @@ def assemble(
         owners=sensors.owners,
         labelled=sensors.labelled,
         ranges=np.column_stack((training.cells.min(axis=0), training.cells.max(axis=0))),
-        **_nodes(graph, classifiers),
+        **_node_fields(graph, classifiers),
         tradeoffs=tradeoffs[hull],
         point_costs=costs[hull],
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
         point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
-        point_reached=reached(measured, training.folds, bounds[hull], task.options.confidence),
-        choosing=int(choosing_rows(training.folds).sum()),
+        point_reached=cross_validate_errors(measured, training.folds, bounds[hull], task.options.confidence),
+        choosing=int(selection_rows(training.folds).sum()),
         confidence=task.options.confidence,
         rows=len(training.labels),
         independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
@@ -72,25 +80,26 @@ def assemble(
         times=prices.times,
         time_unit=prices.unit,
         fetches=prices.fetches,
-        **_limits(task, learned),
+        **_limit_fields(task, learned),
         **({} if sensors.encoding is None else sensors.encoding.kept()),
-        **_embedding(sensors.embedding),
+        **_embedding_fields(sensors.embedding),
         answering="combined" if training.quality is None else "taken",
         **decisions,
     )
-    return plan, _traffic(task, part, learned, hull)
+    return plan, _count_traffic(task, part, learned, hull)
 
 
-def _travelled(task: Task, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> Travelled:
-    """Keep of a grown graph what items took under some points, and the spare way; of another all."""
+def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> PrunedGraph:
+    """Keep the used edges of a grown graph, and a spare path; keep other graphs whole."""
     if not is_grown:
-        return Travelled.of(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
+        return PrunedGraph.from_used_edges(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
     counts = np.sum([learned.passed[at].edges for at in points], axis=0)
-    return Travelled.of(task.graph, (counts > 0) | spare_way(task.graph, counts, task.losses.learned.mean(axis=1)))
+    return PrunedGraph.from_used_edges(
+        task.graph, (counts > 0) | find_spare_path(task.graph, counts, task.losses.learned.mean(axis=1))
+    )
 
 
-def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
-    """Give the fields of a plan that tell of the nodes that are kept, and of their classifiers."""
+def _node_fields(graph: Graph, classifiers: NodeClassifiers) -> dict[str, Any]:
     return {
         "members": graph.members,
         "offsets": graph.offsets,
@@ -102,9 +111,8 @@ def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
     }
 
 
-def _limits(task: Task, learned: LearnedPolicies) -> dict[str, Any]:
-    """Give the fields of a plan that tell of hard budgets and deadlines that were learned for."""
-    capped, timed = task.hard, task.timed
+def _limit_fields(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Any]:
+    capped, timed = task.cap_slice, task.deadline_slice
     return {
         "caps": task.caps[capped],
         "cap_tradeoffs": task.tradeoffs[capped],
@@ -116,23 +124,23 @@ def _limits(task: Task, learned: LearnedPolicies) -> dict[str, Any]:
     }
 
 
-def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
-    """Give the fields of a plan that keep how an embedding becomes numbers."""
+def _embedding_fields(embedding: EmbeddingAxes | None) -> dict[str, Any]:
     return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
 
 
-def measure(task: Task, learned: LearnedPolicies) -> Measured:
-    """Give what rows met under what was learned and can be a point of the curve, and the fixed points behind it."""
-    able = slice(0, task.hard.stop)
-    return Measured(
+def measure_points(task: PolicyTask, learned: LearnedPolicies) -> PointMeasurements:
+    """Return errors and costs of rows under each trade-off and hard budget, then under fixed points."""
+    able = slice(0, task.cap_slice.stop)
+    return PointMeasurements(
         np.vstack((learned.errors[able], task.fixed.errors)),
         np.vstack((learned.costs[able], task.fixed.costs)),
         task.training.items,
     )
 
 
-def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
-    """Pick the ways that rows took under the points of the curve; those beyond all trade-offs are fixed."""
-    passed = [*learned.passed[: task.hard.stop], *task.fixed.passed]
+def _count_traffic(
+    task: PolicyTask, part: PrunedGraph, learned: LearnedPolicies, points: Sequence[int]
+) -> TrafficCounts:
+    passed = [*learned.passed[: task.cap_slice.stop], *task.fixed.passed]
     taken = [passed[at] for at in points]
-    return counts_of(part.graph, part.of_passed(taken))
+    return pack_counts(part.graph, part.prune_counts(taken))

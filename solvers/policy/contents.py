@@ -1,4 +1,4 @@
-"""What a policy plan keeps."""
+"""Fields of a policy plan: a PolicyPlan's arrays, as they are stored."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyContents:
-    """A decision for every node of the DAG, in K members, under each of the H trade-offs of the curve.
+    """Decisions of K members at every node of the DAG, under each of the H trade-offs of the curve.
 
     There are M sensors with D columns, S nodes, E edges, and C classes. Costs are in ``unit``.
     """
@@ -22,114 +22,117 @@ class PolicyContents:
     sensors: tuple[str, ...]
     """M names."""
     classes: tuple[str, ...]
-    """Names in whose order labels of sensors are coded, the C true classes first."""
+    """Class names in the order of their codes, the C true classes first."""
     costs: Amounts
-    """(M,) the average cost of each sensor."""
+    """(M,) mean cost of each sensor."""
     owners: Int32s
     """(D,) the sensor of each column (``Sensors``)."""
     labelled: Bools
     """(D,) whether a column holds labels."""
     ranges: Floats
-    """(D, 2) the least and the largest number of each column in the dataset."""
+    """(D, 2) minimum and maximum of each column in the dataset."""
     members: Bools
     """(S, M) the sensors of each node of the DAG (``Graph``)."""
     offsets: Int32s
-    """(S + 1,) cuts edges by the node they leave."""
+    """(S + 1,) offsets of each node's edges."""
     targets: Int32s
-    """(E,) the node that each edge leads to."""
+    """(E,) target node of each edge."""
     class_base: Singles
-    """(S, K, C) the logits that trees of nodes' classifiers add to (``Classifiers``)."""
+    """(S, K, C) base logits of nodes' classifiers (``NodeClassifiers``)."""
     class_columns: Int32s
-    """(S, K, T, d) the columns that their T trees of depth d ask about."""
+    """(S, K, T, d) split columns of their T trees of depth d."""
     class_thresholds: Floats
-    """(S, K, T, d) above which a question is answered yes."""
+    """(S, K, T, d) split thresholds."""
     class_leaves: Halves
-    """(S, K, T, 2^d, C) the logits that leaves add; what is rounded away adds up to less than a hundredth."""
+    """(S, K, T, 2^d, C) logits of leaves; the total rounding error is below 0.01."""
     base: Singles
-    """(E, K, H) mean advantages of edges over stopping, without their prices."""
+    """(E, K, H) mean advantages of edges over stopping, without step costs."""
     edge_columns: Int32s
-    """(S, K, T', d') the node features that forests ask about (``Regressed``)."""
+    """(S, K, T', d') split columns among the node's features (``NodePolicy``)."""
     edge_thresholds: Floats
-    """(S, K, T', d') above which a question is answered yes."""
+    """(S, K, T', d') split thresholds."""
     edge_leaves: Singles
-    """(E, K, T', 2^d', H) the advantages that leaves add."""
+    """(E, K, T', 2^d', H) advantages of leaves."""
     tradeoffs: Floats
-    """(H,) what a unit of cost weighs in each point of the curve; -1 for stopping at once."""
+    """(H,) weight of a unit of cost at each point of the curve; -1 for points without decisions."""
     point_costs: Amounts
-    """(H,) what an item costs on average, on validation."""
+    """(H,) mean cost of an item on validation rows."""
     point_bounds: Amounts
-    """(H,) what it costs at most, with ``confidence``, rising."""
+    """(H,) upper confidence bound of the mean cost, at ``confidence``, rising."""
     point_errors: Probabilities
-    """(H,) the share of items that are classified wrongly, falling."""
+    """(H,) error rate, falling."""
     point_sensors: Amounts
-    """(H,) how many sensors an item acquires on average."""
+    """(H,) mean number of acquired sensors."""
     point_reached: Probabilities
-    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
-    that choose the point for an accuracy, and of the others (``curve``)."""
+    """(H, 2) cross-validated error rate at the same budgets: of the rows that select points for an accuracy, and of the
+    others (``curve``).
+    """
     choosing: int
-    """How many of the rows those are that choose."""
+    """Number of rows that select points for an accuracy."""
     point_cost_errors: Amounts
     """(H,) the standard errors of ``point_costs``."""
     independence: float
     """Effective rows per row: below 1 where items repeat among the rows."""
     confidence: float
-    """With which the bounds hold."""
+    """Confidence level of ``point_bounds``."""
     rows: int
-    """How many items the curve was validated on."""
+    """Number of validation rows."""
     graph: Literal["subsets", "grown"] = "subsets"
-    """Which sets are nodes: of a grown graph, those that were worth coming to."""
+    """grown: the nodes are a selection of sets (``growth``); subsets: they are all sets."""
     caps: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B,) rising hard budgets that decisions were learned for, after those of the H trade-offs: base and edge_leaves
-    have H + B points."""
+    """(B,) hard budgets that decisions were learned for, rising. They follow the H trade-offs in ``base`` and
+    ``edge_leaves``, which have H + B points.
+    """
     cap_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B,) what a unit of cost weighs under each."""
+    """(B,) weight of a unit of cost under each."""
     cap_costs: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B,) what an item costs on average under each, on validation."""
+    """(B,) mean cost of an item under each, on validation rows."""
     cap_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(B,) the share of items that are classified wrongly."""
+    """(B,) error rate."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
-    """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
+    """(H,) hard budgets of points of the curve, -1 for points without; (0,) if no point has one."""
 
     times: Amounts = field(default_factory=lambda: np.empty(0))
-    """(M,) how long each sensor takes at most, in ``time_unit``; (0,): not known."""
+    """(M,) maximum time of each sensor, in ``time_unit``; (0,) if unknown."""
     time_unit: str = ""
-    """The unit of times and deadlines; none where times are not known."""
+    """Unit of times and deadlines; empty if times are unknown."""
     fetches: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(M,) which fetch brings each sensor (``sensor_times``); (0,): each its own."""
+    """(M,) the fetch of each sensor (``sensor_times``); (0,) if each is fetched alone."""
     deadlines: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B',) rising deadlines that decisions were learned for, after those of the hard budgets; base and edge_leaves
-    have H + B + B' points then."""
+    """(B',) deadlines that decisions were learned for, rising. They follow the hard budgets; ``base`` and
+    ``edge_leaves`` then have H + B + B' points.
+    """
     deadline_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B',) what a unit of cost weighs under each."""
+    """(B',) weight of a unit of cost under each."""
     deadline_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(B',) the share of items that are classified wrongly."""
+    """(B',) error rate."""
 
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):
-    none has."""
+    """(d,) sensor of each table column where columns have categories or missing cells (``CellEncoding``); else (0,)."""
     cell_fills: Floats = field(default_factory=lambda: np.empty(0))
-    """(d,) what stands for a missing number."""
+    """(d,) imputed value of missing numbers."""
     cell_marks: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    """(d,) whether a second column tells that a number was missing."""
+    """(d,) whether the column has a missing-value indicator."""
     cell_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    """(d + 1,) where the categories of each column stand in ``cell_categories``, none for numbers."""
+    """(d + 1,) offsets of each column's categories in ``cell_categories``; empty ranges for numbers."""
     cell_categories: tuple[str, ...] = ()
-    """Those that have a column of their own."""
+    """Categories with a one-hot column."""
     cells_missing: bool = False
     """Whether cells may be missing."""
 
     columns: tuple[str, ...] = ()
-    """(d,) the names of the table's columns, in the sensors' order; (): of a trace."""
+    """(d,) names of the table's columns, in the sensors' order; () for a trace."""
 
     embedding_centre: Floats = field(default_factory=lambda: np.empty(0))
-    """(d,) what is taken off an item's embedding; (0,): items have none (``EmbeddingAxes``)."""
+    """(d,) mean that is subtracted from embeddings; (0,) if items have none (``EmbeddingAxes``)."""
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
+    """(d, k) projection of embeddings to the last k of the D columns, which have no sensor."""
 
     answering: Literal["combined", "taken"] = "combined"
-    """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,
-    and nodes' classifiers tell how good the answer of each is (``classless``)."""
+    """taken: the answer of one acquired sensor is returned, because answers have no classes in common. The classes are
+    then the sensors, and nodes' classifiers predict answer quality (``classless``).
+    """
 
     @property
     def classless(self) -> bool:
@@ -138,15 +141,15 @@ class PolicyContents:
 
     @property
     def points(self) -> int:
-        """How many trade-offs, hard budgets and deadlines decisions were learned for."""
+        """Number of trade-offs, hard budgets, and deadlines that decisions were learned for."""
         return len(self.tradeoffs) + len(self.caps) + len(self.deadlines)
 
     def embedding(self) -> EmbeddingAxes | None:
-        """How an item's embedding becomes columns; None where items have none."""
+        """Return the projection of embeddings; None if items have none."""
         return EmbeddingAxes(self.embedding_centre, self.embedding_axes) if len(self.embedding_centre) else None
 
     def encoding(self) -> CellEncoding | None:
-        """How categories and missing cells become the D columns; None where there are none."""
+        """Return the encoding of categories and missing cells; None if there are none."""
         if not len(self.cell_owners):
             return None
         return CellEncoding.kept_in(self)

@@ -1,8 +1,7 @@
-"""What a policy knows of an item before anything is acquired: where its embedding lies along a few axes.
+"""Projection of an item's embedding, which a policy knows before any acquisition (principal components).
 
-Of few coordinates each is an axis; of many, the axes are those along which the rows differ most (principal components),
-which no label has chosen: rows that judge the policy have told them nothing that matters. Axes that labels do
-choose are those of ``quality_axes``.
+Embeddings of few coordinates are used as they are. The axes depend on no label, so validation rows stay unbiased. For
+axes that depend on labels see ``quality_axes``.
 """
 
 from dataclasses import dataclass
@@ -13,59 +12,67 @@ from models.arrays import Floats, Singles
 from models.columns import FARTHEST
 from solvers.principal_directions import principal_directions
 
-MOST_AXES = 16
-"""Every node looks at all of them, so they are few."""
-MOST_ROWS = 20_000
-"""Rows that axes are found by."""
-FEW_COORDINATES, ROWS_OF_AN_AXIS = 4, 500
-"""Without classes each classifier has an axis (``quality_axes``), and beside these a principal one has so many rows;
-embeddings of a few coordinates are taken as they are."""
+MAX_AXES = 16
+"""Maximum number of axes; every node reads all of them."""
+MAX_ROWS = 20_000
+"""Maximum number of rows that axes are computed from."""
+MAX_UNREDUCED_DIMENSIONS, ROWS_PER_AXIS = 4, 500
+"""Without classes: embeddings of at most so many coordinates are not reduced; others get one principal axis per so many
+rows, in addition to one axis per classifier (``quality_axes``).
+"""
 
 
-def axes_without_classes(rows: int, dimensions: int) -> int:
-    """Say along how many axes rows without classes are measured before axes of quality are added.
+def count_classless_axes(rows: int, dimensions: int) -> int:
+    """Return the number of principal axes for a trace without classes.
 
-    >>> axes_without_classes(600, 384), axes_without_classes(3000, 384), axes_without_classes(20000, 384)
+    >>> count_classless_axes(600, 384), count_classless_axes(3000, 384), count_classless_axes(20000, 384)
     (1, 6, 16)
-    >>> axes_without_classes(600, 3)
+    >>> count_classless_axes(600, 3)
     3
     """
-    if dimensions <= FEW_COORDINATES:
+    if dimensions <= MAX_UNREDUCED_DIMENSIONS:
         return dimensions
-    return min(MOST_AXES, max(1, rows // ROWS_OF_AN_AXIS))
+    return min(MAX_AXES, max(1, rows // ROWS_PER_AXIS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingAxes:
-    """centre: (d,) what is taken off an embedding; axes: (d, k) float32, along which it is measured then."""
+    """A centered projection of embeddings.
+
+    Attributes:
+        centre: (d,), the mean that is subtracted.
+        axes: (d, k) float32.
+    """
 
     centre: Floats
     axes: Singles
 
     @classmethod
-    def of(cls, embeddings: Singles, most: int = MOST_AXES) -> "EmbeddingAxes":
-        """Find the axes of some embeddings, (n, d), ``most`` of them where there are more coordinates; any do where
-        rows are all alike: O(n d min(n, d))."""
+    def from_embeddings(cls, embeddings: Singles, most: int = MAX_AXES) -> "EmbeddingAxes":
+        """Compute at most ``most`` principal axes of embeddings, (n, d).
+
+        Complexity: O(n d min(n, d)).
+        """
         dimensions = embeddings.shape[1]
         if dimensions <= most:
             return cls(np.zeros(dimensions), np.eye(dimensions, dtype=np.float32))
-        some = _near(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS])
-        centre = _near(some.mean(axis=0))  # rounding may take a mean a little farther
+        some = _clip_to_range(embeddings[:: 1 + (len(embeddings) - 1) // MAX_ROWS])
+        centre = _clip_to_range(some.mean(axis=0))  # rounding may move the mean out of range
         return cls(centre, principal_directions(some - centre, most).astype(np.float32))
 
-    def measure(self, embeddings: Singles | Floats) -> Floats:
-        """Tell where embeddings, (n, d), lie: (n, k).
+    def project(self, embeddings: Singles | Floats) -> Floats:
+        """Project embeddings, (n, d), to coordinates (n, k).
 
-        >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).measure(np.ones((1, 2)) * 3)
+        >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).project(np.ones((1, 2)) * 3)
         array([[4.]])
         """
-        return np.clip(self.centred(embeddings) @ self.axes, -FARTHEST, FARTHEST)
+        return np.clip(self.subtract_centre(embeddings) @ self.axes, -FARTHEST, FARTHEST)
 
-    def centred(self, embeddings: Singles | Floats) -> Floats:
-        """Take the centre off embeddings, (n, d), none of whose numbers counts as farther than a feature may be."""
-        return np.asarray(_near(embeddings) - self.centre)
+    def subtract_centre(self, embeddings: Singles | Floats) -> Floats:
+        """Return embeddings, (n, d), clipped to the range of features and centered."""
+        return np.asarray(_clip_to_range(embeddings) - self.centre)
 
 
-def _near(embeddings: Singles | Floats) -> Floats:
-    """Take no number for farther than a feature may be: datasets may have any that single precision holds."""
+def _clip_to_range(embeddings: Singles | Floats) -> Floats:
+    """Clip embeddings to the range of features: datasets may hold any single-precision number."""
     return np.clip(np.asarray(embeddings, dtype=np.float64), -FARTHEST, FARTHEST)

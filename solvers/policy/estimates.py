@@ -1,30 +1,36 @@
-"""What a trade-off was expected to achieve: feedback is held against it."""
+"""Expected accuracy and cost of an operating point, which feedback is compared with."""
 
 from models.feedback import Expectations
 from models.policy import PolicyTarget
 from solvers.policy.plan import PolicyPlan
 
-TOGETHER = 100
-"""A member is judged on rows that it has not learned from, but what it learned from had: posteriors, costs-to-go come
-from members that knew them. So errors of the parts go together, and their mean varies more than that of as many rows
-apart; by how much cannot be told from the rows themselves (Bengio, Grandvalet, *No unbiased estimator of the variance
-of k-fold cross-validation*, 2004). On 140 drawn traces of 300 rows the variance was 1.4 times that of rows apart, on 30
-of 1,200 rows 1.1 times: 1 + 100 / rows."""
+FOLD_DEPENDENCE = 100
+"""Variance inflation of cross-validated errors: 1 + FOLD_DEPENDENCE / rows.
+
+Members share training rows, so errors of different folds are correlated, and their mean varies more than that of as
+many independent rows. The factor cannot be estimated from the same rows. It was 1.4 on 140 simulated traces of 300
+rows, and 1.1 on 30 traces of 1,200 rows.
+
+Source: Bengio, Grandvalet, *No unbiased estimator of the variance of k-fold cross-validation*, 2004.
+"""
 
 
-def estimates(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
-    """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
-    accuracy, cost, cost_error = plan.reached(query)
+def estimate_outcomes(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
+    """Return the expected accuracy and cost of the points that decide for a query."""
+    accuracy, cost, cost_error = plan.expected_outcome(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
     return Expectations.of(
-        accuracy=accuracy, cost=cost, cost_error=cost_error, rows=_as_sure(counted, plan.independence * plan.rows)
+        accuracy=accuracy,
+        cost=cost,
+        cost_error=cost_error,
+        rows=_effective_sample_size(counted, plan.independence * plan.rows),
     )
 
 
-def _as_sure(counted: float, rows: float) -> int:
-    """Give as many rows, of a table that nothing had learned from, as would be as sure.
+def _effective_sample_size(counted: float, rows: float) -> int:
+    """Return the number of independent rows of equal variance.
 
-    >>> _as_sure(400, 400), _as_sure(40_000, 40_000)
+    >>> _effective_sample_size(400, 400), _effective_sample_size(40_000, 40_000)
     (320, 39900)
     """
-    return max(1, int(counted / (1 + TOGETHER / rows)))
+    return max(1, int(counted / (1 + FOLD_DEPENDENCE / rows)))

@@ -1,4 +1,4 @@
-"""Complete items through a policy, and its operating points."""
+"""Evaluation of a policy on complete items, and its operating points."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of, shared_fields
 from solvers.kind import OperatingPoint
-from solvers.policy.estimates import estimates
+from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.plan import PolicyPlan
 
 
 def item_columns(plan: PolicyPlan) -> Columns:
-    """Return the columns of each sensor: a classifier's label and confidence, a feature's values."""
+    """Return the columns of each sensor: a classifier's label and confidence, or a feature's values."""
     if plan.columns:
         return {name: plan.columns_of(name) for name in plan.sensors}
     if plan.classless:
@@ -23,13 +23,13 @@ def item_columns(plan: PolicyPlan) -> Columns:
 
 
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
-    """Send every item through the DAG, node by node.
+    """Roll out every item through the DAG.
 
-    Costs are the items' own where they were sent, else the mean costs of the sensors.
+    Costs are the items' own where they are sent, else the mean costs of the sensors.
     """
     target = PolicyTarget(**shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
-    complete = [_rollout_item(items, at, columns, widths) for at in range(len(items))]
+    complete = [_to_rollout_item(items, at, columns, widths) for at in range(len(items))]
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
     paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
@@ -44,10 +44,10 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
             labels=sent,
             costs=np.array(costs),
             paths=paths,
-            confidences=ran.judged[np.arange(len(items)), ran.labels],
+            confidences=ran.scores[np.arange(len(items)), ran.labels],
             classifiers=chosen,
         )
-    probabilities = ran.judged[:, : len(plan.classes)]
+    probabilities = ran.scores[:, : len(plan.classes)]
     return Evaluated(
         labels=tuple(plan.classes[code] for code in ran.labels.tolist()),
         costs=np.array(costs),
@@ -58,8 +58,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     )
 
 
-def _rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
-    """Return an item by its sensors."""
+def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[str, int]) -> RolloutItem:
     values, sensors = items.values[at], {}
     for name, own in columns.items():
         needed = own[: widths[name]]
@@ -73,11 +72,13 @@ def _rollout_item(items: CompleteItems, at: int, columns: Columns, widths: dict[
     return RolloutItem.model_construct(item=items.ids[at], embedding=embedding, sensors=sensors)
 
 
-def curve(plan: PolicyPlan) -> Sequence[OperatingPoint]:
+def list_operating_points(plan: PolicyPlan) -> Sequence[OperatingPoint]:
     """Return accuracy and cost of each point of the curve."""
     return [
         OperatingPoint(
-            {"budget": float(bound)}, estimates(plan, PolicyTarget(budget=float(bound))), point.model_dump(mode="json")
+            {"budget": float(bound)},
+            estimate_outcomes(plan, PolicyTarget(budget=float(bound))),
+            point.model_dump(mode="json"),
         )
         for bound, point in zip(plan.point_bounds.tolist(), plan.curve(), strict=True)
     ]

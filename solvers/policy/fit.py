@@ -1,15 +1,13 @@
-"""From a table of features or a trace to a plan: classifiers, the nodes' policies, the trade-off curve.
+"""Fit of a policy to a feature table or a trace: classifiers, policies of nodes, and the trade-off curve.
 
-The rows are cut into K parts, and everything is learned K times: member k of the policy learns from all rows but those
-of part k, classifiers and decisions alike, and is validated on part k. What is kept is all K members. An item's id says
-which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
-something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
+K-fold cross-fitting: member k learns classifiers and decisions from all rows but fold k, and is validated on fold k.
+The plan keeps all K members. The item's id selects the member that decides, so the measured costs are unbiased for the
+plan itself. Answers are the mean of all members, which is rarely worse than each of them.
 
-1. The DAG is drawn (``graph``), or grown with many sensors (``growth``).
-2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
-   ``losses``).
-3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``).
-4. Rows walk through, and draw the curve (``budget_mixture``).
+1. Build the DAG (``graph``), or grow it with many sensors (``growth``).
+2. Fit the classifiers of all nodes, and compute the losses of stopping (``classifier_training``, ``losses``).
+3. Learn the policies of nodes under all trade-offs at once by graph reduce (``graph_reduce``).
+4. Roll out rows, and compute the trade-off curve (``budget_mixture``).
 """
 
 from collections.abc import Sequence
@@ -22,123 +20,134 @@ from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidReque
 from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
-from solvers.policy.assemble import assemble
-from solvers.policy.classifier_training import TrainingRows, cut
+from solvers.policy.assemble import assemble_plan
+from solvers.policy.classifier_training import TrainingRows, assign_folds
 from solvers.policy.classless import (
-    answer_tradeoffs,
-    check_answers,
-    draw_answer_graph,
-    losses_of,
-    quality_of,
+    answer_losses,
+    answer_quality,
+    build_answer_graph,
+    check_classless_trace,
+    list_answer_tradeoffs,
 )
-from solvers.policy.curve import bounds_of
+from solvers.policy.curve import bound_costs
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
-from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
-from solvers.policy.losses import Losses
+from solvers.policy.hard_budgets import (
+    BUDGET_COUNTS,
+    DEADLINE_COUNTS,
+    RELATIVE_TOLERANCE,
+    distinct_amounts,
+    find_pareto_sets,
+    mean_log_losses,
+    select_limits,
+)
+from solvers.policy.learning import LearnedPolicies, PolicyTask, SensorPrices, learn_policies
+from solvers.policy.losses import StoppingLosses
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.quality_axes import with_quality_axes
-from solvers.policy.savings import policy_savings
-from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
-from solvers.policy.sensors import Sensors, refuse_unsized
-from solvers.policy.states import States, drawn, enumerated_states, grown_states, grows
+from solvers.policy.quality_axes import add_quality_axes
+from solvers.policy.savings import measure_policy_savings
+from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
+from solvers.policy.sensors import Sensors, check_sizes
+from solvers.policy.states import PolicyStates, fit_enumerated_states, grow_states, sample_rows, should_grow
 from solvers.policy.summary import summarize
-from solvers.policy.tradeoff_spread import tradeoffs_of
+from solvers.policy.tradeoff_spread import list_tradeoffs
 from solvers.savings import Replay, SettingReplay
 
 MIN_ROWS = 20
-MOST_SINGLE = 10
-"""Sensors whose every set can be a node."""
+MAX_ENUMERATED_SENSORS = 10
+"""Maximum number of fetches for which every set is a node."""
 GROWN_SMOOTHING = 0.5
-"""The share of losses that a grown graph learns from as expected, for the classifier of all sensors may know less of a
-row than one of few that matter. Of few sets it is all: whether a classifier that has seen a row errs on its neighbours
-leads nodes around that set, and then the row judges them too well."""
+"""Share of expected losses in the losses that a grown graph learns from; the rest is observed.
+
+The classifier of all sensors may be less accurate than one of few relevant sensors. With few sensors the share is 1: a
+classifier that was fitted to a row is biased on that row's neighbors, and so are observed losses of nodes nearby.
+"""
 
 
 def fit(
     dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
 ) -> Fitted[PolicyPlan]:
-    """Build a policy from a table of features or from a trace.
+    """Fit a policy to a feature table or a trace.
 
-    Raises InvalidRequest for fewer than 20 rows or a single class, for more than 10 sensors that are to be acquired
-    singly, and for costs that depend on sizes that the table does not have.
-
-    The summary: unit, rows, nodes, edges, every sensor with its cost and
-    the error of its own classifier, the loss on validation, the curve, and for comparison the error and cost of all
-    sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
+    Returns:
+        The plan; its savings; and its summary: unit, rows, nodes, edges, cost and single error of every sensor,
+            validation loss, curve, error and cost of all sensors and of none, and the traffic (``TrafficCounts``).
+    Raises:
+        InvalidRequest: fewer than 20 rows, a single class, more than 10 fetches with all subsets, or costs that depend
+            on sizes that the table does not have.
     """
-    check(DatasetFacts.of(dataset), options)
-    quality = quality_of(dataset)
+    check_dataset(DatasetFacts.of(dataset), options)
+    quality = answer_quality(dataset)
     if quality is None and int(dataset.labels.max()) == 0:
-        raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
-    run.progress(0, 1, "reading the table")
-    sensors = Sensors.of(dataset, embeds=options.embeds)
-    fetches = int(fetches_of(sensors.names, options.parallel).max()) + 1
-    is_grown = quality is None and grows(options, fetches)
-    prices = Prices.of(dataset, sensors.names, options)  # of all rows: a worst case is not to be missed
+        raise InvalidRequest.at(Fault(("dataset",), f"must have at least 2 classes, has only {dataset.classes[0]!r}"))
+    run.progress(0, 1, "reading the dataset")
+    sensors = Sensors.from_dataset(dataset, embeds=options.embeds)
+    fetches = int(assign_fetches(sensors.names, options.parallel).max()) + 1
+    is_grown = quality is None and should_grow(options, fetches)
+    prices = SensorPrices.from_dataset(dataset, sensors.names, options)  # of all rows, to include the worst case
     if is_grown and isinstance(dataset, FeatureTable):
-        dataset = drawn(dataset, rng)
-        prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
-    training = _training(dataset, sensors, quality, options, rng)
+        dataset = sample_rows(dataset, rng)
+        prices = replace(SensorPrices.from_dataset(dataset, sensors.names, options), times=prices.times)
+    training = _training_rows(dataset, sensors, quality, options, rng)
     sensors = training.sensors
-    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
-    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
-    knows_limits = quality is not None or is_grown
-    task = _task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, knows_limits)
-    learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
-    run.progress(total - 1, total, "drawing the curve")
-    plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
+    given_graph = (
+        None if quality is None else build_answer_graph(sensors.has_columns, prices.costs, quality, prices.fetches)
+    )
+    states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, given_graph)
+    learns_limits = quality is not None or is_grown
+    task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, learns_limits)
+    learned = learn_policies(task, partial(_report_learned, part_of(run.progress, start, end, total), len(task.graph)))
+    run.progress(total - 1, total, "computing the trade-off curve")
+    plan, passed = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
-    summary = summarize(plan, learned.loss, _kept(plan, graph, observed))
+    summary = summarize(plan, learned.loss, _plan_losses(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
-    points = _points(task, learned)
-    held = policy_savings(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
+    points = _replay_points(task, learned)
+    held = measure_policy_savings(dataset, plan.sensors, graph, observed, task.predictions, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
 
-def _training(
+def _training_rows(
     dataset: FeatureTable | Trace,
     sensors: Sensors,
     quality: Floats | None,
     options: PolicyOptions,
     rng: np.random.Generator,
 ) -> TrainingRows:
-    """Cut the rows into parts, and give what classifiers learn from."""
-    cells, folds = sensors.cells(dataset), cut(dataset.labels, dataset.item_codes, options.folds, rng)
+    cells, folds = sensors.cells(dataset), assign_folds(dataset.labels, dataset.item_codes, options.folds, rng)
     if quality is not None and isinstance(dataset, Trace) and options.embeds:
-        sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
+        sensors, cells = add_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
     return TrainingRows(sensors, cells, dataset.labels, outputs, folds, quality, items=items)
 
 
-def _task(
+def _build_task(
     options: PolicyOptions,
     training: TrainingRows,
-    states: States,
+    states: PolicyStates,
     seeds: Sequence[int],
-    prices: Prices,
+    prices: SensorPrices,
     smoothing: float,
-    knows_limits: bool,
-) -> Task:
-    """Put together what is learned from: what stopping costs, the trade-offs of the curve, and where limits are learned
-    for hard budgets and deadlines, which are the same where sensors take as long as they cost."""
-    must_begin, graph = training.quality is not None, states.graph
-    losses, replay_settings = _losses(states, training, smoothing), tradeoffs_of(options, prices.means)
-    if must_begin and options.tradeoffs == "auto":
-        replay_settings = answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
-    set_times = times_of_sets(graph.members, prices.times, prices.fetches)
+    learns_limits: bool,
+) -> PolicyTask:
+    has_to_acquire, graph = training.quality is not None, states.graph
+    losses, replay_settings = _stopping_losses(states, training, smoothing), list_tradeoffs(options, prices.means)
+    if has_to_acquire and options.tradeoffs == "auto":
+        replay_settings = list_answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
+    set_times = compute_set_times(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
-    caps, deadlines = _limits(training, states, set_costs, set_times) if knows_limits else (np.empty(0), np.empty(0))
-    return Task(
+    caps, deadlines = (
+        _list_limits(training, states, set_costs, set_times) if learns_limits else (np.empty(0), np.empty(0))
+    )
+    return PolicyTask(
         options,
         training,
         graph,
         states.posteriors,
         losses,
-        FixedPoints.of(graph, losses.observed, prices.costs, must_begin=must_begin),
+        FixedPoints.from_graph(graph, losses.observed, prices.costs, has_to_acquire=has_to_acquire),
         prices.costs,
         prices.means,
         np.append(replay_settings, np.full(len(caps) + len(deadlines), replay_settings[0])),
@@ -150,91 +159,93 @@ def _task(
     )
 
 
-def _limits(training: TrainingRows, states: States, set_costs: Floats, set_times: Floats) -> tuple[Floats, Floats]:
-    """List the hard budgets to learn for, and the deadlines, which have none of their own where sensors take as long as
-    they cost."""
-    is_one = np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)
+def _list_limits(
+    training: TrainingRows, states: PolicyStates, set_costs: Floats, set_times: Floats
+) -> tuple[Floats, Floats]:
+    """Return hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
+    is_one = np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)
     if training.quality is None:
-        lost = log_losses_of(states.posteriors, training.labels)
-        caps = limits_of(set_costs, BUDGETS, best_within(set_costs, lost))
-        return caps, np.empty(0) if is_one else limits_of(set_times, DEADLINES, best_within(set_times, lost))
-    every, firsts = np.arange(len(states.graph)), states.graph.actions_of(0)
+        log_losses = mean_log_losses(states.posteriors, training.labels)
+        caps = select_limits(set_costs, BUDGET_COUNTS, find_pareto_sets(set_costs, log_losses))
+        return caps, np.empty(0) if is_one else select_limits(
+            set_times, DEADLINE_COUNTS, find_pareto_sets(set_times, log_losses)
+        )
+    every, firsts = np.arange(len(states.graph)), states.graph.list_actions(0)
 
     def with_firsts(sets: Floats, counts: tuple[int, int]) -> Floats:
         """Have what answers alone among them, so that the best within each limit is learned for."""
-        limits = limits_of(sets, counts, every)
-        return distinct(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
+        limits = select_limits(sets, counts, every)
+        return distinct_amounts(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
 
-    return with_firsts(set_costs, BUDGETS), np.empty(0) if is_one else with_firsts(set_times, DEADLINES)
+    return with_firsts(set_costs, BUDGET_COUNTS), np.empty(0) if is_one else with_firsts(set_times, DEADLINE_COUNTS)
 
 
-def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
-    """Tell what stopping at each node costs."""
+def _stopping_losses(states: PolicyStates, training: TrainingRows, smoothing: float) -> StoppingLosses:
     if training.quality is None:
-        return Losses.of(states.posteriors, training.labels, smoothing)
-    return losses_of(states.posteriors, states.graph.members, training.quality, smoothing)
+        return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing)
+    return answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
 
 
-def _states(
+def _build_states(
     training: TrainingRows,
     options: PolicyOptions,
-    prices: Prices,
+    prices: SensorPrices,
     rng: np.random.Generator,
     run: Run,
     is_grown: bool,
-    ready: Graph | None,
-) -> tuple[States, list[int], tuple[int, int, int]]:
-    """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
-    learning is counted. ready: a graph that is drawn already."""
+    given_graph: Graph | None,
+) -> tuple[PolicyStates, list[int], tuple[int, int, int]]:
+    """Grow or enumerate states; ``given_graph`` is used if it is set.
+
+    Returns:
+        The states, a seed for each node's policy, and the range and total of the progress of learning.
+    """
     if is_grown:
         progress = part_of(run.progress, 0, 60, 100)
-        states = grown_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
+        states = grow_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph = Graph.of_steps(len(prices.means), fetched(prices.fetches)) if ready is None else ready
+    graph = Graph.from_steps(len(prices.means), group_by_fetch(prices.fetches)) if given_graph is None else given_graph
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
-    states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
+    states = fit_enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
     return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
 
-def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
-    """Take the losses of the nodes that a plan has of a graph: (S, n)."""
+def _plan_losses(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
 
 
-def _points(task: Task, learned: LearnedPolicies) -> dict[str, SettingReplay]:
-    """Name what each trade-off did with the rows, and each sensor that is always the one to answer, which a budget of
-    its cost asks for."""
-    each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
+def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, SettingReplay]:
+    """Return replays of each trade-off, and of each sensor that always answers alone, by name."""
+    each = zip(task.tradeoffs[task.curve_slice].tolist(), learned.errors, learned.costs, strict=False)
     points = {
         f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))
         for tradeoff, errors, costs in each
     }
     alone = task.fixed.replays(task.training.sensors.names, task.graph)
-    bounds = {name: bounds_of(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
+    bounds = {name: bound_costs(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
     return points | {name: SettingReplay({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
-def _tell(progress: Progress, total: int, done: int) -> None:
-    progress(done, total, f"the policies of {done} nodes are learned")
+def _report_learned(progress: Progress, total: int, done: int) -> None:
+    progress(done, total, f"learned the policies of {done} nodes")
 
 
-def check(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Refuse too few rows, too many sensors to acquire singly, embeddings that none has, and of traces without classes
-    what needs them."""
+def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
+    """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
     refuse_few_items(facts, MIN_ROWS, "a policy")
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
-        named = "embeddings" if options.embeddings else "embedder"
-        raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
+        option = "embeddings" if options.embeddings else "embedder"
+        raise InvalidRequest.at(Fault((option,), "needs embeddings, and the dataset has none"))
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
-        return check_answers(facts, facts.spec, options)
+        return check_classless_trace(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     if isinstance(facts.spec, FeaturesSpec):
-        refuse_unsized(facts.spec)
+        check_sizes(facts.spec)
     sensors = [each.name for each in features] or facts.classifiers
-    fetches = int(fetches_of(sensors, options.parallel).max()) + 1
-    if options.graph == "subsets" and fetches > MOST_SINGLE:
-        asked = f"is subsets, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
-        raise InvalidRequest.at(Fault(("graph",), asked))
+    fetches = int(assign_fetches(sensors, options.parallel).max()) + 1
+    if options.graph == "subsets" and fetches > MAX_ENUMERATED_SENSORS:
+        reason = f"is 'subsets', which supports at most {MAX_ENUMERATED_SENSORS} sensors, got {fetches}; use 'grown'"
+        raise InvalidRequest.at(Fault(("graph",), reason))

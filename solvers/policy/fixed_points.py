@@ -1,7 +1,7 @@
-"""Points of the curve that nothing is learned for: stopping at once, or, where something has to answer, one classifier.
+"""Baselines on the trade-off curve: stop at once, or, where an answer is required, always use one classifier.
 
-They stand beside the trade-offs when the curve is drawn, so that it is never above (in cost and error) what they reach
-on the same rows, nor above any mixture of them.
+They take part in the hull of the curve. So the curve is never above them, or a random mixture of them, in cost and
+error on the same rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,61 +13,75 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 from solvers.policy.rollout import Walks
-from solvers.policy.traffic import Passed
+from solvers.policy.traffic import PassedCounts
 from solvers.savings import Replay
 
-NEVER = 2.0
-"""Beyond every loss: what sensors that are not the point's own are made to lose."""
+PROHIBITIVE_LOSS = 2.0
+"""Loss above every real one; it excludes all sensors but the point's own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedPoints:
-    """errors, costs: (F, n) what each row met; sensors: (F,) how many it acquired; passed: (F,) the ways that rows
-    took; ends: (F,) the node that all rows end at."""
+    """Points that are not learned.
+
+    Attributes:
+        errors: (F, n).
+        costs: (F, n).
+        sensors: (F,), number of acquired sensors.
+        passed: (F,), counted edges and nodes.
+        ends: (F,), node at which all rows end.
+    """
 
     errors: Floats
     costs: Floats
     sensors: Floats
-    passed: Sequence[Passed]
+    passed: Sequence[PassedCounts]
     ends: Int64s
 
     @property
-    def must_begin(self) -> bool:
-        """Whether something must be acquired first."""
+    def has_to_acquire(self) -> bool:
+        """Whether at least one sensor has to be acquired."""
         return bool(self.ends.all())
 
     @classmethod
-    def of(cls, graph: Graph, observed: Floats, costs: Floats, *, must_begin: bool) -> "FixedPoints":
-        """Stop at once, or, if something must be acquired, take one sensor and stop, for each that can be the first.
+    def from_graph(cls, graph: Graph, observed: Floats, costs: Floats, *, has_to_acquire: bool) -> "FixedPoints":
+        """Stop at once, or, with ``has_to_acquire``, stop after each possible first fetch.
 
-        observed: (S, n) losses of stopping; costs: (n, M).
+        Args:
+            observed: (S, n), losses of stopping.
+            costs: (n, M).
 
-        >>> FixedPoints.of(Graph.of(2), np.ones((4, 3)), np.ones((3, 2)), must_begin=True).ends.tolist()
+        >>> graph = Graph.all_subsets(2)
+        >>> FixedPoints.from_graph(graph, np.ones((4, 3)), np.ones((3, 2)), has_to_acquire=True).ends.tolist()
         [1, 2]
         """
-        ends = graph.actions_of(0).astype(np.int64) if must_begin else np.zeros(1, dtype=np.int64)
-        ways = [[0, end] if end else [0] for end in ends.tolist()]
+        ends = graph.list_actions(0).astype(np.int64) if has_to_acquire else np.zeros(1, dtype=np.int64)
+        paths = [[0, end] if end else [0] for end in ends.tolist()]
         members = graph.members[ends].astype(np.float64)
-        walks = [Walks(np.full(len(costs), way[-1]), np.tile(way, (len(costs), 1))) for way in ways]
-        passed = [Passed.of(graph, each, observed) for each in walks]
+        walks = [Walks(np.full(len(costs), path[-1]), np.tile(path, (len(costs), 1))) for path in paths]
+        passed = [PassedCounts.from_walks(graph, each, observed) for each in walks]
         return cls(observed[ends], members @ costs.T, members.sum(axis=1), passed, ends)
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def replays(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
-        """Tell by name what each sensor did with the rows that always answers; none where stopping at once is all."""
-        if not self.must_begin:
+        """Return replays of sensors that always answer, by name; {} if stopping at once is possible."""
+        if not self.has_to_acquire:
             return {}
         fetched = [np.flatnonzero(graph.members[end]).tolist() for end in self.ends.tolist()]
         names = [f"always {' + '.join(sensors[m] for m in each)}" for each in fetched]
         each = zip(names, self.errors, self.costs, strict=True)
         return {name: Replay(1 - errors, costs) for name, errors, costs in each}
 
-    def write(self, decisions: Mapping[str, Any], graph: Graph, points: Mapping[int, int]) -> None:
-        """Write into the arrays of decisions by regression what points of the plan do that are fixed ones, the place
-        of each among these: the own sensor is acquired, and none behind it."""
+    def write_decisions(self, decisions: Mapping[str, Any], graph: Graph, points: Mapping[int, int]) -> None:
+        """Overwrite the decisions of fixed points of a plan: acquire the own sensor, then stop.
+
+        Args:
+            decisions: arrays of the plan, changed in place.
+            points: place among the fixed points for each point of the plan.
+        """
         for point, place in points.items():
             decisions["edge_leaves"][..., point] = 0.0
-            decisions["base"][..., point] = NEVER
-            decisions["base"][np.flatnonzero(graph.actions_of(0) == self.ends[place]), :, point] = 0.0
+            decisions["base"][..., point] = PROHIBITIVE_LOSS
+            decisions["base"][np.flatnonzero(graph.list_actions(0) == self.ends[place]), :, point] = 0.0

@@ -1,7 +1,7 @@
-"""The acquisition DAG: which sets of sensors can have been acquired, and what can be acquired next (Section 2).
+"""Acquisition DAG: nodes are sets of acquired sensors, edges are acquisitions (Section 2).
 
-A node is a set of sensors. With few sensors every set is a node, and an edge acquires one sensor, or several that are
-fetched together. With many the DAG is grown (``growth``).
+With few sensors every set is a node, and an edge acquires one sensor, or several that are fetched together. With many
+the DAG is grown (``growth``).
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,40 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s
 
-MOST_NODES = 1025
-"""Every set of ten sensors, and one more."""
+MAX_NODES = 1025
+"""Maximum number of nodes: all subsets of ten sensors, and one more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """members: (S, M) bool, the sensors of each node, the empty set first, every node before those that contain it, the
-    set of all last. offsets: (S + 1,) int32; targets: (E,) int32: the actions of node s, beside stopping, lead to the
-    nodes targets[offsets[s] : offsets[s + 1]], all of them further on."""
+    """Nodes in topological order, and edges in compressed sparse rows.
+
+    Attributes:
+        members: (S, M), sensors of each node. The empty set is first, the set of all is last, and every node precedes
+            its supersets.
+        offsets: (S + 1,) int32, offsets of each node's edges.
+        targets: (E,) int32, target node of each edge. Actions of node s, besides stopping, lead to ``targets[offsets[s]
+            : offsets[s + 1]]``.
+    """
 
     members: Bools
     offsets: Int32s
     targets: Int32s
 
     @classmethod
-    def of(cls, sensors: int) -> "Graph":
-        """Make the DAG of all sets of sensors.
+    def all_subsets(cls, sensors: int) -> "Graph":
+        """Return the DAG of all sets of sensors.
 
-        >>> Graph.of(2).members.astype(int).tolist()
+        >>> Graph.all_subsets(2).members.astype(int).tolist()
         [[0, 0], [1, 0], [0, 1], [1, 1]]
         """
-        return cls.of_steps(sensors, [frozenset({m}) for m in range(sensors)])
+        return cls.from_steps(sensors, [frozenset({m}) for m in range(sensors)])
 
     @classmethod
-    def of_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
-        """Make the DAG of all unions of what can be acquired in one step; all steps together acquire everything.
+    def from_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
+        """Return the DAG of all unions of steps; all steps together acquire every sensor.
 
-        >>> Graph.of_steps(3, [frozenset({0, 2}), frozenset({1})]).members.astype(int).tolist()
+        >>> Graph.from_steps(3, [frozenset({0, 2}), frozenset({1})]).members.astype(int).tolist()
         [[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
         """
         nodes = {frozenset[int]()}
@@ -54,34 +60,34 @@ class Graph:
     def __len__(self) -> int:
         return len(self.members)
 
-    def actions_of(self, node: int) -> Int32s:
-        """List the nodes that a node's actions lead to, beside stopping."""
+    def list_actions(self, node: int) -> Int32s:
+        """Return the target nodes of a node's actions, without stopping."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
 
     def layers(self) -> list[list[int]]:
-        """Cut the nodes into layers, the last first, so that all actions of a layer lead into layers before it.
+        """Return the nodes in layers, the last first; actions of a layer lead to earlier layers of the list.
 
-        >>> Graph.of(2).layers()
+        >>> Graph.all_subsets(2).layers()
         [[3], [1, 2], [0]]
         """
         depth = np.zeros(len(self), dtype=np.int64)
         for node in range(len(self) - 1, -1, -1):
-            depth[node] = 1 + max((depth[target] for target in self.actions_of(node)), default=-1)
+            depth[node] = 1 + max((depth[target] for target in self.list_actions(node)), default=-1)
         return [np.flatnonzero(depth == level).tolist() for level in range(int(depth.max()) + 1)]
 
     def step_costs(self, node: int, costs: Floats) -> Floats:
-        """Add up what each action of a node costs (Eq. 5). costs: (..., M) of the sensors; gives (..., A).
+        """Return the cost of each action of a node (Eq. 5), (..., A), from costs of sensors, (..., M).
 
-        >>> Graph.of(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
+        >>> Graph.all_subsets(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
         [[1.0, 5.0]]
         """
-        bought = self.members[self.actions_of(node)] & ~self.members[node]
+        bought = self.members[self.list_actions(node)] & ~self.members[node]
         return np.asarray(costs @ bought.T.astype(np.float64))
 
-    def node_within(self, known: Bools) -> int:
-        """Find the largest node all of whose sensors are known, (M,): of unions there is just one.
+    def find_largest_known(self, known: Bools) -> int:
+        """Return the largest node whose sensors are all known, (M,); among unions it is unique.
 
-        >>> Graph.of_steps(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
+        >>> Graph.from_steps(3, [frozenset({0, 1}), frozenset({2})]).find_largest_known(np.array([True, False, True]))
         1
         """
         return int(np.flatnonzero(~(self.members & ~known).any(axis=1))[-1])

@@ -1,9 +1,9 @@
-"""Graph reduce: the nodes' policies one after the other, from the last node to the first (Algorithm 1).
+"""Graph reduce: learn the policies of nodes by dynamic programming, from the last node to the first (Algorithm 1).
 
-At a node whose actions lead only to nodes that are done, what an action costs a row is known: the step cost, and what
-the rest of the row's way costs (the cost-to-go). Choosing an action is then cost-sensitive classification with a weight
-vector for every row (Lemma 2.1), left to a learner. The node's own cost-to-go is the weight of what was chosen, for all
-rows, whether the policies before it would send them there or not. All trade-offs are carried along side by side.
+At a node whose successors are done, the cost of each action is known for every row: the step cost plus the successor's
+cost-to-go. Choosing an action is then cost-sensitive classification with one weight vector per row (Lemma 2.1), left to
+a learner. The node's own cost-to-go is the weight of the chosen action, for all rows, whether or not the policies
+before it would send them there. All trade-offs are processed together.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,23 @@ import numpy as np
 from models.arrays import Floats, Int16s, Singles
 from solvers.policy.graph import Graph
 
-Learn = Callable[[Sequence[int], Sequence[Floats]], Sequence[Int16s]]
-"""Learns the policies of nodes from their weights, (n, A + 1, L), stopping first, and says for every row and trade-off
-which action, (n, L), the policy chooses: 0 stops, a leads along the node's a-th edge. The policy should not have
-learned from the row that it chooses for."""
+LearnNodes = Callable[[Sequence[int], Sequence[Floats]], Sequence[Int16s]]
+"""Learns policies of nodes from weights, (n, A + 1, L), stopping first. Returns the chosen action of every row and
+trade-off, (n, L): 0 stops, a takes the node's a-th edge. The policy should not have learned from the row it decides
+for.
+"""
 
 
-def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: Learn) -> list[Int16s]:
-    """Learn the policy of every node, and say what it chooses for every row under every trade-off, (n, L) each.
+def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: LearnNodes) -> list[Int16s]:
+    """Learn the policy of every node, and return its choices for every row and trade-off, (n, L) each.
 
-    losses: (S, n) of stopping; costs: (n, M) of the sensors; tradeoffs: (L,) what a unit of cost weighs. Memory is
-    O(S n L), time that of S calls to the learner.
+    Args:
+        losses: (S, n), losses of stopping.
+        costs: (n, M), costs of sensors.
+        tradeoffs: (L,), weights of a unit of cost.
+    Complexity: O(S n L) memory; S calls of the learner.
 
-    >>> graph = Graph.of(1)
+    >>> graph = Graph.all_subsets(1)
     >>> best = lambda nodes, weights: [w.argmin(axis=1).astype(np.int16) for w in weights]
     >>> chosen = reduce_graph(graph, np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 1)), np.array([0.5, 2.0]), best)
     >>> chosen[0].tolist()
@@ -36,7 +40,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
     to_go = [np.empty((0, 0), dtype=np.float32) for _ in range(len(graph))]
     for layer in graph.layers():
         weights = [weigh_actions(graph, node, losses, costs, tradeoffs, to_go) for node in layer]
-        open_nodes = [at for at, node in enumerate(layer) if len(graph.actions_of(node))]
+        open_nodes = [at for at, node in enumerate(layer) if len(graph.list_actions(node))]
         decided = learn([layer[at] for at in open_nodes], [weights[at] for at in open_nodes])
         for at, actions in zip(open_nodes, decided, strict=True):
             chosen[layer[at]] = actions
@@ -49,11 +53,10 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
 def weigh_actions(
     graph: Graph, node: int, losses: Floats, costs: Floats, tradeoffs: Floats, to_go: Sequence[Singles]
 ) -> Floats:
-    """Make the weight vectors of a node (Algorithm 1, step 2): what each action costs every row in the end, (n, A + 1,
-    L), stopping first."""
+    """Return the total cost of each action of a node (Algorithm 1, step 2), (n, A + 1, L), stopping first."""
     steps = graph.step_costs(node, costs)
     weights = np.empty((losses.shape[1], steps.shape[1] + 1, len(tradeoffs)))
     weights[:, 0] = losses[node][:, None]
-    for at, target in enumerate(graph.actions_of(node).tolist(), start=1):
+    for at, target in enumerate(graph.list_actions(node).tolist(), start=1):
         weights[:, at] = to_go[target] + steps[:, at - 1, None] * tradeoffs
     return weights

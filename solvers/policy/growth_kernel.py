@@ -1,9 +1,9 @@
-"""What further sensors are worth at a node, in log-loss, compiled: what ``growth_scores`` calls.
+"""Compiled kernels for gains of sensors in log-loss: cross-fitted Newton steps, used by ``growth_scores``.
 
-Rows have slopes g and curvatures h of the logarithmic loss at the node's cross-fitted posteriors, (n, L). A Newton step
-s learned on a cell of rows is G / (H + ridge), with G and H the cell's sums; it lowers a cell's loss by G s - H s² / 2.
-Steps are learned on one half of the rows and count on the other, both ways, so that a sensor that tells nothing is
-worth nothing on average.
+Rows have slopes g and curvatures h of the log-loss at the node's out-of-fold posteriors, (n, L). A Newton step s on a
+cell of rows is G / (H + ridge), with G and H the cell's sums; it lowers the cell's loss by G s - H s^2 / 2. Steps are
+learned on one half of the rows and evaluated on the other, and vice versa, so an uninformative sensor has no gain on
+average.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from solvers.jit import njit
 
 
 @njit()
-def crossed(slope: Floats, curve: Floats, ridge: float) -> float:
-    """Tell what a cell's steps gain on the half that they were not learned on: slope, curve (2, L) sums of halves."""
+def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
+    """Return the cross-fitted gain of a cell, both halves together; slope, curve: (2, L) sums of each half."""
     gain = 0.0
     for k in range(slope.shape[1]):
         for half in range(2):
@@ -24,8 +24,8 @@ def crossed(slope: Floats, curve: Floats, ridge: float) -> float:
 
 
 @njit()
-def learned(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
-    """Tell what a cell's steps gain on the half that they were learned on."""
+def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+    """Return the gain of a cell's steps on the half they are learned on."""
     gain = 0.0
     for k in range(slope.shape[1]):
         gain += 0.5 * slope[half, k] * slope[half, k] / (curve[half, k] + ridge)
@@ -33,8 +33,8 @@ def learned(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
 
 
 @njit()
-def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
-    """Tell what the steps learned on one half gain on the other."""
+def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+    """Return the gain of steps learned on one half, on the other half."""
     gain = 0.0
     for k in range(slope.shape[1]):
         step = slope[half, k] / (curve[half, k] + ridge)
@@ -43,9 +43,11 @@ def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
 
 
 @njit()
-def summed(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
-    """Add up slopes or curvatures by a column's bins up to each of the parts: sums (P, w, 2, L) of zeros. Loops, for
-    sums of whole arrays take several times as long to compile."""
+def accumulate_bins(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
+    """Add up slopes or curvatures by a column's bins, cumulatively over the parts: sums (P, w, 2, L), initially zeros.
+
+    Loops compile several times as fast as sums of whole arrays.
+    """
     for i in range(len(parts)):
         for k in range(g.shape[1]):
             sums[parts[i], bins[i], halves[i], k] += g[i, k]
@@ -57,8 +59,8 @@ def summed(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats)
 
 
 @njit()
-def without(all_rows: Floats, below: Floats, beyond: Floats) -> None:
-    """Write the sums of a cell's other rows: (2, L) each."""
+def subtract_sums(all_rows: Floats, below: Floats, beyond: Floats) -> None:
+    """Write the sums of a cell's other rows, (2, L)."""
     for half in range(2):
         for k in range(all_rows.shape[1]):
             beyond[half, k] = all_rows[half, k] - below[half, k]
@@ -68,25 +70,35 @@ def without(all_rows: Floats, below: Floats, beyond: Floats) -> None:
 def part_gains(
     bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
 ) -> None:
-    """Write what each column gains alone in the rows up to, and beyond, each of the parts: gains (P, 2, D); up to the
-    last are all rows. bins: (D, n); parts: (n,) below P. O(D (n + P w) L) for columns of w bins."""
+    """Write each column's gain in the rows up to, and after, each part: gains (P, 2, D).
+
+    Args:
+        bins: (D, n).
+        parts: (n,), below ``count``; the rows up to the last part are all rows.
+        halves: (n,), 0 or 1.
+        g: (n, L), slopes.
+        h: (n, L), curvatures.
+    Complexity: O(D (n + P w) L) for columns of w bins.
+    """
     width, outputs = int(bins.max()) + 1 if bins.size else 1, g.shape[1]
     slope, curve = np.zeros((2, outputs)), np.zeros((2, outputs))
     for column in range(len(bins)):
         slopes = np.zeros((count, width, 2, outputs))
         curves = np.zeros((count, width, 2, outputs))
-        summed(bins[column], parts, halves, g, slopes)
-        summed(bins[column], parts, halves, h, curves)
+        accumulate_bins(bins[column], parts, halves, g, slopes)
+        accumulate_bins(bins[column], parts, halves, h, curves)
         for part in range(count):
             for b in range(width):
-                gains[part, 0, column] += crossed(slopes[part, b], curves[part, b], ridge)
-                without(slopes[count - 1, b], slopes[part, b], slope)
-                without(curves[count - 1, b], curves[part, b], curve)
-                gains[part, 1, column] += crossed(slope, curve, ridge)
+                gains[part, 0, column] += crossed_gain(slopes[part, b], curves[part, b], ridge)
+                subtract_sums(slopes[count - 1, b], slopes[part, b], slope)
+                subtract_sums(curves[count - 1, b], curves[part, b], curve)
+                gains[part, 1, column] += crossed_gain(slope, curve, ridge)
 
 
 @njit()
-def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats) -> None:
+def accumulate_pairs(
+    first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats
+) -> None:
     """Add up slopes and curvatures by the bins of two columns: (w, w, 2, L)."""
     slopes[:], curves[:] = 0.0, 0.0
     for i in range(len(first)):
@@ -96,12 +108,13 @@ def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, s
 
 
 @njit()
-def follow(
+def update_followers(
     slopes: Floats, curves: Floats, axis: int, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
-    """Keep, for every bin of the axis, 0 or 1, what a second column gains there if the half that learns likes it most
-    for its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning
-    half."""
+    """Update, for every bin of an axis and for all bins together, the best second column by training gain per price.
+
+    best, kept, prices: (w + 1, 2) by bin and training half; ``kept`` holds holdout gains, the last row is for all bins.
+    """
     width = len(slopes)
     for half in range(2):
         all_gain, all_gained = 0.0, 0.0
@@ -109,8 +122,8 @@ def follow(
             gain, gained = 0.0, 0.0
             for c in range(width):
                 one, two = (b, c) if axis == 0 else (c, b)
-                gain += learned(slopes[one, two], curves[one, two], half, ridge)
-                gained += judged(slopes[one, two], curves[one, two], half, ridge)
+                gain += training_gain(slopes[one, two], curves[one, two], half, ridge)
+                gained += holdout_gain(slopes[one, two], curves[one, two], half, ridge)
             if gain / price > best[b, half]:
                 best[b, half], kept[b, half], prices[b, half] = gain / price, gained, price
             all_gain += gain
@@ -132,9 +145,17 @@ def pair_gains(
     fixed: Floats,
     prices: Floats,
 ) -> None:
-    """Write what each column gains together with the best that can follow in each of its bins, what it gains with the
-    best that follows in all of them, and what both cost on average: gains, fixed, prices (D,). bins: (D, n); owners,
-    costs: (D,) of the columns. O(D² n L)."""
+    """Write gains of each column with its best successors.
+
+    Args:
+        bins: (D, n).
+        owners: (D,), sensor of each column.
+        costs: (D,), price of each column.
+        gains: (D,), output: gain with the best successor of each bin.
+        fixed: (D,), output: gain with one successor for all bins.
+        prices: (D,), output: mean price of both.
+    Complexity: O(D^2 n L).
+    """
     columns, width, outputs = len(bins), int(bins.max()) + 1 if bins.size else 1, g.shape[1]
     best = np.full((columns, width + 1, 2), -1.0)
     kept, paid = np.zeros((columns, width + 1, 2)), np.zeros((columns, width + 1, 2))
@@ -142,9 +163,9 @@ def pair_gains(
     for first in range(columns):
         for second in range(first + 1, columns):
             price = costs[first] if owners[first] == owners[second] else costs[first] + costs[second]
-            joint(bins[first], bins[second], halves, g, h, slopes, curves)
-            follow(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
-            follow(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])
+            accumulate_pairs(bins[first], bins[second], halves, g, h, slopes, curves)
+            update_followers(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
+            update_followers(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])
     for column in range(columns):
         counts = np.zeros(width)
         for i in range(bins.shape[1]):

@@ -1,4 +1,4 @@
-"""The layers of a grown DAG: by which ways rows come to sets of so many sensors, and which of the sets are kept."""
+"""Layers of a grown DAG: candidate sets of equal size, and the selection among them."""
 
 from dataclasses import dataclass, field
 
@@ -7,76 +7,95 @@ import numpy as np
 from models.arrays import Bools, Int64s
 
 SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("thrifty", 4), ("parted", 6), ("spare", 1))
-"""Nodes of so many sensors each, at most, by how items come there: on the sequence for all rows; by a sensor that is to
-steer; on ways behind such a sensor; on ways that cost less than the best; on other ways of a part of the rows; on the
-sequence without the first sensor. A node counts for the first that fits. Of little sets, which small hard budgets end
-at, the parted take what those before leave of ``LITTLE``."""
-LITTLE = 15
-WIDE = 128
-"""Sensors beyond which they do not: each node keeps numbers for all columns, and archives would exceed 20 MB."""
-FINELY = 5
-"""Sensors of little sets, at most."""
+"""Maximum number of nodes of a layer by kind of path, in order of precedence.
+
+common: the sequence for all rows. steering: a sensor that selects successors. steered: paths after such a sensor.
+thrifty: paths cheaper than the best. parted: other paths of a part of the rows. spare: the sequence without the first
+sensor. In layers of small sets, which small hard budgets end at, parted nodes may use all remaining
+``SMALL_LAYER_SLOTS``.
+"""
+SMALL_LAYER_SLOTS = 15
+MAX_SENSORS_OF_SMALL_LAYERS = 128
+"""Number of sensors above which they may not: each node stores numbers for all columns, and archives would exceed 20
+MB.
+"""
+MAX_SMALL_SET = 5
+"""Maximum size of small sets."""
 
 COMMON, STEERING, STEERED, THRIFTY, PARTED, SPARE = range(len(SLOTS))
-Set = frozenset[int]
+SensorSet = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reached:
-    """Who comes to a set while the DAG is grown. rows: (n,) bool; kind: the place in ``SLOTS`` of how they come; gain:
-    what is hoped of it; ceiling: what sets on its way cost less than; without: the sensor that its way does without, -1
-    if none."""
+class ReachingRows:
+    """Rows that reach a set while the DAG is grown.
+
+    Attributes:
+        rows: (n,) bool.
+        kind: place in ``SLOTS``.
+        gain: expected gain.
+        ceiling: price that sets on the path stay below.
+        excluded: the sensor that the path does without; -1 if none.
+    """
 
     rows: Bools
     kind: int
     gain: float
     ceiling: float = np.inf
-    without: int = -1
+    excluded: int = -1
 
-    def met(self, other: "Reached") -> "Reached":
-        """Join two ways that lead to the same set."""
+    def merge(self, other: "ReachingRows") -> "ReachingRows":
+        """Merge two paths to the same set."""
         kind, ceiling = min(self.kind, other.kind), max(self.ceiling, other.ceiling)
-        return Reached(self.rows | other.rows, kind, self.gain + other.gain, ceiling, max(self.without, other.without))
+        return ReachingRows(
+            self.rows | other.rows, kind, self.gain + other.gain, ceiling, max(self.excluded, other.excluded)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ways:
-    """Where the rows that come to a set, chosen, go on to. targets: sets of one sensor more, and who comes there."""
+class Extensions:
+    """Successors of a set: sets of one sensor more, and the rows that reach each."""
 
-    chosen: Set
-    reached: Reached
-    targets: dict[Set, Reached] = field(default_factory=dict)
+    chosen: SensorSet
+    reached: ReachingRows
+    targets: dict[SensorSet, ReachingRows] = field(default_factory=dict)
 
-    def lead(
-        self, sensor: int, rows: Int64s, kind: int, gain: float, ceiling: float = np.inf, without: int = -1
+    def add(
+        self, sensor: int, rows: Int64s, kind: int, gain: float, ceiling: float = np.inf, excluded: int = -1
     ) -> None:
         """Let some rows acquire a sensor."""
         mask = np.zeros(len(self.reached.rows), dtype=np.bool_)
         mask[rows] = True
-        way, target = Reached(mask, kind, gain, min(ceiling, self.reached.ceiling), without), self.chosen | {sensor}
-        self.targets[target] = self.targets[target].met(way) if target in self.targets else way
+        reaching, target = (
+            ReachingRows(mask, kind, gain, min(ceiling, self.reached.ceiling), excluded),
+            self.chosen | {sensor},
+        )
+        self.targets[target] = self.targets[target].merge(reaching) if target in self.targets else reaching
 
 
-def kept_of(wanted: dict[Set, list[tuple[Set, Reached]]], sensors: int) -> dict[Set, Reached]:
-    """Join ways that meet, and keep the sequence for all rows and the sets of which most is hoped, of so many
-    sensors."""
-    layer = dict[Set, Reached]()
+def select_layer(
+    wanted: dict[SensorSet, list[tuple[SensorSet, ReachingRows]]], sensors: int
+) -> dict[SensorSet, ReachingRows]:
+    """Merge paths to the same set, and select the sets of a layer by kind and expected gain."""
+    layer = dict[SensorSet, ReachingRows]()
     for targets in wanted.values():
         for target, reached in targets:
-            layer[target] = layer[target].met(reached) if target in layer else reached
+            layer[target] = layer[target].merge(reached) if target in layer else reached
     order = sorted(layer, key=lambda each: (layer[each].kind, -layer[each].gain, sorted(each)))
-    order = _each_ceiling_first(order, layer)
-    kept = dict[Set, Reached]()
-    together = LITTLE if order and len(order[0]) <= FINELY and sensors <= WIDE else 0
+    order = _order_by_ceiling(order, layer)
+    kept = dict[SensorSet, ReachingRows]()
+    together = (
+        SMALL_LAYER_SLOTS if order and len(order[0]) <= MAX_SMALL_SET and sensors <= MAX_SENSORS_OF_SMALL_LAYERS else 0
+    )
     for kind, (_, slots) in enumerate(SLOTS):
         room = max(slots, together - len(kept)) if kind == PARTED else slots
         kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:room]}
     return kept
 
 
-def _each_ceiling_first(order: list[Set], layer: dict[Set, Reached]) -> list[Set]:
-    """Put the best set below each ceiling before the second best below any, of a kind, in an order by kind."""
-    ranks, seen = dict[Set, int](), dict[tuple[int, float], int]()
+def _order_by_ceiling(order: list[SensorSet], layer: dict[SensorSet, ReachingRows]) -> list[SensorSet]:
+    """Order sets by kind; thrifty sets by their rank below each ceiling."""
+    ranks, seen = dict[SensorSet, int](), dict[tuple[int, float], int]()
     for each in order:
         group = (layer[each].kind, layer[each].ceiling)
         seen[group] = ranks[each] = seen.get(group, -1) + 1

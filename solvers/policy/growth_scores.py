@@ -1,9 +1,8 @@
-"""What further sensors are worth at a node of a grown graph: Newton steps on the node's cross-fitted posteriors.
+"""Gains of further sensors at a node of a grown graph: Newton steps on cross-fitted posteriors.
 
-The *own* gain of a sensor is what its bins lower the logarithmic loss by; the gain *ahead* adds, in each bin, the
-sensor that then lowers it most. How much less one and the same sensor in all bins would add is what a sensor gains by
-*steering*: a context that tells nothing by itself, but which sensor tells, is found so, even where what it leads to
-pays only several sensors later.
+The *own* gain of a sensor is the log-loss that its bins save. The gain *ahead* adds, in each bin, the successor that
+then saves most. The gain by *steering* is the excess over one and the same successor in all bins. It finds a context
+that is uninformative alone but selects the informative sensor, even if the gain follows only several sensors later.
 """
 
 from dataclasses import dataclass
@@ -13,24 +12,29 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 
-FINE, COARSE = 12, 6
-"""Bins in which sensors are compared alone, and in pairs."""
+FINE_BINS, COARSE_BINS = 12, 6
+"""Number of bins for single sensors, and for pairs."""
 RIDGE = 2.0
-"""Added to the curvature of a cell, which pulls the steps of small cells towards 0."""
-MOST_SEEN = 20_000
-"""Rows that bins are cut by."""
-MOST_UPDATES = 150_000_000
-"""Sums that pairs are compared by at one node: rows are drawn so that there are not more of them."""
-FEWEST_ROWS, MOST_ROWS = 1_000, 12_000
-"""Rows of a node that sensors are compared on, in pairs, and the most of all."""
-LEAST_SHARE = 1e-3
-"""Of the mean cost: what sensors are taken to cost at least, so that a free one is not worth infinitely much."""
+"""Ridge penalty: added to the curvature of a cell, it shrinks steps of small cells."""
+MAX_BINNING_ROWS = 20_000
+"""Maximum number of rows that quantiles are computed from."""
+MAX_PAIR_UPDATES = 150_000_000
+"""Maximum number of sums per node for pairs; rows are sampled to meet it."""
+MIN_SCORED_ROWS, MAX_SCORED_ROWS = 1_000, 12_000
+"""Minimum and maximum number of rows of a node for pairs."""
+MIN_COST_SHARE = 1e-3
+"""Minimum price of a sensor, as a share of the mean cost, so that rates of free sensors are finite."""
 
 
 @dataclass(frozen=True)
-class Scales:
-    """Columns in bins. inputs: (n, D), as trees see them; owners: (D,) the sensor of each, M for those of an embedding;
-    costs: (M,) of sensors."""
+class BinnedColumns:
+    """Columns in bins.
+
+    Attributes:
+        inputs: (n, D), inputs of trees.
+        owners: (D,), sensor of each column, M for axes of an embedding.
+        costs: (M,), costs of sensors.
+    """
 
     inputs: Floats
     owners: Int32s
@@ -38,33 +42,33 @@ class Scales:
 
     @cached_property
     def fine(self) -> UInt8s:
-        """(D, n) the bins in which sensors are compared alone."""
-        return in_bins(self.inputs, FINE)
+        """(D, n) bins for single sensors."""
+        return bin_columns(self.inputs, FINE_BINS)
 
     @cached_property
     def coarse(self) -> UInt8s:
-        """(D, n) the bins in which pairs are compared, and rows are parted."""
-        return in_bins(self.inputs, COARSE)
+        """(D, n) bins for pairs and for splits of rows."""
+        return bin_columns(self.inputs, COARSE_BINS)
 
     def columns_of(self, open_sensors: Bools) -> Int64s:
-        """List the columns of some sensors, (M,)."""
+        """Return the columns of some sensors, (M,)."""
         return np.flatnonzero(np.append(open_sensors, False)[self.owners])
 
     @cached_property
     def prices(self) -> Floats:
-        """(M,) costs, none of them 0."""
-        return np.maximum(self.costs, max(LEAST_SHARE * float(self.costs.mean()), 1e-200))
+        """(M,) costs, all positive."""
+        return np.maximum(self.costs, max(MIN_COST_SHARE * float(self.costs.mean()), 1e-200))
 
 
-def in_bins(columns: Floats, most: int) -> UInt8s:
-    """Cut each of (n, D) columns at quantiles, or between its numbers if there are few different ones: (D, n).
+def bin_columns(columns: Floats, most: int) -> UInt8s:
+    """Bin each of (n, D) columns at quantiles, or at its distinct values if they are few: (D, n).
 
-    >>> in_bins(np.array([[0.0], [5.0], [0.0], [7.0]]), 4).tolist()
+    >>> bin_columns(np.array([[0.0], [5.0], [0.0], [7.0]]), 4).tolist()
     [[0, 1, 0, 2]]
     """
     bins = np.empty(columns.shape[::-1], dtype=np.uint8)
     for at, column in enumerate(np.ascontiguousarray(columns.T)):
-        column_seen = column[:: 1 + len(column) // MOST_SEEN]
+        column_seen = column[:: 1 + len(column) // MAX_BINNING_ROWS]
         distinct = np.unique(column_seen)
         ends = distinct[:-1]
         if len(distinct) > most:
@@ -75,19 +79,25 @@ def in_bins(columns: Floats, most: int) -> UInt8s:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slopes:
-    """The logarithmic loss of some rows. g, h: (n, L) its slopes, downhill, and curvatures, one output for two classes;
-    halves: (n,) which half of the rows each is in."""
+class LossGradients:
+    """Derivatives of the log-loss.
+
+    Attributes:
+        g: (n, L), negative slopes; one output for two classes.
+        h: (n, L), curvatures.
+        halves: (n,), the half of each row.
+    """
 
     g: Floats
     h: Floats
     halves: UInt8s
 
     @classmethod
-    def of(cls, posteriors: Floats, labels: Int32s, halves: UInt8s) -> "Slopes":
-        """Differentiate at posteriors, (n, C).
+    def from_posteriors(cls, posteriors: Floats, labels: Int32s, halves: UInt8s) -> "LossGradients":
+        """Differentiate the log-loss at posteriors, (n, C).
 
-        >>> Slopes.of(np.array([[0.25, 0.75]]), np.array([1], np.int32), np.zeros(1, np.uint8)).g.tolist()
+        >>> halves = np.zeros(1, np.uint8)
+        >>> LossGradients.from_posteriors(np.array([[0.25, 0.75]]), np.array([1], np.int32), halves).g.tolist()
         [[0.25]]
         """
         first = 1 if posteriors.shape[1] == 2 else 0
@@ -95,77 +105,86 @@ class Slopes:
         chances = posteriors[:, first:]
         return cls(truth - chances, chances * (1 - chances), halves)
 
-    def some(self, rows: Int64s) -> "Slopes":
-        """Take some rows."""
-        return Slopes(self.g[rows], self.h[rows], self.halves[rows])
+    def take(self, rows: Int64s) -> "LossGradients":
+        """Return the gradients of some rows."""
+        return LossGradients(self.g[rows], self.h[rows], self.halves[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorGains:
-    """What sensors are worth to some rows. gains: (M,) the log-loss that each lowers; prices: (M,) what it costs, with
-    what follows; a sensor that is no choice gains -inf."""
+    """Gains of sensors for some rows.
+
+    Attributes:
+        gains: (M,), log-loss that each saves; -inf for sensors that are not available.
+        prices: (M,), cost of each, successors included.
+    """
 
     gains: Floats
     prices: Floats
 
     @property
     def rates(self) -> Floats:
-        """(M,) gains for a unit of cost."""
+        """(M,) gains per unit of cost."""
         return np.asarray(self.gains / self.prices)
 
     @property
     def best(self) -> int:
-        """The sensor that gains most for its price."""
+        """The sensor of highest gain per cost."""
         return int(self.rates.argmax())
 
 
-def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s) -> SensorGains:
-    """Tell what sensors gain by themselves for some rows: O(D r L)."""
-    return gains_of_parts(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
+def score_alone(binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s) -> SensorGains:
+    """Return the own gains of sensors for some rows.
+
+    Complexity: O(D r L).
+    """
+    return score_parts(binned, open_sensors, gradients, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
 
 
-def gains_of_parts(
-    scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, parts: UInt8s
+def score_parts(
+    binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s, parts: UInt8s
 ) -> list[tuple[SensorGains, SensorGains]]:
-    """Tell what sensors gain by themselves for the rows up to, and beyond, each of their parts, (r,) from 0; up to the
-    last are all."""
-    from solvers.policy.growth_kernel import part_gains  # here, so that only a fit loads numba
+    """Return the own gains of sensors for the rows up to, and after, each part, (r,)."""
+    from solvers.policy.growth_kernel import part_gains  # imported here because numba loads slowly
 
-    columns = scales.columns_of(open_sensors)
+    columns = binned.columns_of(open_sensors)
     count = int(parts.max(initial=0)) + 1
-    gains, some = np.zeros((count, 2, len(columns))), slopes.some(rows)
-    bins = np.ascontiguousarray(scales.fine[np.ix_(columns, rows)])
+    gains, some = np.zeros((count, 2, len(columns))), gradients.take(rows)
+    bins = np.ascontiguousarray(binned.fine[np.ix_(columns, rows)])
     part_gains(bins, parts, count, some.halves, some.g, some.h, RIDGE, gains)
-    prices = scales.prices[scales.owners[columns]]
-    return [(_by_sensor(scales, columns, a, prices), _by_sensor(scales, columns, b, prices)) for a, b in gains]
+    prices = binned.prices[binned.owners[columns]]
+    return [
+        (_best_by_sensor(binned, columns, a, prices), _best_by_sensor(binned, columns, b, prices)) for a, b in gains
+    ]
 
 
-def with_next(
-    scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, rng: np.random.Generator
+def score_with_next(
+    binned: BinnedColumns, open_sensors: Bools, gradients: LossGradients, rows: Int64s, rng: np.random.Generator
 ) -> tuple[SensorGains, SensorGains]:
-    """Tell what sensors gain with the best that can follow each, and what they gain by steering, on rows drawn of those
-    given: O(D² r L)."""
+    """Return the gains of sensors ahead, and by steering, estimated on a sample of the rows.
+
+    Complexity: O(D^2 r L).
+    """
     from solvers.policy.growth_kernel import pair_gains
 
-    columns = scales.columns_of(open_sensors)
-    outputs = slopes.g.shape[1]
-    most = int(np.clip(2 * MOST_UPDATES / max(len(columns) ** 2 * outputs, 1), FEWEST_ROWS, MOST_ROWS))
-    drawn = rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
-    some = slopes.some(drawn)
+    columns = binned.columns_of(open_sensors)
+    outputs = gradients.g.shape[1]
+    most = int(np.clip(2 * MAX_PAIR_UPDATES / max(len(columns) ** 2 * outputs, 1), MIN_SCORED_ROWS, MAX_SCORED_ROWS))
+    sampled = rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+    some = gradients.take(sampled)
     gains, fixed, prices = np.zeros((3, len(columns)))
-    owners = scales.owners[columns].astype(np.int64)
-    bins = np.ascontiguousarray(scales.coarse[np.ix_(columns, drawn)])
-    pair_gains(bins, owners, scales.prices[owners], some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
-    prices = np.maximum(prices, scales.prices[owners])
-    of_rows = len(rows) / max(len(drawn), 1)
-    ahead = _by_sensor(scales, columns, of_rows * gains, prices)
-    return ahead, _by_sensor(scales, columns, of_rows * (gains - fixed), prices)
+    owners = binned.owners[columns].astype(np.int64)
+    bins = np.ascontiguousarray(binned.coarse[np.ix_(columns, sampled)])
+    pair_gains(bins, owners, binned.prices[owners], some.halves, some.g, some.h, RIDGE, gains, fixed, prices)
+    prices = np.maximum(prices, binned.prices[owners])
+    of_rows = len(rows) / max(len(sampled), 1)
+    ahead = _best_by_sensor(binned, columns, of_rows * gains, prices)
+    return ahead, _best_by_sensor(binned, columns, of_rows * (gains - fixed), prices)
 
 
-def _by_sensor(scales: Scales, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
-    """Take for each sensor the column that gains most for its price."""
-    totals = SensorGains(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
+def _best_by_sensor(binned: BinnedColumns, columns: Int64s, gains: Floats, prices: Floats) -> SensorGains:
+    totals = SensorGains(np.full(len(binned.costs), -np.inf), np.ones(len(binned.costs)))
     order = np.argsort(gains / prices, kind="stable")  # the best of a sensor's columns is written last
-    owners = scales.owners[columns[order]]
+    owners = binned.owners[columns[order]]
     totals.gains[owners], totals.prices[owners] = gains[order], prices[order]
     return totals

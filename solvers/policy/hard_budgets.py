@@ -1,8 +1,8 @@
-"""Limits that no item exceeds, hard budgets and deadlines: which are learned for, and what they bar.
+"""Hard limits per item, budgets and deadlines: selection of limits to learn for, and limits that serve others.
 
-What a set of sensors costs at average prices, and how long it takes at most, is known at its node, and with it what is
-left of a limit. So decisions for one are learned as those for a trade-off are, backwards over the DAG, where actions
-that lead to a set beyond the limit are barred; a small trade-off decides among what is as good.
+The cost of a set of sensors at mean prices, and its maximum time, are known at its node, and so is the remaining
+budget. Decisions for a limit are therefore learned like those for a trade-off, backwards over the DAG, with actions
+beyond the limit barred. A small trade-off breaks ties.
 """
 
 from collections.abc import Sequence
@@ -12,39 +12,45 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s
 
-ROUNDING = 1e-12
-"""Costs that were added up in another order may differ by so much of themselves."""
-BUDGETS, DEADLINES = (7, 14), (6, 10)
-"""The smallest hard budgets, and deadlines, are learned for one by one, and at most so many of all."""
+RELATIVE_TOLERANCE = 1e-12
+"""Relative tolerance of sums of costs, which depend on the order of addition."""
+BUDGET_COUNTS, DEADLINE_COUNTS = (7, 14), (6, 10)
+"""Number of smallest hard budgets, and of deadlines, that are all learned for, and the maximum number of each."""
 
 
-def limits_of(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
-    """List limits to learn for, rising: first what the best sets cost, for a limit just below one of these loses all
-    that it tells; as far as there is room what others cost. Of too many the cheapest, then such ever farther apart.
-    sets: (S,) costs, or times; best: the places of those that lose less than all that cost less.
+def select_limits(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
+    """Return the limits to learn for, rising.
 
-    >>> limits_of(np.array([0.0, 1.0, 3.0, 4.0]), BUDGETS, np.array([3])).tolist()
+    Costs of Pareto-optimal sets come first, because a limit just below one loses all of its gain; then other costs as
+    far as there is room. Of too many the cheapest are kept, then others at growing distances.
+
+    Args:
+        sets: (S,), costs or times.
+        counts: number of smallest limits that are all kept, and maximum number.
+        best: places of Pareto-optimal sets.
+
+    >>> select_limits(np.array([0.0, 1.0, 3.0, 4.0]), BUDGET_COUNTS, np.array([3])).tolist()
     [1.0, 3.0, 4.0]
-    >>> limits_of(np.arange(7.0), (1, 2), np.array([4])).tolist()
+    >>> select_limits(np.arange(7.0), (1, 2), np.array([4])).tolist()
     [1.0, 4.0]
     """
-    limits, first = distinct(sets), _spread(distinct(sets[best]), counts)
+    limits, first = distinct_amounts(sets), _thin_out(distinct_amounts(sets[best]), counts)
     if len(limits) <= counts[1]:
         return limits
-    others = np.setdiff1d(_spread(limits, counts), first)
+    others = np.setdiff1d(_thin_out(limits, counts), first)
     return np.union1d(first, others[: counts[1] - len(first)])
 
 
-def log_losses_of(judged: Sequence[Floats], labels: Int32s) -> Floats:
-    """Tell the mean logarithmic loss of nodes' classifiers, by members that had not seen the rows: (S,)."""
+def mean_log_losses(judged: Sequence[Floats], labels: Int32s) -> Floats:
+    """Return the mean out-of-fold log-loss of each node's classifier, (S,)."""
     of_truth = (each[np.arange(len(labels)), labels] for each in judged)
     return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in of_truth])
 
 
-def best_within(amounts: Floats, log_losses: Floats) -> Int64s:
-    """Find the sets that lose less than all that cost less, or take less long, amounts (S,): their places.
+def find_pareto_sets(amounts: Floats, log_losses: Floats) -> Int64s:
+    """Return the places of sets with lower loss than all cheaper, or faster, ones; amounts: (S,).
 
-    >>> best_within(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
+    >>> find_pareto_sets(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
     [0, 2]
     """
     order = np.lexsort((log_losses, amounts))
@@ -52,8 +58,8 @@ def best_within(amounts: Floats, log_losses: Floats) -> Int64s:
     return np.asarray(order[log_losses[order] < before])
 
 
-def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:
-    """Keep the cheapest of rising limits, then such ever farther apart."""
+def _thin_out(limits: Floats, counts: tuple[int, int]) -> Floats:
+    """Keep the smallest of rising limits, then others at growing distances."""
     small, most = counts
     if len(limits) <= most:
         return limits
@@ -62,54 +68,58 @@ def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:
     return np.union1d(limits[:small], limits[places])
 
 
-def distinct(sets: Floats) -> Floats:
-    """List what differs by more than rounding, rising, without 0.
+def distinct_amounts(sets: Floats) -> Floats:
+    """Return positive amounts that differ by more than rounding, rising.
 
-    >>> distinct(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
+    >>> distinct_amounts(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
     [1.0, 3.0]
     """
     limits = np.unique(sets)
     limits = limits[limits > 0]
-    return np.asarray(limits[np.diff(limits, prepend=0.0) > ROUNDING * limits])
+    return np.asarray(limits[np.diff(limits, prepend=0.0) > RELATIVE_TOLERANCE * limits])
 
 
-def beyond(sets: Floats, limits: Floats | float) -> Bools:
-    """Tell which sets, (A,), are beyond which limits, (L,): (A, L); or beyond a single one, (A,).
+def exceeds_limits(sets: Floats, limits: Floats | float) -> Bools:
+    """Return which amounts, (A,), exceed which limits, (L,): (A, L); or a single limit: (A,).
 
-    >>> beyond(np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
+    >>> exceeds_limits(np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
     [[False, False], [False, True]]
     """
     columns = sets[:, None] if np.ndim(limits) else sets
-    return np.asarray(columns > np.asarray(limits) * (1 + ROUNDING))
+    return np.asarray(columns > np.asarray(limits) * (1 + RELATIVE_TOLERANCE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLimits:
-    """Limits whose decisions serve, up to the next one: those that err less than all smaller ones. limits: (G,) rising;
-    places: (G,) of each among all that were learned for; errors: (G,) the share of items that is classified wrongly,
-    falling."""
+    """Limits with lower errors than all smaller ones; each also serves requests up to the next one.
+
+    Attributes:
+        limits: (G,), rising.
+        places: (G,), place of each among all limits that were learned for.
+        errors: (G,), error rates, falling.
+    """
 
     limits: Floats
     places: Int64s
     errors: Floats
 
     @classmethod
-    def of(cls, learned: Floats, errors: Floats) -> "LearnedLimits":
-        """Choose them of all learned for, (P,) rising, by their errors, (P,)."""
+    def from_errors(cls, learned: Floats, errors: Floats) -> "LearnedLimits":
+        """Select from all limits, (P,) rising, by their error rates, (P,)."""
         better = np.flatnonzero(errors < np.append(np.inf, np.minimum.accumulate(errors))[: len(errors)])
         return cls(learned[better], better, errors[better])
 
-    def within(self, limit: float) -> int | None:
-        """Find the last of them up to a limit; None where there is none.
+    def find_largest_within(self, limit: float) -> int | None:
+        """Return the place of the largest limit up to the given one; None if there is none.
 
-        >>> served = LearnedLimits.of(np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.25]))
-        >>> served.within(0.9), served.within(1.5), served.within(9.0)
-        (None, 0, 1)
+        >>> served = LearnedLimits.from_errors(np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.25]))
+        >>> [served.find_largest_within(limit) for limit in (0.9, 1.5, 9.0)]
+        [None, 0, 1]
         """
-        within = int(np.searchsorted(self.limits, limit * (1 + ROUNDING), side="right"))
+        within = int(np.searchsorted(self.limits, limit * (1 + RELATIVE_TOLERANCE), side="right"))
         return within - 1 if within else None
 
-    def keeping(self, limit: float) -> float:
-        """Give the limit that is kept where one is asked for: the one that serves it, or itself where none does."""
-        place = self.within(limit)
+    def effective_limit(self, limit: float) -> float:
+        """Return the learned limit that serves the given one; the given one if none does."""
+        place = self.find_largest_within(limit)
         return limit if place is None else min(limit, float(self.limits[place]))

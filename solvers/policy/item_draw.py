@@ -1,4 +1,4 @@
-"""What chance decides about an item: by its id alone, so that the same one always takes the same path."""
+"""Random decisions by item id: equal ids always take the same path."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,17 +8,21 @@ from solvers.budget_mixture import lot_of
 
 @dataclass(frozen=True, slots=True)
 class ItemDraw:
-    """What chance decides about an item, by its id alone. member: the one that decides for it; uniform: from 0 to below
-    1, or 1 for an item without id, which never draws the dearer of two points."""
+    """Random numbers of an item, derived from its id.
+
+    Attributes:
+        member: the member that decides for it.
+        uniform: in [0, 1); 1 without an id, which never draws the more expensive of two points.
+    """
 
     member: int
     uniform: float
 
     @classmethod
-    def of(cls, item: str | None, members: int) -> "ItemDraw":
-        """Draw for an item; equal ids draw alike, everywhere and always.
+    def from_item(cls, item: str | None, members: int) -> "ItemDraw":
+        """Draw by hashing the id; equal ids give equal draws on any machine.
 
-        >>> ItemDraw.of("a", 5) == ItemDraw.of("a", 5), ItemDraw.of(None, 5)
+        >>> ItemDraw.from_item("a", 5) == ItemDraw.from_item("a", 5), ItemDraw.from_item(None, 5)
         (True, ItemDraw(member=0, uniform=1.0))
         """
         if item is None:

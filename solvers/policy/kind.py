@@ -1,4 +1,4 @@
-"""The kind ``policy``: what the rest of Parsimony knows of acquisition DAGs."""
+"""Artifact kind ``policy``: the interface of acquisition DAGs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +12,9 @@ from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.policy.estimates import estimates
-from solvers.policy.evaluate import curve, evaluate, item_columns
-from solvers.policy.fit import check, fit
+from solvers.policy.estimates import estimate_outcomes
+from solvers.policy.evaluate import evaluate, item_columns, list_operating_points
+from solvers.policy.fit import check_dataset, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.run import run as run_policy
 from solvers.policy.settings import replay_settings
@@ -22,7 +22,7 @@ from solvers.savings import SettingReplay
 
 
 class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
-    """Decides which sensor to acquire next, or to stop, by what is known of an item."""
+    """Acquires the next sensor, or stops, by what is known of an item."""
 
     name = "policy"
     plural = "policies"
@@ -39,21 +39,21 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     trials = ({}, {"embeddings": True})
 
     def check(self, facts: DatasetFacts, options: PolicyOptions) -> None:
-        """Refuse too few rows, too many sensors, and options that the dataset does not allow."""
-        check(facts, options)
+        """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
+        check_dataset(facts, options)
 
     def fit(
         self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
     ) -> Fitted[PolicyPlan]:
-        """Build a policy from a table of features or from a trace."""
+        """Fit a policy to a feature table or a trace."""
         return fit(dataset, options, rng, run)
 
     def replay_settings(self, plan: PolicyPlan, dataset: FeatureTable | Trace) -> Sequence[SettingReplay]:
-        """Return what points of the curve do with unseen rows."""
+        """Replay unseen rows at the points of the curve."""
         return replay_settings(plan, dataset)
 
     def called_names(self, plan: PolicyPlan) -> tuple[str, ...]:
-        """Return the sensors."""
+        """Return the names of the sensors."""
         return plan.sensors
 
     def highest_cost(self, plan: PolicyPlan, query: PolicyTarget) -> float:
@@ -63,19 +63,19 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def estimates(
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
     ) -> Expectations:
-        """Return what the points of the curve reach that decide for the limits, whatever the item."""
-        return estimates(plan, query)
+        """Return the expected accuracy and cost at the limits, for any item."""
+        return estimate_outcomes(plan, query)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
-        """Return the number of rows."""
+        """Return the number of validation rows."""
         return rows_of(summary)
 
     def meaningless_limits(self, plan: PolicyPlan) -> frozenset[str]:
-        """Return the deadline where the sensors' times are not known."""
+        """Return the deadline if the sensors' times are unknown."""
         return frozenset() if len(plan.times) else frozenset({"deadline"})
 
     def embedding_dimensions(self, plan: PolicyPlan) -> int:
-        """Return the length of embeddings; 0 where the policy was built without."""
+        """Return the dimensions of embeddings; 0 if the policy uses none."""
         return plan.dimensions
 
     def time_unit(self, plan: PolicyPlan) -> str:
@@ -89,17 +89,17 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def evaluate(
         self, plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
-        """Send items through the DAG."""
+        """Roll out items through the DAG."""
         return evaluate(plan, limits, items, self.item_columns(plan))
 
     def curve(self, plan: PolicyPlan, query: Any) -> Sequence[OperatingPoint]:
-        """Return the trade-offs that were built."""
-        return curve(plan)
+        """Return the operating points of the trade-off curve."""
+        return list_operating_points(plan)
 
     def run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
-        """Make the query of an item of which at most its embedding is known.
+        """Return the query of an item before any acquisition.
 
-        A deadline is kept as planned where the policy knows its sensors' times, and on the clock always.
+        The deadline is part of the query if sensor times are known; the run enforces it by the clock in any case.
         """
         return make_query(
             PolicyQuery,
@@ -113,11 +113,13 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         )
 
     def refuse_infeasible(self, plan: PolicyPlan, query: PolicyQuery) -> None:
-        """Raise Infeasible for limits that no item can keep."""
+        """Raise Infeasible for limits that no item can meet."""
         plan.mixture(query)
 
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
-        """Decide what to acquire first, and go on by what it returns."""
+        """Decide the first acquisition, and continue by its results."""
         decision = plan.decide(query)
-        runner = run_policy(plan, query, decision, left=context.remaining_seconds, excluded=context.unavailable)
+        runner = run_policy(
+            plan, query, decision, remaining_seconds=context.remaining_seconds, excluded=context.unavailable
+        )
         return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))

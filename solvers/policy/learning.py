@@ -1,4 +1,4 @@
-"""Learn the policies of nodes, backwards over the DAG, and walk rows through to see what they meet."""
+"""Training of the policies of nodes, backwards over the DAG, and validation by rollouts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,62 +12,78 @@ from models.policy import PolicyOptions
 from solvers.parallel import in_parallel
 from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
-    foreseen,
+    known_advantages,
 )
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
-from solvers.policy.hard_budgets import beyond
-from solvers.policy.losses import Losses
+from solvers.policy.hard_budgets import exceeds_limits
+from solvers.policy.losses import StoppingLosses
 from solvers.policy.node_features import node_features
-from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
-from solvers.policy.rollout import walk
-from solvers.policy.sensor_times import fetches_of, worst_times
-from solvers.policy.sensors import costs_of
-from solvers.policy.traffic import Passed
+from solvers.policy.regression import RIDGE, NodePolicy, NodeTraining, fit_node_policy
+from solvers.policy.rollout import walk_items
+from solvers.policy.sensor_times import assign_fetches, worst_case_times
+from solvers.policy.sensors import item_sensor_costs
+from solvers.policy.traffic import PassedCounts
 from solvers.trees.boosting import Growth
 from solvers.trees.oblivious_trees import STAGE
 
-MOST_NUMBERS = 1 << 22
-"""Numbers in the leaves of all nodes' forests: 16 MB; with more edges there are fewer trees."""
-MOST_GROWN, LEAST_GROWN = 3_000_000, 1_900_000
-"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB, or less where there is no room for it."""
-ROOM = 4_000_000
-"""Numbers in a grown plan: 16 MB of the 20 that it is to take at most."""
-FEW_TREES, SHALLOW, FAR = 24, 3, 0.95
-"""Forests of advantages have few trees of at most this depth, and learn so fast that all of them go so far towards the
-mean of a leaf. On three drawn traces of six classifiers policies erred no more than with 80 trees of depth 4 (16.1 to
-20.6 % of fresh items beside 16.2 to 20.7 %), in two fifths of the room; that is what they were chosen by, too."""
+MAX_LEAF_NUMBERS = 1 << 22
+"""Maximum total size of leaves of all nodes' forests, 16 MB; more edges mean fewer trees."""
+MAX_GROWN_NUMBERS, MIN_GROWN_NUMBERS = 3_000_000, 1_900_000
+"""The same for a grown graph before pruning, which keeps about two thirds of its edges: 8 MB, or less without room."""
+MAX_PLAN_NUMBERS = 4_000_000
+"""Numbers in a grown plan: 16 MB of its 20 MB limit."""
+MAX_TREES, MAX_TREE_DEPTH, LEARNED_SHARE = 24, 3, 0.95
+"""Maximum number and depth of trees in forests of advantages, and the share of a leaf's mean that all of them learn.
+
+On three simulated traces of six classifiers, on which they were chosen, error rates were 16.1 to 20.6 %, compared with
+16.2 to 20.7 % for 80 trees of depth 4, at two fifths of the size.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedPolicies:
-    """What was made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
-    row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
-    the ways that rows took; loss: the mean of errors and weighed costs."""
+    """Policies of nodes and their validation results.
 
-    policies: dict[int, Regressed]
+    Attributes:
+        policies: policy of each node with actions.
+        errors: (L, n), loss of each row under each trade-off.
+        costs: (L, n), cost of each row.
+        acquired: (L, n), number of acquired sensors.
+        passed: (L,), counted edges and nodes.
+        loss: mean of errors plus weighted costs.
+    """
+
+    policies: dict[int, NodePolicy]
     errors: Floats
     costs: Floats
     acquired: Floats
-    passed: Sequence[Passed]
+    passed: Sequence[PassedCounts]
     loss: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
-    """All that the nodes' policies are learned from. judged: (n, C) for each node, how likely the classes are by the
-    member that had not seen the row, or (n, M) how good answers without classes are; fixed: points beside those that
-    are learned; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns
-    from; caps: (L,) what no item may cost more than, at average prices, and deadlines: (L,) how long it may take;
-    infinite for trade-offs of the curve, which stand first, before those of hard budgets and those of deadlines;
-    set_times: (S,) of nodes."""
+class PolicyTask:
+    """Training data of the policies of nodes.
+
+    Attributes:
+        predictions: for each node (n, C) out-of-fold posteriors, or (n, M) answer quality.
+        fixed: points that are not learned.
+        costs: (n, M).
+        means: (M,).
+        tradeoffs: (L,), those of the curve first, then of hard budgets, then of deadlines.
+        rows: for each node (n,), the rows its policy learns from.
+        caps: (L,), maximum cost of an item at mean prices, infinite if none.
+        deadlines: (L,), maximum time of an item, infinite if none.
+        set_times: (S,), maximum time of each node.
+    """
 
     options: PolicyOptions
     training: TrainingRows
     graph: Graph
-    judged: Sequence[Floats]
-    losses: Losses
+    predictions: Sequence[Floats]
+    losses: StoppingLosses
     fixed: FixedPoints
     costs: Floats
     means: Floats
@@ -79,25 +95,32 @@ class Task:
     set_times: Floats
 
     @property
-    def curve(self) -> slice:
-        """The trade-offs of the curve."""
-        return slice(0, self.hard.start)
+    def curve_slice(self) -> slice:
+        """Trade-offs of the curve."""
+        return slice(0, self.cap_slice.start)
 
     @property
-    def hard(self) -> slice:
-        """Those of hard budgets."""
-        return slice(int((np.isinf(self.caps) & np.isinf(self.deadlines)).sum()), self.timed.start)
+    def cap_slice(self) -> slice:
+        """Trade-offs of hard budgets."""
+        return slice(int((np.isinf(self.caps) & np.isinf(self.deadlines)).sum()), self.deadline_slice.start)
 
     @property
-    def timed(self) -> slice:
-        """Those of deadlines."""
+    def deadline_slice(self) -> slice:
+        """Trade-offs of deadlines."""
         return slice(int(np.isinf(self.deadlines).sum()), len(self.deadlines))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prices:
-    """What sensors cost and how long they take. costs: (n, M) of each row; means: (M,); times: (M,) at most, in unit;
-    (0,): not known; fetches: (M,) what brings each."""
+class SensorPrices:
+    """Costs and times of sensors.
+
+    Attributes:
+        costs: (n, M), cost of each row.
+        means: (M,), mean costs.
+        times: (M,), maximum times, in ``unit``; (0,) if unknown.
+        unit: unit of times.
+        fetches: (M,), the fetch of each sensor.
+    """
 
     costs: Floats
     means: Floats
@@ -106,75 +129,83 @@ class Prices:
     fetches: Int32s
 
     @classmethod
-    def of(cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions) -> "Prices":
-        """Read them of a dataset."""
-        costs = costs_of(dataset)
-        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
-        times, unit = worst_times(dataset, costs, options.worst_case_quantile)
-        return cls(costs, means, times, unit, fetches_of(sensors, options.parallel))
+    def from_dataset(
+        cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions
+    ) -> "SensorPrices":
+        """Read costs and times of a dataset."""
+        costs = item_sensor_costs(dataset)
+        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can raise a mean above every cost
+        times, unit = worst_case_times(dataset, costs, options.worst_case_quantile)
+        return cls(costs, means, times, unit, assign_fetches(sensors, options.parallel))
 
 
-def learn(task: Task, tell: Callable[[int], None]) -> LearnedPolicies:
+def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPolicies:
     """Learn the policies of all nodes, and let rows walk through them."""
-    policies: dict[int, Regressed] = {}
+    policies: dict[int, NodePolicy] = {}
 
     def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:
-        jobs = [_job(task, node, each) for node, each in zip(nodes, weights, strict=True)]
+        jobs = [_node_job(task, node, each) for node, each in zip(nodes, weights, strict=True)]
         before = len(policies)
-        learned = list(in_parallel(jobs, lambda done: tell(before + done)))
+        learned = list(in_parallel(jobs, lambda done: report(before + done)))
         policies.update(zip(nodes, learned, strict=True))
         return [each.actions for each in learned]
 
     chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
-    errors, costs, acquired, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
+    errors, costs, acquired, passed = validate_policies(task.graph, chosen, task.losses.observed, task.costs)
     losses = errors + task.tradeoffs[:, None] * costs
-    loss = float(losses[task.curve].mean())
+    loss = float(losses[task.curve_slice].mean())
     return LearnedPolicies(policies, errors, costs, acquired, passed, loss)
 
 
-def _job(task: Task, node: int, weights: Floats) -> Callable[[], Regressed]:
+def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], NodePolicy]:
     training, graph = task.training, task.graph
-    features = node_features(training.sensors, graph.members[node], task.judged[node], training.cells)
-    weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
-    targets = graph.actions_of(node)
-    barred = beyond(graph.members[targets].astype(np.float64) @ task.means, task.caps)
-    barred |= beyond(task.set_times[targets], task.deadlines)
-    node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
-    if task.fixed.must_begin:
-        ahead = foreseen(task.judged[node], graph.members[node], graph.members[graph.actions_of(node)])
-        node_training = replace(node_training, may_stop=node > 0, foreseen=ahead)
-    return partial(learn_by_regression, node_training, _growth(task), task.seeds[node])
+    features = node_features(training.sensors, graph.members[node], task.predictions[node], training.cells)
+    weighted_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
+    targets = graph.list_actions(node)
+    barred = exceeds_limits(graph.members[targets].astype(np.float64) @ task.means, task.caps)
+    barred |= exceeds_limits(task.set_times[targets], task.deadlines)
+    node_training = NodeTraining(features, weights, training.folds, weighted_costs, task.rows[node], barred)
+    if task.fixed.has_to_acquire:
+        ahead = known_advantages(task.predictions[node], graph.members[node], graph.members[graph.list_actions(node)])
+        node_training = replace(node_training, can_stop=node > 0, known_advantages=ahead)
+    return partial(fit_node_policy, node_training, _forest_growth(task), task.seeds[node])
 
 
-def _growth(task: Task) -> Growth:
-    """Say how forests of advantages grow, so that together they do not become too large."""
+def _forest_growth(task: PolicyTask) -> Growth:
+    """Return the size of forests of advantages, limited so that the plan stays small."""
     of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
-    depth, numbers = min(task.options.depth, SHALLOW), MOST_NUMBERS
-    if task.curve.stop < len(task.caps):
+    depth, numbers = min(task.options.depth, MAX_TREE_DEPTH), MAX_LEAF_NUMBERS
+    if task.curve_slice.stop < len(task.caps):
         classifiers = len(task.graph) * task.training.members * task.training.classes
         others = classifiers * (task.options.trees << task.options.depth)
-        numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
-    trees = max(STAGE, min(task.options.trees, FEW_TREES, numbers // (of_a_leaf << depth)))
-    return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)
+        numbers = min(MAX_GROWN_NUMBERS, max(MIN_GROWN_NUMBERS, (MAX_PLAN_NUMBERS - others) * 3 // 2))
+    trees = max(STAGE, min(task.options.trees, MAX_TREES, numbers // (of_a_leaf << depth)))
+    return Growth(trees, depth, 1 - (1 - LEARNED_SHARE) ** (1 / trees), RIDGE)
 
 
-def validate(
+def validate_policies(
     graph: Graph, chosen: Sequence[Int16s], observed: Floats, costs: Floats
-) -> tuple[Floats, Floats, Floats, Sequence[Passed]]:
-    """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors it has at
-    last, (L, n) each, and the ways taken, (L,). chosen: (n, L) actions for each node; observed: (S, n) losses; costs:
-    (n, M)."""
+) -> tuple[Floats, Floats, Floats, Sequence[PassedCounts]]:
+    """Roll out every row under every trade-off.
+
+    Args:
+        chosen: (n, L) actions of each node.
+        observed: (S, n), losses.
+        costs: (n, M).
+    Returns:
+        Losses, costs, and numbers of sensors, (L, n) each, and the counted edges and nodes, (L,).
+    """
     rows, at_points, passed = np.arange(observed.shape[1]), [], []
     for at in range(chosen[0].shape[1]):
-        walks = walk(graph, len(rows), partial(_chosen, chosen, at))
+        walks = walk_items(graph, len(rows), partial(_chosen_actions, chosen, at))
         ends = walks.ends
         at_points.append(
             (observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1))
         )
-        passed.append(Passed.of(graph, walks, observed))
+        passed.append(PassedCounts.from_walks(graph, walks, observed))
     errors, spent, acquired = (np.array(each, dtype=np.float64) for each in zip(*at_points, strict=True))
     return errors, spent, acquired, passed
 
 
-def _chosen(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16s:
+def _chosen_actions(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16s:
     return np.asarray(chosen[node][rows, at])

@@ -1,10 +1,9 @@
-"""What stopping at each node costs every row: observed errors, and errors to be expected (Eq. 1, Eq. 10).
+"""Losses of stopping at each node: observed errors and expected errors (Eq. 1, Eq. 10).
 
-Eq. 10 takes any loss D(x, y, s) of stopping with the sensors of s. The observed one, 1 where the set's classifier is
-wrong, is 0 or 1, and most of what a node would learn from it is chance. The expected one asks the classifier of all
-sensors, fitted without the row, how likely the set's answer is wrong: it has the same mean as far as that classifier is
-calibrated, and is 0 apart for two sets that answer alike. A share of each goes into the losses that nodes learn from;
-what a policy is judged by is the observed loss alone.
+Eq. 10 allows any loss D(x, y, s) of stopping with the sensors of s. The observed loss is 0 or 1, and mostly noise for a
+node that learns from it. The expected loss is the probability of an error according to the out-of-fold classifier of
+all sensors. It has the same mean if that classifier is calibrated, and does not differ between sets of equal answers.
+Nodes learn from a mixture of both; evaluation uses the observed loss alone.
 """
 
 from collections.abc import Sequence
@@ -16,19 +15,23 @@ from models.arrays import Floats, Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Losses:
-    """observed: (S, n), 1 where the answer of a node's classifier is wrong, else 0; learned: (S, n), what nodes learn
-    from, from 0 to 1."""
+class StoppingLosses:
+    """Losses of stopping.
+
+    Attributes:
+        observed: (S, n), 1 where the node's answer is wrong, else 0.
+        learned: (S, n), what nodes learn from, in [0, 1].
+    """
 
     observed: Floats
     learned: Floats
 
     @classmethod
-    def of(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "Losses":
-        """Judge the answers of S classifiers, the last that of all sensors, by their posteriors, (n, C) each.
+    def from_posteriors(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "StoppingLosses":
+        """Compute losses from posteriors, (n, C), of S classifiers; the last has all sensors.
 
         >>> sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.4, 0.6]])
-        >>> Losses.of([unsure, sure], np.array([0], np.int32), 0.5).learned[:, 0].round(2).tolist()
+        >>> StoppingLosses.from_posteriors([unsure, sure], np.array([0], np.int32), 0.5).learned[:, 0].round(2).tolist()
         [0.95, 0.05]
         """
         rows = np.arange(len(labels))

@@ -1,9 +1,8 @@
-"""One classifier for each acquired set, as arrays: a forest of logits.
+"""Classifiers of acquired sets as arrays: forests of logits (gradient-boosted trees).
 
-There are K members of each classifier, member k fitted on all rows but those of part k. What a set's classifier says of
-a row of the table it learned from comes from the member that had not seen the row (Eq. 1 on cross-validated
-predictions). Of a new item one member alone says how sure it is, for decisions; the answer is that of the mean of all
-members' logits.
+Each classifier has K members; member k is fitted to all rows but fold k. Predictions for training rows are out-of-fold
+(Eq. 1 on cross-validated predictions). For a new item the confidence in decisions comes from one member; the answer
+comes from the mean logits of all members.
 """
 
 from dataclasses import dataclass
@@ -17,10 +16,16 @@ from solvers.trees.oblivious_trees import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Classifiers:
-    """All members of all S classifiers. base: (S, K, C) float32 of the forests, over the columns that ``tree_inputs``
-    gives; columns: (S, K, T, D) int32, thresholds: (S, K, T, D) float64, leaves: (S, K, T, 2^D, C) float32.
-    classless: whether what they add up to is how good answers are, not logits."""
+class NodeClassifiers:
+    """All members of all S classifiers.
+
+    Attributes:
+        base: (S, K, C) float32.
+        columns: (S, K, T, D) int32, columns of ``tree_inputs``.
+        thresholds: (S, K, T, D) float64.
+        leaves: (S, K, T, 2^D, C) float32.
+        classless: whether outputs are answer quality instead of logits.
+    """
 
     base: Singles
     columns: Int32s
@@ -29,8 +34,8 @@ class Classifiers:
     classless: bool = False
 
     @classmethod
-    def of(cls, classifiers: list[list[Forest]]) -> "Classifiers":
-        """Put the members of each set, classifiers[s][k], into arrays, without the last trees where all say 0."""
+    def from_forests(cls, classifiers: list[list[Forest]]) -> "NodeClassifiers":
+        """Stack the members of each set, classifiers[s][k], without trailing trees that are 0 everywhere."""
         base = np.array([[each.base for each in of_set] for of_set in classifiers])
         columns = np.array([[each.columns for each in of_set] for of_set in classifiers])
         thresholds = np.array([[each.thresholds for each in of_set] for of_set in classifiers])
@@ -40,17 +45,17 @@ class Classifiers:
         return cls(base, columns, thresholds, leaves)
 
     def posteriors(self, node: int, member: int, inputs: Floats) -> Floats:
-        """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of cells."""
+        """Return class probabilities of one member, (n, C), for ``tree_inputs``."""
         forest = Forest(
             self.base[node, member],
             self.columns[node, member],
             self.thresholds[node, member],
             self.leaves[node, member],
         )
-        return probabilities_of(forest.predict(inputs), classless=self.classless)
+        return to_probabilities(forest.predict(inputs), classless=self.classless)
 
-    def answers(self, node: int, inputs: Floats) -> Floats:
-        """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
+    def mean_posteriors(self, node: int, inputs: Floats) -> Floats:
+        """Return class probabilities of the mean logits of all members, (n, C)."""
         members, trees, depth = self.columns.shape[1:]
         every = Forest(
             self.base[node].sum(axis=0),
@@ -58,17 +63,17 @@ class Classifiers:
             self.thresholds[node].reshape(members * trees, depth),
             self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
         )
-        return probabilities_of(every.predict(inputs) / members, classless=self.classless)
+        return to_probabilities(every.predict(inputs) / members, classless=self.classless)
 
 
-def probabilities_of(sums: Singles, *, classless: bool) -> Floats:
-    """Turn what trees add up to into probabilities of classes, or, without classes, into how good answers are."""
+def to_probabilities(sums: Singles, *, classless: bool) -> Floats:
+    """Return class probabilities of logits; without classes, answer quality clipped to [0, 1]."""
     exact = sums.astype(np.float64)
     return np.clip(exact, 0.0, 1.0) if classless else softmax(exact)
 
 
 def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
-    """Lay out cells, (n, D), for trees: numbers as they are, labels one-hot: (n, d).
+    """Return inputs of trees, (n, d), from readings, (n, D): numbers unchanged, labels one-hot.
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
     >>> tree_inputs(sensors, np.array([[1.0, 0.9], [-1.0, 0.4]])).tolist()
@@ -85,5 +90,5 @@ def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
 
 
 def tree_owners(sensors: Sensors) -> Int32s:
-    """Tell the sensor of each column that trees see: (d,)."""
+    """Return the sensor of each column of trees, (d,)."""
     return np.repeat(sensors.owners, np.where(sensors.labelled, len(sensors.classes), 1))

@@ -1,30 +1,36 @@
-"""What a node's decision looks at: how sure the node's classifier is, and what the acquired sensors say."""
+"""Features of a node's policy: confidence of the node's classifier, and readings of acquired sensors."""
 
 import numpy as np
 
 from models.arrays import Bools, Floats
 from solvers.policy.sensors import Sensors
 
-HIGHEST = 3
-"""So many of the highest probabilities are looked at."""
-MOST_CLASSES = 12
-"""Up to so many classes the probability of each is looked at too."""
+TOP_PROBABILITIES = 3
+"""Number of highest probabilities among the features."""
+MAX_CLASSES = 12
+"""Maximum number of classes for which all probabilities are features."""
 
 
 def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: Floats) -> Floats:
-    """Lay out what a node looks at, (n, d): the highest probabilities and how far the first is ahead, those of all
-    classes if they are few, and for each acquired sensor, members (M,), its numbers, its label's code and the
-    probability of its label; and where an embedding lies.
+    """Return the features of a node's policy, (n, d).
+
+    These are the highest probabilities and their margin, all probabilities if they are few, and for each acquired
+    sensor its numbers, its label's code, and that label's probability; then the axes of an embedding.
+
+    Args:
+        members: (M,), acquired sensors.
+        posteriors: (n, C).
+        cells: (n, D).
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
     >>> node_features(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()
     [[0.75, 0.25, 0.5, 0.25, 0.75, 1.0, 0.75, 0.9]]
     """
     n, classes = posteriors.shape
-    falling = -np.sort(-posteriors, axis=1)[:, :HIGHEST]
+    falling = -np.sort(-posteriors, axis=1)[:, :TOP_PROBABILITIES]
     ahead = falling[:, :1] - falling[:, 1:2] if classes > 1 else falling[:, :1]
     blocks = [falling, ahead]
-    if classes <= MOST_CLASSES:
+    if classes <= MAX_CLASSES:
         blocks.append(posteriors)
     rows = np.arange(n)
     for column in sensors.known_columns(members).tolist():

@@ -1,4 +1,4 @@
-"""What the nodes decide, as arrays: forests of advantages for every member and trade-off."""
+"""Policies of nodes as arrays: forests of advantages for every member and trade-off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Bools, Floats, Int16s, Int32s, Singles
-from solvers.policy.regression import Regressed, least
+from solvers.policy.regression import NodePolicy, choose_least
 from solvers.trees.oblivious_trees import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
-    """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
-    costs; tradeoffs: (H + B,), none negative; must_begin: whether the first node may not stop; the others are as in
-    ``PolicyPlan``."""
+class NodeDecisions:
+    """Decisions at all nodes; the edges of node s are offsets[s] to offsets[s + 1].
+
+    Attributes:
+        prices: (E,), mean step costs.
+        tradeoffs: (H + B,), not negative.
+        has_to_acquire: whether the first node must not stop.
+    """
 
     offsets: Int32s
     prices: Floats
@@ -24,15 +28,14 @@ class Decisions:
     columns: Int32s
     thresholds: Floats
     leaves: Singles
-    must_begin: bool = False
+    has_to_acquire: bool = False
 
-    def may_stop(self, node: int) -> bool:
-        """Tell whether a node may stop."""
-        return node > 0 or not self.must_begin
+    def can_stop(self, node: int) -> bool:
+        """Return whether a node may stop."""
+        return node > 0 or not self.has_to_acquire
 
     def advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
-        """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
-        features, (n, d), under P points: (n, A, P)."""
+        """Estimate the extra loss of each action over stopping, price included, (n, A, P); features: (n, d)."""
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         base = self.base[edges, member, points]
         leaves = np.moveaxis(self.leaves[edges, member, :, :, points], 0, 2)
@@ -41,26 +44,29 @@ class Decisions:
         losses = forest.predict(features).reshape(-1, *base.shape)
         return np.asarray(losses + self.prices[edges, None] * self.tradeoffs[points])
 
-    def choose(
+    def choose_actions(
         self,
         node: int,
         member: int,
         point: int,
         features: Floats,
         barred: Bools | None = None,
-        foreseen: Floats | float = 0.0,
+        known_part: Floats | float = 0.0,
     ) -> tuple[Int16s, Floats]:
-        """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages.
+        """Choose an action per row, (n,), 0 to stop; also return the advantages, (n, A).
 
-        barred: (A,), actions that must not be taken. foreseen: (n, A), what of the advantages was not learned.
+        Args:
+            features: (n, d).
+            barred: (A,), actions that are not allowed.
+            known_part: (n, A), part of the advantages that is not learned.
         """
-        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + foreseen
+        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + known_part
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
-        return least(allowed, may_stop=self.may_stop(node)), advantages
+        return choose_least(allowed, can_stop=self.can_stop(node)), advantages
 
 
-def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, Any]:
-    """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
+def pack_policies(offsets: Int32s, policies: dict[int, NodePolicy], points: Sequence[int]) -> dict[str, Any]:
+    """Stack the forests of nodes into arrays, for some of the trade-offs; nodes without edges get zeros."""
     one = next(iter(policies.values()))
     kept = list(points)
     shape = (len(offsets) - 1, *one.columns.shape)
@@ -73,7 +79,7 @@ def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Seq
         columns[node], thresholds[node] = each.columns, each.thresholds
         base[own] = np.moveaxis(each.base[:, :, kept], 1, 0)
         leaves[own] = np.moveaxis(each.leaves[..., kept], 3, 0)
-    used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1  # the last trees may all say 0
+    used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1  # trailing trees may be 0 everywhere
     return {
         "base": base,
         "edge_columns": columns[:, :, :used].copy(),

@@ -1,9 +1,9 @@
-"""Axes of an embedding along which classifiers are good or bad: where their answers have no classes, and little but the
-embedding tells items apart, those along which rows differ most may miss what matters.
+"""Supervised projection of embeddings: axes along which classifiers' quality varies (ridge regression).
 
-A ridge regression of how good each classifier's answers are is linear in the embedding, and so is an axis like any
-other. What rows to learn from show along it comes from the regression that had not seen their fold, as all that nodes
-learn from does; of new items it is the mean of these regressions.
+Without classes, the embedding is nearly all that distinguishes items, and principal components may miss what matters. A
+ridge regression of each classifier's answer quality is linear in the embedding, and so an axis. Training rows are
+projected out-of-fold, by the regression that has not seen their fold. New items are projected by the mean of these
+regressions.
 """
 
 from dataclasses import replace
@@ -15,28 +15,34 @@ from models.columns import FARTHEST
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.sensors import Sensors
 
-STRENGTHS = np.geomspace(1e-2, 1e4, 13)
-"""Ridge penalties to choose from, for each classifier, as multiples of a direction's mean sum of squares."""
-LEAST_SQUARES = 1e-10
-"""That sum counts for at least so much: along what hardly differs weights would be beyond what a plan may hold."""
+RIDGE_PENALTIES = np.geomspace(1e-2, 1e4, 13)
+"""Candidate ridge penalties, as multiples of the mean squared singular value."""
+MIN_MEAN_SQUARE = 1e-10
+"""Minimum of that mean; weights along nearly constant directions would exceed the bounds of a plan."""
 
 
-def with_quality_axes(
+def add_quality_axes(
     sensors: Sensors, cells: Floats, embeddings: Singles, quality: Floats, folds: Int64s
 ) -> tuple[Sensors, Floats]:
-    """Add an axis for each classifier to what is known of items from the start.
+    """Add one supervised axis per classifier to the sensors and their readings.
 
-    cells: (n, D); embeddings: (n, d); quality: (n, M); folds: (n,), below K. Gives the sensors, and cells (n, D + M).
-    O(K n d min(n, d)).
+    Args:
+        cells: (n, D).
+        embeddings: (n, d).
+        quality: (n, M).
+        folds: (n,), below K.
+    Returns:
+        The sensors, and readings (n, D + M).
+    Complexity: O(K n d min(n, d)).
     """
     known = sensors.embedding
     assert known is not None
-    centred = known.centred(embeddings)
+    centered = known.subtract_centre(embeddings)
     shown, axes = np.empty(quality.shape), np.zeros((embeddings.shape[1], quality.shape[1]))
     for part in range(int(folds.max()) + 1):
         seen = folds != part
-        own = ridge(centred[seen], quality[seen])
-        shown[~seen] = np.clip(centred[~seen] @ own, -FARTHEST, FARTHEST)
+        own = fit_ridge(centered[seen], quality[seen])
+        shown[~seen] = np.clip(centered[~seen] @ own, -FARTHEST, FARTHEST)
         axes += own / (int(folds.max()) + 1)
     more = np.full(quality.shape[1], len(sensors.names), dtype=np.int32)
     grown = replace(
@@ -48,18 +54,20 @@ def with_quality_axes(
     return grown, np.concatenate([cells, shown], axis=1)
 
 
-def ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Regress targets, (n, M), on inputs, (n, d), each with the penalty that errs least, in squares, on rows left out
-    one by one: weights (d, M). O(n d min(n, d))."""
-    centred, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
-    left, spread, axes = np.linalg.svd(centred, full_matrices=False)
+def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
+    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d), by leave-one-out error.
+
+    Complexity: O(n d min(n, d)).
+    """
+    centered, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
+    left, spread, axes = np.linalg.svd(centered, full_matrices=False)
     squares, along = spread**2, left.T @ off
     best, weights = np.full(targets.shape[1], np.inf), np.zeros((inputs.shape[1], targets.shape[1]))
-    for strength in (STRENGTHS * max(float(squares.mean()), LEAST_SQUARES)).tolist():
+    for strength in (RIDGE_PENALTIES * max(float(squares.mean()), MIN_MEAN_SQUARE)).tolist():
         kept = squares / (squares + strength)
         leverage = (left**2) @ kept + 1 / len(left)
-        missed = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2
-        better = missed.sum(axis=0) < best
+        residual = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2
+        better = residual.sum(axis=0) < best
         own = axes.T @ ((spread / (squares + strength))[:, None] * along)
-        best, weights = np.where(better, missed.sum(axis=0), best), np.where(better, own, weights)
+        best, weights = np.where(better, residual.sum(axis=0), best), np.where(better, own, weights)
     return weights

@@ -1,4 +1,4 @@
-"""Walking items through the DAG, all at once, node by node."""
+"""Rollout: all items walk through the DAG at once, node by node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,35 +9,43 @@ from numpy.typing import NDArray
 from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 
-Choose = Callable[[int, Int64s], NDArray[np.integer]]
-"""Says for some rows, which are at a node, the action that each takes: 0 stops."""
+ChooseActions = Callable[[int, Int64s], NDArray[np.integer]]
+"""Returns the action of each of some rows at a node: 0 stops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walks:
-    """Where items came. ends: (n,) the node at which each stopped; nodes: (n, J) the nodes on the way, the first of
-    them the empty set, -1 beyond the end."""
+    """Paths of items.
+
+    Attributes:
+        ends: (n,), node at which each stopped.
+        nodes: (n, J), nodes on the path, the empty set first, -1 after the end.
+    """
 
     ends: Int64s
     nodes: Int64s
 
     def costs(self, graph: Graph, costs: Floats) -> Floats:
-        """Add up what each item's sensors cost, costs (n, M) or (M,): (n,)."""
+        """Return the total cost of each item's sensors, (n,), from costs (n, M) or (M,)."""
         return np.asarray((graph.members[self.ends] * costs).sum(axis=1))
 
 
-def walk(graph: Graph, rows: int, choose: Choose) -> Walks:
-    """Send rows from the empty set along the actions chosen until they stop. Nodes stand in the order of the DAG, so
-    that each is visited once, by all rows that ever come to it. O(S n) beside the choices.
+def walk_items(graph: Graph, rows: int, choose: ChooseActions) -> Walks:
+    """Move rows from the empty set along chosen actions until they stop.
 
-    >>> walk(Graph.of(2), 2, lambda node, rows: np.where(rows == 0, 0, min(node + 1, 1) * (node < 1))).nodes.tolist()
+    Nodes are in topological order, so each is visited once, by all rows that reach it.
+
+    Complexity: O(S n), without the choices.
+
+    >>> choose = lambda node, rows: np.where(rows == 0, 0, min(node + 1, 1) * (node < 1))
+    >>> walk_items(Graph.all_subsets(2), 2, choose).nodes.tolist()
     [[0, -1], [0, 1]]
     """
     at, nodes = np.zeros(rows, dtype=np.int64), [np.zeros(rows, dtype=np.int64)]
     count = np.ones(rows, dtype=np.int64)
     for node in range(len(graph)):
         at_node = np.flatnonzero(at == node)
-        actions = graph.actions_of(node)
+        actions = graph.list_actions(node)
         if not len(at_node) or not len(actions):
             continue
         taken = np.asarray(choose(node, at_node), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a policy is worth beside fixed sets of sensors, and each classifier of a trace alone."""
+"""Savings of a policy compared with fixed sets of sensors, two-stage rules, and single classifiers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ from solvers.trace_baselines import most_accurate, trace_baselines
 from solvers.two_stage_rules import escalated, tune_two_stages
 
 
-def policy_savings(
+def measure_policy_savings(
     dataset: FeatureTable | Trace,
     sensors: Sequence[str],
     graph: Graph,
@@ -23,11 +23,13 @@ def policy_savings(
     points: dict[str, SettingReplay],
     rng: np.random.Generator,
 ) -> Savings:
-    """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.
+    """Select a point of the curve and baselines on one half of the rows, and report on the other.
 
-    observed: (S, n) whether each node's classifier errs on each row, which it had not seen; posteriors: (n, C) of each,
-    how likely the classes are; costs: (n, M); points: what
-    each trade-off of the curve, by what it is called, did with the rows.
+    Args:
+        observed: (S, n), out-of-fold errors of each node's classifier.
+        posteriors: S arrays (n, C), out-of-fold.
+        costs: (n, M).
+        points: replay of each trade-off of the curve, by name.
     """
     items = dataset.item_codes
     parts = split_in_halves(items, rng)
@@ -37,13 +39,13 @@ def policy_savings(
         )
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
-        _name(sensors, graph.members[node]): Replay(
+        _name_set(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
         )
-        for node in fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
+        for node in list_fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
-    alone |= _two_stages(sensors, graph, observed, posteriors, costs, parts[0])
-    today = _name(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
+    alone |= _replay_two_stages(sensors, graph, observed, posteriors, costs, parts[0])
+    today = _name_set(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
         alone |= trace_baselines(dataset, parts[0])
         today = most_accurate(dataset, parts[0])
@@ -52,7 +54,7 @@ def policy_savings(
     )
 
 
-def _two_stages(
+def _replay_two_stages(
     sensors: Sequence[str],
     graph: Graph,
     observed: Floats,
@@ -60,49 +62,50 @@ def _two_stages(
     costs: Floats,
     learned: Int64s,
 ) -> dict[str, Replay]:
-    """Acquire a fixed set, and a larger one where its classifier is unsure: tuned on some rows, replayed on all."""
-    nodes = fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
+    """Replay two-stage rules: a fixed set, and a larger one below a confidence threshold."""
+    nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))
-    sure = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
+    confidence = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
     right = 1 - observed[nodes].T
 
     def costs_of_both(i: int, j: int) -> Floats | None:
         return paid[learned, j] if not np.any(members[i] & ~members[j]) else None
 
     replays = {}
-    for rule in tune_two_stages(sure[learned], right[learned], paid[learned], costs_of_both):
-        onward = escalated(rule, sure)
-        names = [_name(sensors, members[place]) for place in (rule.first, rule.second)]
+    for rule in tune_two_stages(confidence[learned], right[learned], paid[learned], costs_of_both):
+        is_escalated = escalated(rule, confidence)
+        names = [_name_set(sensors, members[place]) for place in (rule.first, rule.second)]
         replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
-            np.where(onward, right[:, rule.second], right[:, rule.first]),
-            np.where(onward, paid[:, rule.second], paid[:, rule.first]),
+            np.where(is_escalated, right[:, rule.second], right[:, rule.first]),
+            np.where(is_escalated, paid[:, rule.second], paid[:, rule.first]),
         )
     return replays
 
 
-def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
-    """List nodes that a person would fix: nothing, single sensors, the cheapest together, forward selection, all.
+def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
+    """Return nodes of fixed-set baselines: none, single sensors, the cheapest, forward selection, and all.
 
-    errors: (S,) of each node; costs: (M,) of sensors.
+    Args:
+        errors: (S,), error rate of each node.
+        costs: (M,), mean costs.
     """
     nodes = {tuple(members): node for node, members in enumerate(graph.members.astype(bool).tolist())}
     sizes = graph.members.sum(axis=1)
     cheapest = np.argsort(costs, kind="stable")
     prefixes = [tuple(np.isin(np.arange(len(costs)), cheapest[:k]).tolist()) for k in range(len(costs) + 1)]
     fixed = {nodes[each] for each in prefixes if each in nodes} | set(np.flatnonzero(sizes <= 1).tolist())
-    return sorted(fixed | set(_forward(graph, errors)) | {int(np.argmax(sizes))})
+    return sorted(fixed | set(_forward_selection(graph, errors)) | {int(np.argmax(sizes))})
 
 
-def _forward(graph: Graph, errors: Floats) -> Iterator[int]:
-    """Add, from nothing on, what lowers the error most."""
+def _forward_selection(graph: Graph, errors: Floats) -> Iterator[int]:
     node = 0
     yield node
-    while len(further := graph.actions_of(node)):
+    while len(further := graph.list_actions(node)):
         node = int(further[np.argmin(errors[further])])
         yield node
 
 
-def _name(sensors: Sequence[str], members: Bools) -> str:
+def _name_set(sensors: Sequence[str], members: Bools) -> str:
     own = [name for name, member in zip(sensors, members.tolist(), strict=True) if member]
     return f"one classifier on {' + '.join(own)}" if own else "the most common class"

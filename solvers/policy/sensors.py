@@ -1,9 +1,8 @@
-"""Sensors and what they tell, as one table of numbers: features of a table, or the answers in a trace.
+"""Sensors and their readings as one numeric table: features of a table, or answers of classifiers in a trace.
 
-A sensor owns columns. A classifier of a trace owns the code of its label and, if it has one, its confidence; without
-classes, its confidence alone, if any; a feature owns its columns. From here on nothing asks which of these a sensor is.
-The last columns may be those of an embedding, which is no sensor's: it is known of every item before anything is
-acquired.
+A sensor owns columns: a classifier of a trace, the code of its label and its confidence, if any; without classes, its
+confidence alone; a feature, its columns. Further code does not distinguish these. The last columns may be the
+coordinates of an embedding, which is known of every item before any acquisition and has no sensor.
 """
 
 import json
@@ -20,21 +19,27 @@ from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
 from solvers.cell_encoding import CellEncoding, finite
-from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes, axes_without_classes
+from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes, count_classless_axes
 
-UNKNOWN = -1.0
-"""The code of a label of another dataset that no item of the trace has and no classifier has answered."""
-MOST_NAMED = 12
-"""Classes that a message lists."""
+UNKNOWN_LABEL = -1.0
+"""Code of a label in another dataset that the training trace does not have."""
+MAX_LISTED_CLASSES = 12
+"""Maximum number of classes that a message lists."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensors:
-    """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column, M where it
-    is of an embedding; labelled: (D,) bool, which columns hold labels, each the first of its sensor's; classes: what
-    the codes stand for; encoding: how categories and missing cells become numbers; None where there are none;
-    embedding: the axes along which embeddings are measured; None where items have none; classless: whether
-    sensors are classifiers whose answers have no classes: these tell a confidence, or nothing."""
+    """M sensors and their D columns.
+
+    Attributes:
+        names: (M,).
+        owners: (D,) int32, rising, the sensor of each column, M for an embedding.
+        labelled: (D,) bool, columns of labels, each the first of its sensor.
+        classes: names of label codes.
+        encoding: encoding of categories and missing cells; None if there are none.
+        embedding: projection of embeddings; None if items have none.
+        classless: whether sensors are classifiers whose answers have no classes, only a confidence or nothing.
+    """
 
     names: tuple[str, ...]
     owners: Int32s
@@ -44,11 +49,11 @@ class Sensors:
     embedding: EmbeddingAxes | None = None
     classless: bool = False
     columns: tuple[str, ...] = ()
-    """The columns of a table of features, in the sensors' order."""
+    """Columns of a feature table, in the sensors' order."""
 
     @classmethod
-    def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
-        """List the sensors of a dataset; embeds: whether the embeddings of a trace are known, too."""
+    def from_dataset(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
+        """Return the sensors of a dataset; embeds: whether to include the embeddings of a trace."""
         names, owners = _value_owners(dataset)
         if isinstance(dataset, Trace):
             classless = not dataset.spec.has_classes
@@ -56,8 +61,8 @@ class Sensors:
             labelled = (np.diff(owners, prepend=-1) >= 1) & (not classless)
             if not embeds:
                 return cls(names, owners, labelled, classes, classless=classless)
-            most = axes_without_classes(*dataset.embeddings.shape) if classless else MOST_AXES
-            axes = EmbeddingAxes.of(dataset.embeddings, most)
+            most = count_classless_axes(*dataset.embeddings.shape) if classless else MAX_AXES
+            axes = EmbeddingAxes.from_embeddings(dataset.embeddings, most)
             free = axes.axes.shape[1]
             owners = np.append(owners, np.full(free, len(names), dtype=np.int32))
             labelled = np.append(labelled, np.zeros(free, dtype=np.bool_))
@@ -71,16 +76,16 @@ class Sensors:
 
     @property
     def value_owners(self) -> Int32s:
-        """The sensor of each number, label or category that callers tell of sensors: (d,)."""
+        """The sensor of each number, label, or category in requests, (d,)."""
         return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
 
     @property
-    def telling(self) -> Bools:
-        """Which sensors own columns, (M,): the others, without classes, tell nothing but their answer."""
+    def has_columns(self) -> Bools:
+        """Which sensors own columns, (M,); others, without classes, yield only an answer."""
         return np.isin(np.arange(len(self.names)), self.owners)
 
     def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
-        """List the columns of some sensors.
+        """Return the columns of some sensors.
 
         >>> sensors = Sensors(("a", "b"), np.array([0, 0, 1], np.int32), np.zeros(3, np.bool_), ())
         >>> sensors.columns_of([1]).tolist(), sensors.columns_of([0, 1]).tolist()
@@ -89,87 +94,91 @@ class Sensors:
         return np.flatnonzero(np.isin(self.owners, np.asarray(members, dtype=np.int64)))
 
     def known_columns(self, members: Bools) -> Int64s:
-        """List the columns that are known where some sensors, (M,), are: theirs and those of an embedding."""
-        return np.flatnonzero(with_embedding(members)[self.owners])
+        """Return the columns of known sensors, (M,), and those of the embedding."""
+        return np.flatnonzero(append_embedding(members)[self.owners])
 
-    def of_columns(self, columns: Int64s) -> "Sensors":
-        """Tell of some columns alone, as if there were no others; owners keep their numbers."""
+    def select_columns(self, columns: Int64s) -> "Sensors":
+        """Restrict to some columns; owners keep their numbers."""
         return replace(self, owners=self.owners[columns], labelled=self.labelled[columns])
 
     def cells(self, dataset: FeatureTable | Trace) -> Floats:
-        """Put what all sensors told of all items side by side: (n, D). Labels of another dataset go by their names.
+        """Return the readings of all sensors for all items, (n, D); labels are matched by name.
 
-        Raises InvalidRequest if the dataset does not have these sensors.
+        Raises:
+            InvalidRequest: the dataset does not have these sensors.
         """
         names, value_owners = _value_owners(dataset)
-        kind = _kind(isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes)
-        own = _kind(self.classless or bool(self.labelled.any()), self.classless)
+        kind = _describe_dataset(
+            isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes
+        )
+        own = _describe_dataset(self.classless or bool(self.labelled.any()), self.classless)
         if names == self.names and kind != own:
-            raise InvalidRequest.at(Fault(("dataset",), f"is {kind}; the policy was built from {own}"))
+            raise InvalidRequest.at(Fault(("dataset",), f"must be {own}, as the policy was built from; is {kind}"))
         if names != self.names or not np.array_equal(value_owners, self.value_owners):
-            asked = f"has the sensors {', '.join(names)}; the policy's are {', '.join(self.names)}"
-            raise InvalidRequest.at(Fault(("dataset",), asked))
+            reason = f"must have the sensors {', '.join(self.names)}, got {', '.join(names)}"
+            raise InvalidRequest.at(Fault(("dataset",), reason))
         if isinstance(dataset, FeatureTable):
             return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}
-        codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
+        codes = np.array([code.get(name, UNKNOWN_LABEL) for name in dataset.classes])
         cells = np.empty((dataset.rows, len(self.owners)))
         if not self.classless:
             cells[:, self.labelled] = codes[dataset.predictions]
         free = self.owners == len(self.names)
-        sure = dataset.confidences[:, self.owners[~self.labelled & ~free]]
-        cells[:, ~self.labelled & ~free] = np.clip(sure, -FARTHEST, FARTHEST)
+        confidences = dataset.confidences[:, self.owners[~self.labelled & ~free]]
+        cells[:, ~self.labelled & ~free] = np.clip(confidences, -FARTHEST, FARTHEST)
         if self.embedding is not None:
-            cells[:, free] = self._measured(dataset.embeddings, ("dataset", "embeddings"))
+            cells[:, free] = self._project(dataset.embeddings, ("dataset", "embeddings"))
         return cells
 
-    def embed(self, embedding: Sequence[float] | None, cells: Floats) -> None:
-        """Put an item's embedding into its cells, (D,).
+    def write_embedding(self, embedding: Sequence[float] | None, cells: Floats) -> None:
+        """Write an item's embedding into its readings, (D,).
 
-        Raises InvalidRequest where there must be one and is none, or one of another length, or there must be none.
+        Raises:
+            InvalidRequest: the embedding is missing, unexpected, or of another length.
         """
         if self.embedding is None and embedding is not None:
-            asked = 'means nothing here: this policy was built without embeddings; build it with "embeddings": true'
-            raise InvalidRequest.at(Fault(("embedding",), asked))
+            reason = 'is not supported: the policy was built without embeddings; build it with "embeddings": true'
+            raise InvalidRequest.at(Fault(("embedding",), reason))
         if self.embedding is not None and embedding is None:
-            asked = f"is missing: this policy knows {len(self.embedding.centre)} numbers of each item from the start"
-            raise InvalidRequest.at(Fault(("embedding",), asked))
+            reason = f"must have {len(self.embedding.centre)} numbers, is missing"
+            raise InvalidRequest.at(Fault(("embedding",), reason))
         if self.embedding is not None and embedding is not None:
-            cells[self.owners == len(self.names)] = self._measured(np.array([embedding]), ("embedding",))[0]
+            cells[self.owners == len(self.names)] = self._project(np.array([embedding]), ("embedding",))[0]
 
-    def _measured(self, embeddings: Floats | Singles, where: tuple[str, ...]) -> Floats:
+    def _project(self, embeddings: Floats | Singles, where: tuple[str, ...]) -> Floats:
         assert self.embedding is not None
         wanted = len(self.embedding.centre)
         if embeddings.shape[1] != wanted:
-            asked = f"must have {wanted} numbers, as the build's; has {embeddings.shape[1]}"
-            raise InvalidRequest.at(Fault(where, asked))
-        return self.embedding.measure(embeddings)
+            reason = f"must have {wanted} numbers, got {embeddings.shape[1]}"
+            raise InvalidRequest.at(Fault(where, reason))
+        return self.embedding.project(embeddings)
 
     def _cells_of_features(self, table: FeatureTable) -> Floats:
         if self.encoding is not None:
             self.encoding.check(table)
             return self.encoding.apply(table)
         if any(table.categories) or bool(np.isnan(table.values).any()):
-            asked = "has columns of categories or missing cells; the policy was built from complete numbers"
-            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
+            reason = "must be complete numbers; has categories or missing cells"
+            raise InvalidRequest.at(Fault(("dataset", "features"), reason))
         return np.asarray(table.values)
 
-    def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
-        """Read what some sensors told of one item: (D,), 0 for those that did not, and which did, (M,).
+    def read_answers(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
+        """Return readings of one item, (D,), 0 where unknown, and which sensors are known, (M,).
 
-        Raises InvalidRequest for sensors that are not known, too few or too many numbers, and what is no number or no
-        label where one must be.
+        Raises:
+            InvalidRequest: unknown sensors, a wrong number of values, or values of a wrong type.
         """
         cells, known = np.zeros(len(self.owners)), np.zeros(len(self.names), dtype=np.bool_)
         faults: list[Fault] = []
         for name, answer in acquired.items():
             if name not in self.names:
-                faults.append(Fault((where, name), f"is not known here; the sensors are {', '.join(self.names)}"))
+                faults.append(Fault((where, name), f"is not a sensor; available: {', '.join(self.names)}"))
                 continue
             place = self.names.index(name)
             columns = self.columns_of([place])
             try:
-                cells[columns] = self._numbers(answer, columns)
+                cells[columns] = self._to_numbers(answer, columns)
             except ValueError as error:
                 faults.append(Fault((where, name), str(error)))
             known[place] = True
@@ -177,46 +186,50 @@ class Sensors:
             raise InvalidRequest.at(*faults)
         return cells, known
 
-    def _numbers(self, answer: Any, columns: Int64s) -> list[float]:
-        """Turn what one sensor told into numbers; raises ValueError, with what is wrong."""
+    def _to_numbers(self, answer: Any, columns: Int64s) -> list[float]:
+        """Convert one sensor's answer to numbers; raise ValueError if it is invalid."""
         if self.encoding is not None:
-            return self._encoded(self.encoding, answer, int(self.owners[columns[0]]))
+            return self._encode_cells(self.encoding, answer, int(self.owners[columns[0]]))
         if self.classless:
-            return _confidence(answer, tells=bool(len(columns)))
+            return _read_confidence(answer, has_confidence=bool(len(columns)))
         labelled = bool(self.labelled[columns[0]])
-        values = _listed(answer, labelled=labelled, width=len(columns))
+        values = _to_list(answer, labelled=labelled, width=len(columns))
         if len(values) != len(columns):
             wanted = "label and confidence" if labelled and len(columns) == 2 else f"{len(columns)} values"
-            raise ValueError(f"must have {wanted}, has {len(values)} values")
+            raise ValueError(f"must have {wanted}, got {len(values)} values")
         numbers = []
         for at, value in enumerate(values):
             if labelled and at == 0:
                 if not isinstance(value, str):
-                    raise ValueError(f"must begin with a label, which is text; it is {_as_json(value)}")
+                    raise ValueError(f"must begin with a label, got {_as_json(value)}")
                 if value not in self.classes:
-                    listed = ", ".join(map(repr, self.classes[:MOST_NAMED]))
-                    more = f" and {len(self.classes) - MOST_NAMED} more" if len(self.classes) > MOST_NAMED else ""
-                    raise ValueError(f"says {value!r}, which the dataset never had; its classes are {listed}{more}")
+                    listed = ", ".join(map(repr, self.classes[:MAX_LISTED_CLASSES]))
+                    more = (
+                        f" and {len(self.classes) - MAX_LISTED_CLASSES} more"
+                        if len(self.classes) > MAX_LISTED_CLASSES
+                        else ""
+                    )
+                    raise ValueError(f"has unknown class {value!r}; available: {listed}{more}")
                 numbers.append(float(self.classes.index(value)))
             else:
                 numbers.append(finite(value))
         return numbers
 
-    def _encoded(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
-        cells, columns = _listed(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
+    def _encode_cells(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
+        cells, columns = _to_list(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
         if len(cells) != len(columns):
-            raise ValueError(f"must have {len(columns)} values, has {len(cells)} values")
+            raise ValueError(f"must have {len(columns)} values, got {len(cells)} values")
         pairs = zip(columns, cells, strict=True)
         return [number for column, cell in pairs for number in encoding.numbers(column, cell)]
 
 
-def with_embedding(members: Bools) -> Bools:
-    """Say of some sensors, (M,), and of an embedding after them, which is always known, whether they are: (M + 1,)."""
+def append_embedding(members: Bools) -> Bools:
+    """Append True for the embedding, which is always known, to known sensors, (M,): (M + 1,)."""
     return np.append(members, True)
 
 
 def _value_owners(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:
-    """Name the sensors of a dataset, and tell whose each number, label or category is: (M,), (d,)."""
+    """Return the names of a dataset's sensors, (M,), and the sensor of each value, (d,)."""
     if isinstance(dataset, Trace):
         names = tuple(each.name for each in dataset.spec.classifiers)
         labels = int(dataset.spec.has_classes)
@@ -227,52 +240,52 @@ def _value_owners(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32
     return names, np.repeat(np.arange(len(names), dtype=np.int32), widths)
 
 
-def _kind(is_trace: bool, classless: bool) -> str:
+def _describe_dataset(is_trace: bool, classless: bool) -> str:
     return "a trace without classes" if classless else "a trace" if is_trace else "a table of features"
 
 
-def _confidence(answer: Any, *, tells: bool) -> list[float]:
-    """Read what a classifier without classes told; raises ValueError for what is no confidence where one must be."""
-    if not tells:
+def _read_confidence(answer: Any, *, has_confidence: bool) -> list[float]:
+    """Return the confidence of a classifier without classes; raise ValueError if it is invalid."""
+    if not has_confidence:
         if answer is not None:
-            raise ValueError(f"must be null, for the dataset had no confidence of it; it is {_as_json(answer)}")
+            raise ValueError(f"must be null, because the dataset has no confidence of it, got {_as_json(answer)}")
         return []
     if isinstance(answer, bool) or not isinstance(answer, int | float):
-        raise ValueError(f"must be its confidence, a number, for its answers have no classes; it is {_as_json(answer)}")
+        raise ValueError(f"must be the confidence, a number, got {_as_json(answer)}")
     return [finite(answer)]
 
 
 def _as_json(answer: Any) -> str:
-    """Spell what was told as its sender did."""
     return json.dumps(answer, default=lambda value: value.model_dump(exclude_none=True))
 
 
-def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
+def _to_list(answer: Any, *, labelled: bool, width: int) -> list[Any]:
     if isinstance(answer, Answer):
         if not labelled:
-            raise ValueError("must be a number or a list of numbers, for it is a feature; it has a label")
+            raise ValueError("must be a number or a list of numbers for a feature, got a label")
         return [answer.label] if answer.confidence is None else [answer.label, answer.confidence]
     return list(answer) if isinstance(answer, tuple | list) else [answer]
 
 
-def refuse_unsized(spec: FeaturesSpec) -> None:
-    """Raise InvalidRequest for a cost that depends on the item's size if a table has no sizes, or others."""
+def check_sizes(spec: FeaturesSpec) -> None:
+    """Raise InvalidRequest if a feature's cost depends on sizes that the table does not have."""
     columns = len(spec.size_columns)
     for feature in spec.features:
         function, _ = cost_function(feature.cost)
         if function.depends_on_size and function.dimensions != columns:
-            asked = f"the cost of {feature.name!r} depends on sizes of {function.dimensions} numbers"
-            raise InvalidRequest.at(Fault(("dataset", "features"), f"{asked}, the table has {columns} size columns"))
+            reason = f"the cost of {feature.name!r} depends on {function.dimensions} sizes"
+            raise InvalidRequest.at(Fault(("dataset", "features"), f"{reason}; size columns must match, got {columns}"))
 
 
-def costs_of(dataset: FeatureTable | Trace) -> Floats:
-    """Tell what every sensor costs for every item (Acquisition DAG, Eq. 10): (n, M).
+def item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
+    """Return the cost of every sensor for every item (Eq. 10), (n, M).
 
-    Raises InvalidRequest for a cost that depends on the item's size if the table has no sizes, or others.
+    Raises:
+        InvalidRequest: a cost depends on sizes that the table does not have.
     """
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
-    refuse_unsized(dataset.spec)
+    check_sizes(dataset.spec)
     costs = np.empty((dataset.rows, len(dataset.spec.features)))
     for j, feature in enumerate(dataset.spec.features):
         function, _ = cost_function(feature.cost)
@@ -281,5 +294,5 @@ def costs_of(dataset: FeatureTable | Trace) -> Floats:
         else:
             costs[:, j] = function.at([1.0] * function.dimensions)(())
     if not bool(np.all(np.isfinite(costs))):
-        raise InvalidRequest.at(Fault(("dataset", "features"), "have costs beyond what can be computed"))
+        raise InvalidRequest.at(Fault(("dataset", "features"), "must have finite costs"))
     return costs

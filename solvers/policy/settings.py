@@ -1,4 +1,4 @@
-"""What a policy does with items it never saw, at each point of its curve."""
+"""Replay of a policy on unseen rows, at each point of its curve."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from models import FeatureTable, Trace
 from models.policy import PolicyTarget
 from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.sensors import costs_of
+from solvers.policy.sensors import item_sensor_costs
 from solvers.savings import Replay, SettingReplay
 
 
 def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[SettingReplay]:
-    """Roll rows out at every point of the curve."""
-    cells, costs = plan.cells_of(dataset), costs_of(dataset)
+    """Roll out rows at every point of the curve."""
+    cells, costs = plan.cells_of(dataset), item_sensor_costs(dataset)
     items, graph = [str(row) for row in range(dataset.rows)], Graph(plan.members, plan.offsets, plan.targets)
     points = []
     for budget in plan.point_bounds.tolist():

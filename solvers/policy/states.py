@@ -1,4 +1,4 @@
-"""The states of a policy with their classifiers: sets of sensors that are enumerated, or grown."""
+"""States of a policy with their classifiers: sets of sensors, enumerated or grown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,32 +10,42 @@ from models import FeatureTable
 from models.arrays import Bools, Floats, Int32s
 from models.policy import PolicyOptions
 from solvers.base import Progress
-from solvers.policy.classifier_training import TrainingRows, train
+from solvers.policy.classifier_training import TrainingRows, train_classifiers
 from solvers.policy.graph import Graph
-from solvers.policy.growth import grow
+from solvers.policy.growth import grow_graph
 from solvers.trees.oblivious_trees import STAGE, Forest
 
-FEW = 6
-"""Up to so many sensors auto takes every set for a node; beyond, the DAG is grown."""
-USUAL_NODES, MOST_LEAVES, MANY_LEAVES = 60, 2_000_000, 6_000_000
-"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then, 4 MB, or, where
-these would be fewer than ``ENOUGH_TREES``, up to 12 MB."""
-FEWEST_TREES, ENOUGH_TREES = 12, 48
-USUAL_TREES, FARTHER = 80, 1.3
-"""Where classes are so many that there are fewer trees than asked for, these learn so much faster that they go so many
-times as far as the usual number. By 16 of 80 trees 78 letters in 100 were told from all of 16 features, at the rate for
-80, and 79 to 80 at one that is raised so; by 48 such 83 to 84, as by 80. On drawn tables of 10 and 30 classes 48 lose
-as little as 80."""
-MOST_ROWS = 40_000
-"""Rows that a policy is grown from: of a larger table they are drawn."""
-MOST_QUICK = 20_000
-"""Rows beyond which trees take most of the time."""
+MAX_AUTO_SUBSETS = 6
+"""Maximum number of fetches for which ``auto`` uses all subsets; with more, the DAG is grown."""
+TYPICAL_NODES, MAX_LEAVES, MAX_LEAVES_MANY_CLASSES = 60, 2_000_000, 6_000_000
+"""Typical number of grown nodes; limits on leaves of their classifiers, 4 MB, or 12 MB where these allow fewer than
+``SUFFICIENT_TREES`` trees.
+"""
+MIN_TREES, SUFFICIENT_TREES = 12, 48
+DEFAULT_TREES, RATE_BOOST = 80, 1.3
+"""With many classes there are fewer trees than requested; the rate is then raised so that they learn this much farther
+than the default number.
+
+With 16 instead of 80 trees, accuracy on 26 letters and 16 features was 78 % at the original rate, and 79 to 80 % at the
+raised rate; with 48 trees 83 to 84 %, equal to 80 trees. On simulated tables of 10 and 30 classes 48 trees equal 80,
+too.
+"""
+MAX_ROWS = 40_000
+"""Maximum number of rows for growth; larger tables are sampled."""
+MAX_QUICK_ROWS = 20_000
+"""Number of rows above which trees dominate the time of a fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class States:
-    """members: of each node's classifier; posteriors: (n, C) of each node, of members that had not seen the row; rows:
-    (n,) for each node, those that its policy learns from."""
+class PolicyStates:
+    """Nodes with their classifiers.
+
+    Attributes:
+        graph: the DAG.
+        members: members of each node's classifier.
+        posteriors: out-of-fold posteriors (n, C) of each node.
+        rows: (n,) for each node, the rows its policy learns from.
+    """
 
     graph: Graph
     members: list[list[Forest]]
@@ -43,20 +53,20 @@ class States:
     rows: Sequence[Bools]
 
 
-def grows(options: PolicyOptions, fetches: int) -> bool:
-    """Tell whether states are to be grown, of so many fetches of sensors."""
-    return fetches > FEW if options.graph == "auto" else options.graph == "grown"
+def should_grow(options: PolicyOptions, fetches: int) -> bool:
+    """Return whether states are grown rather than enumerated."""
+    return fetches > MAX_AUTO_SUBSETS if options.graph == "auto" else options.graph == "grown"
 
 
-def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
-    """Draw the rows of a table that a policy is grown from, if there are more than ``MOST_ROWS``, in their order."""
-    if table.rows <= MOST_ROWS:
+def sample_rows(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
+    """Sample ``MAX_ROWS`` rows of a larger table, in order."""
+    if table.rows <= MAX_ROWS:
         return table
-    rows = np.sort(rng.choice(table.rows, MOST_ROWS, replace=False))
+    rows = np.sort(rng.choice(table.rows, MAX_ROWS, replace=False))
     return table.take(rows)
 
 
-def grown_states(
+def grow_states(
     training: TrainingRows,
     options: PolicyOptions,
     means: Floats,
@@ -64,60 +74,67 @@ def grown_states(
     fetches: Int32s,
     rng: np.random.Generator,
     progress: Progress,
-) -> States:
-    """Grow the DAG, means and times (M,) of sensors, fetches (M,) what brings each, with classifiers that are not too
-    large for the archive together."""
-    trees = trees_of(options, training.classes, training.members, len(training.labels))
+) -> PolicyStates:
+    """Grow the DAG, with classifiers small enough for the archive.
+
+    Args:
+        means: (M,), mean costs.
+        times: (M,), maximum times.
+        fetches: (M,), the fetch of each sensor.
+    """
+    trees = count_trees(options, training.classes, training.members, len(training.labels))
     if trees < options.trees:
-        training = replace(training, rate=raised(training.rate, min(options.trees, USUAL_TREES) / trees))
+        training = replace(training, rate=raise_rate(training.rate, min(options.trees, DEFAULT_TREES) / trees))
     with threadpool_limits(1, user_api="blas"):
-        grown = grow(
+        grown = grow_graph(
             training,
             options.model_copy(update={"trees": trees}),
             means,
             times,
             fetches,
             rng,
-            lambda layers, of, nodes: progress(layers, of, f"{nodes} nodes are grown"),
+            lambda layers, of, nodes: progress(layers, of, f"grew {nodes} nodes"),
         )
-    return States(grown.graph, grown.members, grown.posteriors, grown.rows)
+    return PolicyStates(grown.graph, grown.members, grown.posteriors, grown.rows)
 
 
-def trees_of(options: PolicyOptions, classes: int, members: int, rows: int) -> int:
-    """Tell how many trees the classifiers of a grown graph have: beyond ``MOST_QUICK`` rows not ``ENOUGH_TREES``.
+def count_trees(options: PolicyOptions, classes: int, members: int, rows: int) -> int:
+    """Return the number of trees of classifiers of a grown graph, limited by size and, with many rows, by time.
 
-    >>> [trees_of(PolicyOptions(), classes, 5, 1_000) for classes in (2, 8, 26, 200)]
+    >>> [count_trees(PolicyOptions(), classes, 5, 1_000) for classes in (2, 8, 26, 200)]
     [80, 52, 48, 12]
-    >>> trees_of(PolicyOptions(), 26, 5, 40_000)
+    >>> count_trees(PolicyOptions(), 26, 5, 40_000)
     16
     """
-    of_a_tree = USUAL_NODES * members * (1 << options.depth) * classes
-    most, many = (leaves // of_a_tree // STAGE * STAGE for leaves in (MOST_LEAVES, MANY_LEAVES))
-    enough = min(many, ENOUGH_TREES) if rows <= MOST_QUICK else FEWEST_TREES
-    return min(options.trees, max(FEWEST_TREES, enough, most))
+    of_a_tree = TYPICAL_NODES * members * (1 << options.depth) * classes
+    most, many = (leaves // of_a_tree // STAGE * STAGE for leaves in (MAX_LEAVES, MAX_LEAVES_MANY_CLASSES))
+    enough = min(many, SUFFICIENT_TREES) if rows <= MAX_QUICK_ROWS else MIN_TREES
+    return min(options.trees, max(MIN_TREES, enough, most))
 
 
-def raised(rate: float, times: float) -> float:
-    """Raise the rate of trees, of which there are so many times fewer.
+def raise_rate(rate: float, times: float) -> float:
+    """Return the learning rate for a number of trees that is ``times`` as small.
 
-    >>> raised(0.15, 0.5), round(raised(0.15, 80 / 48), 3)
+    >>> raise_rate(0.15, 0.5), round(raise_rate(0.15, 80 / 48), 3)
     (0.15, 0.297)
     """
-    return max(rate, float(1 - (1 - rate) ** (FARTHER * times)))
+    return max(rate, float(1 - (1 - rate) ** (RATE_BOOST * times)))
 
 
-def enumerated_states(
+def fit_enumerated_states(
     training: TrainingRows, options: PolicyOptions, graph: Graph, seeds: Sequence[int], progress: Progress
-) -> States:
-    """Fit the classifiers of a DAG that was drawn beforehand."""
+) -> PolicyStates:
+    """Fit the classifiers of a given DAG."""
 
-    def tell(done: int) -> None:
-        progress(done, len(graph), f"{done} of {len(graph)} classifiers are fitted")
+    def report(done: int) -> None:
+        progress(done, len(graph), f"fitted {done} of {len(graph)} classifiers")
 
-    known = graph.members & training.sensors.telling  # sets that tell the same share a classifier
+    known = graph.members & training.sensors.has_columns  # sets with equal readings share a classifier
     place = {key: at for at, key in enumerate(dict.fromkeys(each.tobytes() for each in known))}
     of_nodes = [place[each.tobytes()] for each in known]
     first = [of_nodes.index(at) for at in range(len(place))]
-    members, posteriors = train(training, known[first], options, [seeds[node] for node in first], tell)
+    members, posteriors = train_classifiers(training, known[first], options, [seeds[node] for node in first], report)
     every = np.ones(len(training.labels), dtype=np.bool_)
-    return States(graph, [members[at] for at in of_nodes], [posteriors[at] for at in of_nodes], [every] * len(graph))
+    return PolicyStates(
+        graph, [members[at] for at in of_nodes], [posteriors[at] for at in of_nodes], [every] * len(graph)
+    )

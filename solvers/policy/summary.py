@@ -1,4 +1,4 @@
-"""What a build tells people: sensors, nodes, the curve."""
+"""Summary of a policy build: sensors, nodes, and the curve, as JSON."""
 
 from typing import Any
 
@@ -6,12 +6,16 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.sensor_times import fetched
+from solvers.policy.sensor_times import group_by_fetch
 
 
 def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
-    """Put into plain JSON what a build found. loss: the mean of errors and weighed costs on validation; observed: (S,
-    n) losses of stopping."""
+    """Return the summary of a build.
+
+    Args:
+        loss: mean of errors plus weighted costs on validation rows.
+        observed: (S, n), losses of stopping.
+    """
     errors = observed.mean(axis=1).tolist()
     sizes = plan.members.sum(axis=1)
     alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}
@@ -19,7 +23,7 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
     return {
         "unit": plan.unit,
         "time_unit": plan.time_unit or None,
-        "parallel": [[plan.sensors[m] for m in sorted(each)] for each in fetched(plan.fetches) if len(each) > 1],
+        "parallel": [[plan.sensors[m] for m in sorted(each)] for each in group_by_fetch(plan.fetches) if len(each) > 1],
         "rows": plan.rows,
         **({} if plan.independence == 1 else {"effective_rows": round(plan.independence * plan.rows)}),
         "classes": 0 if plan.classless else plan.class_base.shape[2],

@@ -1,32 +1,36 @@
-"""The trade-offs that a policy is learned for: what a unit of cost weighs against errors (λ of Section 2)."""
+"""Trade-offs that a policy is learned for: weights of a unit of cost (lambda of Section 2)."""
 
 import numpy as np
 
 from models.arrays import Floats
 from models.policy import PolicyOptions
 
-LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
-"""Trade-offs under which all sensors together weigh so much, and the cheapest that is not free so much."""
-HEAVIEST, HUGE = 1e6, 1e12
-"""Errors that the cheapest sensor that is not free may weigh, and all together: beyond, numbers grow too large."""
-LEAST_COST = 1e-200
-"""Sensors that cost less together cost nothing."""
+MIN_TOTAL_WEIGHT, MAX_CHEAPEST_WEIGHT = 0.008, 0.5
+"""Weight of all sensors together at the smallest trade-off, and of the cheapest paid sensor at the largest."""
+CHEAPEST_WEIGHT_CAP, TOTAL_WEIGHT_CAP = 1e6, 1e12
+"""Maximum weight of the cheapest paid sensor, and of all together, for numerical stability."""
+MIN_TOTAL_COST = 1e-200
+"""Sensors that cost less together are free."""
 
 
-def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
-    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms, down to acquiring the
-    cheapest sensor alone, and where sensors are free one more, under which only these are acquired. None weighs the
-    cheapest of the others more than ``HEAVIEST``, for that would decide no differently.
+def list_tradeoffs(options: PolicyOptions, means: Floats) -> Floats:
+    """Return the trade-offs to learn for, rising.
 
-    >>> tradeoffs_of(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
+    They are given, or geometrically spaced up to one that acquires the cheapest sensor alone, plus one that acquires
+    only free sensors, if any. None exceeds ``CHEAPEST_WEIGHT_CAP``, where decisions no longer change.
+
+    Args:
+        means: (M,), mean costs.
+
+    >>> list_tradeoffs(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
     [0.002, 0.5]
     """
     total = float(means.sum())
-    if total < LEAST_COST:
+    if total < MIN_TOTAL_COST:
         return np.zeros(1)
     cheapest = float(means[means > 0].min())
-    most = min(HEAVIEST / cheapest, HUGE / total)
+    most = min(CHEAPEST_WEIGHT_CAP / cheapest, TOTAL_WEIGHT_CAP / total)
     if options.tradeoffs != "auto":
         return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64), most))
-    spread = np.geomspace(LEAST_WEIGHT / total, min(MOST_WEIGHT / cheapest, most), options.points)
+    spread = np.geomspace(MIN_TOTAL_WEIGHT / total, min(MAX_CHEAPEST_WEIGHT / cheapest, most), options.points)
     return np.append(spread, most) if bool(np.any(means == 0)) else spread

@@ -1,7 +1,7 @@
-"""The traffic on the DAG: counted when a policy is built, for each point of its curve, and mixed when it is asked for.
+"""Traffic on the DAG: number of items per edge and node, counted at fit time for each point of the curve.
 
-The items counted are those that the curve was validated on, so that node by node they add up to its errors. Counts are
-kept in the build's summary, on those edges and nodes that have any: a plan's arrays tell nothing of the rows.
+Items are the validation rows, so counts add up to the curve's errors. They are stored in the build's summary, without
+edges and nodes that are 0, because a plan's arrays must not reveal the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,47 +25,50 @@ from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks
 
-MOST_ROWS = 2**53
-"""Up to here floats count exactly."""
+MAX_ROWS = 2**53
+"""Largest integer that floats count exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passed:
-    """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
-    wrongly at each node: graded answers where they lost more than half."""
+class PassedCounts:
+    """Counts of rows under one trade-off.
+
+    Attributes:
+        edges: (E,), rows per edge.
+        wrong: (S,), rows with wrong answers per node; graded answers count if their loss exceeds 0.5.
+    """
 
     edges: Int64s
     wrong: Int64s
 
     @classmethod
-    def of(cls, graph: Graph, walks: Walks, observed: Floats) -> "Passed":
-        """Count walks. observed: (S, n), what a node's answer lost, 1 where it is wrong.
+    def from_walks(cls, graph: Graph, walks: Walks, observed: Floats) -> "PassedCounts":
+        """Count walks; observed: (S, n), losses of answers.
 
         >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
-        >>> passed = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> passed = PassedCounts.from_walks(Graph.all_subsets(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
         >>> passed.edges.tolist(), passed.wrong.tolist()
         ([1], [1, 0])
         """
         before, after = walks.nodes[:, :-1], walks.nodes[:, 1:]
         moved = after >= 0
-        edges = np.searchsorted(_keys(graph), before[moved] * len(graph) + after[moved])
+        edges = np.searchsorted(_edge_keys(graph), before[moved] * len(graph) + after[moved])
         errors = observed[walks.ends, np.arange(len(walks.ends))] > 0.5
         return cls(
             np.bincount(edges, minlength=len(graph.targets)), np.bincount(walks.ends[errors], minlength=len(graph))
         )
 
 
-def _keys(graph: Graph) -> Int64s:
-    """Number each edge by the two nodes that it joins, rising."""
+def _edge_keys(graph: Graph) -> Int64s:
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     return np.asarray(sources * len(graph) + graph.targets)
 
 
-def counts_of(graph: Graph, points: Sequence[Passed]) -> TrafficCounts:
-    """Keep what was counted under the points of the curve, without what is 0 under all of them."""
+def pack_counts(graph: Graph, points: Sequence[PassedCounts]) -> TrafficCounts:
+    """Return the counts at the points of the curve, without zeros."""
     edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
     used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
-    sources, targets = np.divmod(_keys(graph)[used], len(graph))
+    sources, targets = np.divmod(_edge_keys(graph)[used], len(graph))
     return TrafficCounts(
         sources=tuple(sources.tolist()),
         targets=tuple(targets.tolist()),
@@ -75,18 +78,21 @@ def counts_of(graph: Graph, points: Sequence[Passed]) -> TrafficCounts:
     )
 
 
-def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
-    """Tell how many items take which way under a trade-off or a budget, as steps choose the points of the curve.
+def compute_traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
+    """Return the number of items per edge and node under a trade-off or a budget.
 
-    summary: of the build. Raises Conflict if the build counted no traffic, CorruptArtifact if what the summary holds
-    is not of this plan.
+    Args:
+        summary: summary of the build.
+    Raises:
+        Conflict: the build counted no traffic.
+        CorruptArtifact: the counts do not fit the plan.
     """
-    counts = _read(plan, summary)
+    counts = _read_counts(plan, summary)
     mixture = plan.mixture(target)
     shares = np.zeros(len(plan.tradeoffs))
     shares[mixture.first] += 1 - mixture.share
     shares[mixture.second] += mixture.share
-    flow, curve = Flow.of(plan, counts).mixed(shares), plan.curve()
+    flow, curve = TrafficFlow.from_counts(plan, counts).mix(shares), plan.curve()
     visited = np.flatnonzero(flow.items).tolist()
     place = {node: at for at, node in enumerate(visited)}
     steps = zip(counts.sources, counts.targets, flow.edges.tolist(), strict=True)
@@ -95,9 +101,9 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
         cost=float(shares @ plan.point_costs),
         error=float(shares @ plan.point_errors),
         rows=plan.rows,
-        nodes=tuple(_node(plan, flow, node) for node in visited),
+        nodes=tuple(_traffic_node(plan, flow, node) for node in visited),
         edges=tuple(
-            _edge(plan, (source, target), items, (place[source], place[target]))
+            _traffic_edge(plan, (source, target), items, (place[source], place[target]))
             for source, target, items in sorted(steps)
             if items > 0
         ),
@@ -105,9 +111,11 @@ def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow:
-    """How many items took each counted edge, and came to, stopped at, and were answered wrongly at each node: (..., U)
-    and (..., S), for each point of the curve or for a mixture of them."""
+class TrafficFlow:
+    """Number of items per counted edge, and arriving, stopping, and wrongly answered per node.
+
+    Arrays are (..., U) for edges and (..., S) for nodes, for each point of the curve or for a mixture.
+    """
 
     edges: Floats
     items: Floats
@@ -115,23 +123,23 @@ class Flow:
     wrong: Floats
 
     @classmethod
-    def of(cls, plan: PolicyPlan, counts: TrafficCounts) -> "Flow":
-        """Add up what was counted under each point: all rows begin at the empty set."""
+    def from_counts(cls, plan: PolicyPlan, counts: TrafficCounts) -> "TrafficFlow":
+        """Sum the counts of each point; all rows begin at the empty set."""
         points, nodes = len(plan.tradeoffs), len(plan.members)
         edges = np.array(counts.items, dtype=np.float64).reshape(points, len(counts.sources))
-        items, left, wrong = (np.zeros((points, nodes)) for _ in range(3))
+        items, leaving, wrong = (np.zeros((points, nodes)) for _ in range(3))
         items[:, 0] = plan.rows
         np.add.at(items.T, list(counts.targets), edges.T)
-        np.add.at(left.T, list(counts.sources), edges.T)
+        np.add.at(leaving.T, list(counts.sources), edges.T)
         wrong[:, list(counts.ends)] = counts.wrong
-        return cls(edges, items, items - left, wrong)
+        return cls(edges, items, items - leaving, wrong)
 
-    def mixed(self, shares: Floats) -> "Flow":
-        """Mix the points, each with its share."""
-        return Flow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
+    def mix(self, shares: Floats) -> "TrafficFlow":
+        """Mix the points by their shares."""
+        return TrafficFlow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
 
 
-def _node(plan: PolicyPlan, flow: Flow, node: int) -> TrafficNode:
+def _traffic_node(plan: PolicyPlan, flow: TrafficFlow, node: int) -> TrafficNode:
     members = np.flatnonzero(plan.members[node])
     items, stopped, wrong = (float(each[node]) for each in (flow.items, flow.stopped, flow.wrong))
     return TrafficNode(
@@ -145,7 +153,7 @@ def _node(plan: PolicyPlan, flow: Flow, node: int) -> TrafficNode:
     )
 
 
-def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
+def _traffic_edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
     bought = np.flatnonzero(plan.members[nodes[1]] & ~plan.members[nodes[0]])
     return TrafficEdge(
         source=places[0],
@@ -157,40 +165,39 @@ def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[
     )
 
 
-def _read(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
-    """Read what a build counted, which may come from anybody's bytes."""
+def _read_counts(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
     if "traffic" not in summary:
-        raise Conflict("this version was built before traffic was counted; build it again from the same dataset")
+        raise Conflict("this version has no traffic counts; build it again from the same dataset")
     try:
         counts = TrafficCounts.model_validate(summary["traffic"])
     except ValidationError as error:
-        raise CorruptArtifact(f"the summary's traffic is not valid: {error.errors()[0]['msg']}") from error
-    broken = _contradiction(plan, counts)
+        raise CorruptArtifact(f"traffic of the summary is not valid: {error.errors()[0]['msg']}") from error
+    broken = _find_contradiction(plan, counts)
     if broken is not None:
-        raise CorruptArtifact(f"the summary's traffic is not of this policy: {broken}")
+        raise CorruptArtifact(f"traffic of the summary does not fit the policy: {broken}")
     return counts
 
 
-def _contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
-    """Find what of the counts cannot be: of the right shape, on edges there are, no more items leaving than come."""
+def _find_contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
+    """Return what is inconsistent in the counts: shape, unknown edges, or more items leaving than arriving."""
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
     shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
     if len(counts.targets) != edges or any(
         len(table) != points or any(len(row) != columns for row in table) for table, columns in shapes
     ):
-        return f"it needs {points} rows of numbers, one for each edge and for each node"
+        return f"must have {points} rows of one number per edge and node"
     sources = np.repeat(np.arange(nodes), np.diff(plan.offsets))
     there = set(zip(sources.tolist(), plan.targets.tolist(), strict=True))
     steps = set(zip(counts.sources, counts.targets, strict=True))
-    if not steps <= there or len(steps) < edges or not _different(counts.ends, nodes):
-        return "it counts edges or nodes that are not there, or twice"
-    if plan.rows > MOST_ROWS:
-        return f"there are {plan.rows} rows, more than can be counted"
-    flow = Flow.of(plan, counts)
+    if not steps <= there or len(steps) < edges or not _are_distinct(counts.ends, nodes):
+        return "contains unknown or repeated edges or nodes"
+    if plan.rows > MAX_ROWS:
+        return f"rows must be at most {MAX_ROWS}, got {plan.rows}"
+    flow = TrafficFlow.from_counts(plan, counts)
     if np.any(flow.stopped < 0) or np.any(flow.wrong > flow.stopped):
-        return "more items leave a node, or are answered wrongly there, than come to it"
+        return "more items leave a node, or are wrong there, than arrive"
     return None
 
 
-def _different(places: Sequence[int], limit: int) -> bool:
+def _are_distinct(places: Sequence[int], limit: int) -> bool:
     return len(set(places)) == len(places) and max(places, default=0) < limit

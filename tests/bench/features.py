@@ -22,9 +22,9 @@ from models.arrays import Floats
 from models.policy import PolicyOptions, PolicyTarget
 from solvers.item_splits import split_rows
 from solvers.policy import PolicyPlan
-from solvers.policy.classifier_training import TrainingRows, cut, train
-from solvers.policy.growth_scores import Scales, Slopes, alone
-from solvers.policy.node_classifiers import Classifiers, tree_inputs, tree_owners
+from solvers.policy.classifier_training import TrainingRows, assign_folds, train_classifiers
+from solvers.policy.growth_scores import BinnedColumns, LossGradients, score_alone
+from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs, tree_owners
 from solvers.policy.sensors import Sensors
 from solvers.row_repeats import hash_rows
 from tests.bench.cascade import table
@@ -89,24 +89,24 @@ def right(plan: PolicyPlan, test: FeatureTable, target: PolicyTarget) -> float:
 
 def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], seed: int) -> list[float]:
     """Grow one sequence of features by what each adds to a boosted classifier of those before; the last is of all."""
-    rng, sensors = np.random.default_rng(seed), Sensors.of(learn)
+    rng, sensors = np.random.default_rng(seed), Sensors.from_dataset(learn)
     cells, count = sensors.cells(learn), len(sensors.names)
     classes = int(learn.labels.max()) + 1
-    training = TrainingRows(sensors, cells, learn.labels, classes, cut(learn.labels, learn.item_codes, 5, rng))
-    scales = Scales(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
+    training = TrainingRows(sensors, cells, learn.labels, classes, assign_folds(learn.labels, learn.item_codes, 5, rng))
+    scales = BinnedColumns(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.cells(test), dict[int, float]()
     while True:
-        ((members,), (posteriors,)) = train(training, chosen, PolicyOptions(), [seed], lambda done: None)
-        answers = Classifiers.of([members]).answers(0, tree_inputs(sensors, asked))
+        ((members,), (posteriors,)) = train_classifiers(training, chosen, PolicyOptions(), [seed], lambda done: None)
+        answers = NodeClassifiers.from_forests([members]).mean_posteriors(0, tree_inputs(sensors, asked))
         reached[int(chosen.sum())] = float((answers.argmax(axis=1) == test.labels).mean())
         if chosen.all():
             return [reached[budget] for budget in (*budgets, count)]
         if chosen.sum() >= max(budgets):
             chosen[:] = True
             continue
-        slopes = Slopes.of(posteriors, learn.labels, halves)
-        chosen[0, alone(scales, ~chosen[0], slopes, np.arange(learn.rows)).best] = True
+        slopes = LossGradients.from_posteriors(posteriors, learn.labels, halves)
+        chosen[0, score_alone(scales, ~chosen[0], slopes, np.arange(learn.rows)).best] = True
 
 
 def compare(name: str, seed: int) -> dict[str, list[float]]:

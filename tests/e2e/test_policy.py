@@ -127,7 +127,7 @@ def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
     [
         ({"acquired": {"slow": "cat"}}, "slow"),
         ({"acquired": {"fast": ["cat", 0.5, 1]}}, "acquired.fast"),
-        ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, has 1 values"),
+        ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, got 1 values"),
         ({"budget": 1, "tradeoff": 1, "acquired": {}}, "give tradeoff or budget, not both"),
         ({"budget": -1}, "budget"),
     ],
@@ -219,7 +219,7 @@ def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({"acquired": {"small": "yes"}}, 422, "acquired.small: must be its confidence, a number"),
+        ({"acquired": {"small": "yes"}}, 422, "acquired.small: must be the confidence, a number"),
         ({"acquired": {"large": 0.5}}, 422, "acquired.large: must be null"),
         ({"budget": 0.0005}, 409, "the cheapest answer costs 0.001 USD, the budget is 0.0005"),
     ],

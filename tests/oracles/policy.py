@@ -37,7 +37,7 @@ def least_loss(table: Table, tradeoff: float) -> float:
     """Find the least mean loss plus weighed cost of any rule that decides by what is known: by recursion over sets of
     rows that cannot be told apart, on which an action is the same for all."""
     sensors = table.values.shape[1]
-    graph = Graph.of(sensors)
+    graph = Graph.all_subsets(sensors)
     place = {tuple(members): at for at, members in enumerate(graph.members.tolist())}
 
     def best(rows: Int64s, members: tuple[bool, ...]) -> float:

@@ -13,7 +13,7 @@ import pytest
 from models.cascade import Algorithm, Classifier, SolveDependence
 from models.errors import Infeasible
 from solvers.cascade import solve
-from solvers.cascade.problem import Problem
+from solvers.cascade.problem import CascadeProblem
 from tests.oracles.cascade import algorithm_3, grid_dependent, grid_independent
 
 
@@ -34,7 +34,7 @@ def expected(classifiers: Sequence[Classifier], order: str, dependence: SolveDep
     """Compute the expected duration of a cascade written as in "1 3 4"."""
     *idk, last = classifiers
     assert order.split()[-1] == last.name[1:]
-    problem = Problem.of(idk, last, dependence)
+    problem = CascadeProblem.from_classifiers(idk, last, dependence)
     names = [member.name for member in problem.idk]
     return problem.evaluate(names.index(f"K{number}") for number in order.split()[:-1]).expected
 
@@ -62,8 +62,8 @@ def test_example_2_the_added_classifier_is_not_used() -> None:
 def test_definition_2_conditional_probability() -> None:
     """Section 2: P_A = 0.6 and P_B = 0.8 leave B a probability of 0.5 after A; Section 4: 0.5 and 0.8 leave 0.6."""
     for first, second, conditional in ((0.6, 0.8, 0.5), (0.5, 0.8, 0.6)):
-        problem = Problem.of([k(1, 1, first), k(2, 2, second)], k(3, 9, 1.0), "dependent")
-        one, after_a, after_b = problem.reaching((0, 1))
+        problem = CascadeProblem.from_classifiers([k(1, 1, first), k(2, 2, second)], k(3, 9, 1.0), "dependent")
+        one, after_a, after_b = problem.reaching_probabilities((0, 1))
         assert one == 1
         assert after_a == pytest.approx(1 - first)
         assert 1 - after_b / after_a == pytest.approx(conditional, rel=1e-12)

@@ -59,7 +59,7 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
         reached[sure] = quality[sure, k]
         waiting &= ~sure
     assert len(decision.steps) > 1
-    assert cascade.plan.measured(decision.cascade).accuracy == pytest.approx(reached.mean(), abs=0.03)
+    assert cascade.plan.holdout_result(decision.cascade).accuracy == pytest.approx(reached.mean(), abs=0.03)
     portfolio = built("portfolio", graded(World.of(2, 2000), "quality"), 3, **PARAMS["portfolio"])
     options = AssignmentOptions(budget=3.0)
     assigned = portfolio.plan.assign(portfolio.plan.estimate(fresh.embeddings[:4000]), options)
@@ -70,7 +70,7 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"graph": "grown"}, 'graph: is "grown", which needs classes: this trace tells only how good answers were'),
+        ({"graph": "grown"}, 'graph: is "grown", which needs classes; this trace'),
     ],
 )
 def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:

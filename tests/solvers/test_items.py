@@ -16,7 +16,7 @@ from solvers.advice import advise
 from solvers.item_splits import effective_rows, fold_rows, split_rows
 from solvers.learners.estimators import fixed_folds
 from solvers.pipeline.prepared_data import cut_rows
-from solvers.policy.classifier_training import cut
+from solvers.policy.classifier_training import assign_folds
 from solvers.portfolio.learned.cross_fit import fold_items
 from solvers.row_repeats import find_repeats, warnings_of
 from solvers.savings import mean_interval, split_in_halves
@@ -49,7 +49,7 @@ def test_no_split_cuts_an_item(items: Any, seed: int, folds: int) -> None:
     labels = (np.arange(n) % 3).astype(np.int32)
     assert _apart(items, place)
     assert _apart(items, fold_rows(items, folds, rng))
-    assert _apart(items, cut(labels, items, folds, rng))
+    assert _apart(items, assign_folds(labels, items, folds, rng))
     assert _apart(items, np.isin(np.arange(n), split_in_halves(items, rng)[0]))
 
 

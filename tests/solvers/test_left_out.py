@@ -55,7 +55,7 @@ def cascade() -> Any:
 def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | None) -> None:
     plan = cascade().plan
     for excluded in subsets(plan.names):
-        able = [one for one in plan.ranges() if not set(excluded).intersection(one.cascade)]
+        able = [one for one in plan.list_deadline_ranges() if not set(excluded).intersection(one.cascade)]
         able = [one for one in able if deadline is None or one.maximum_duration <= deadline]
         query = CascadeQuery(deadline=deadline, excluded=excluded)
         if not able and deadline is not None:  # whatever it ends with, what keeps the deadline answers
@@ -79,7 +79,7 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
     costs = plan.point_costs + plan.point_cost_errors
     for excluded in subsets(plan.point_names):
         left_out = [
-            bool(set(excluded).intersection(plan.point_names[k] for k in plan.point_members[plan.calls(i)]))
+            bool(set(excluded).intersection(plan.point_names[k] for k in plan.point_members[plan.call_slice(i)]))
             for i in range(len(costs))
         ]
         for most in np.quantile(costs, [0.05, 0.3, 0.6, 1.0]).tolist():
@@ -99,16 +99,16 @@ def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
     frontier = {each.name: getattr(BARE_FRONTIER, each.name) for each in fields(FrontierContents)}
     plan = replace(cascade().plan, **frontier)
     for excluded in ((), ("fast",)):
-        with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
+        with pytest.raises(InvalidRequest, match="has no frontier"):
             plan.decide(CascadeQuery(budget=5.0, excluded=excluded))
 
 
 @pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(budget=6.0, item="a")])
 def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
     decided = cascade().plan.decide(query)
-    assert cascade().plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
+    assert cascade().plan.skip_classifiers(decided, ("nobody", decided.cascade[-1])) is decided
     for excluded in subsets(decided.cascade):
-        skipped = cascade().plan.skipping(decided, excluded)
+        skipped = cascade().plan.skip_classifiers(decided, excluded)
         left = [name for name in decided.cascade[:-1] if name not in excluded] + [decided.cascade[-1]]
         assert list(skipped.cascade) == left
         if skipped is decided:
@@ -201,7 +201,7 @@ def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_other
                 if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(excluded):
                     assert (decision.sensor, decision.then) == (usual.sensor, usual.then)
                 acquired |= {name: answers[name] for name in asked}
-    assert plan.reached(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
+    assert plan.expected_outcome(PolicyQuery(budget=5.0, excluded=("fast",))) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLES))

@@ -40,17 +40,17 @@ def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline()
     made: CascadePlan = plan("cascade")
     safe = (made.point_accuracies - made.point_accuracy_errors).tolist()
     for deadline in (*np.unique(made.point_maxima).tolist(), None):
-        hull = [i for _, i in made.askable_within(deadline)]
+        hull = [i for _, i in made.list_points_within(deadline)]
         for wanted in LEVELS:
             able = [i for i in hull if safe[i] >= wanted]
             query = CascadeQuery(deadline=deadline, min_accuracy=wanted)
             if able:
-                chosen = made.chosen(query)
+                chosen = made.select_points(query)
                 assert chosen is not None
                 assert chosen.first == chosen.second == able[0]  # points stand by rising cost
                 assert made.decide(query).maximum_duration <= (deadline or np.inf)
             else:
-                with pytest.raises(Infeasible, match=f"asked is {wanted:g}"):
+                with pytest.raises(Infeasible, match=f"{wanted:g}"):
                     made.decide(query)
 
 
@@ -63,10 +63,10 @@ def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough_by_the_rows_t
     for wanted in LEVELS:
         able = np.flatnonzero(safe >= wanted).tolist()
         if able:
-            accuracy, cost, _ = made.reached(PolicyTarget(min_accuracy=wanted))
+            accuracy, cost, _ = made.expected_outcome(PolicyTarget(min_accuracy=wanted))
             assert (accuracy, cost) == (pytest.approx(others[able[0]]), made.point_costs[able[0]])
         else:
-            with pytest.raises(Infeasible, match="a standard error to spare; asked is"):
+            with pytest.raises(Infeasible, match=f"{wanted:g}"):
                 made.decide(PolicyQuery(min_accuracy=wanted))
 
 
@@ -95,16 +95,16 @@ def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     made = plan("policy")
     chosen = 1 - made.point_reached[:, 0]
     most = float((chosen - off(chosen, made.choosing)).max())
-    with pytest.raises(Infeasible, match="need a budget of"):
+    with pytest.raises(Infeasible, match="needs a budget of"):
         made.decide(PolicyQuery(min_accuracy=most, budget=0.0))
 
 
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        (["nosuch", 0.9], "says 'nosuch', which the dataset never had; its classes are 'a', 'b', 'c'"),
-        (["a", 93.0], "has the confidence 93, the dataset's were from"),
-        (["a", -0.5], "has the confidence -0.5"),
+        (["nosuch", 0.9], "unknown class 'nosuch'; available: 'a', 'b', 'c'"),
+        (["a", 93.0], "has confidence 93; the dataset's are from"),
+        (["a", -0.5], "has confidence -0.5"),
     ],
 )
 def test_a_policy_refuses_what_the_dataset_never_had(answer: list[Any], fault: str) -> None:

@@ -20,7 +20,7 @@ from models.policy import PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteQuery
 from solvers import Run, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
-from solvers.cascade.contents import MOST_CALLS
+from solvers.cascade.contents import MAX_CALLS
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.run import run as run_cascade
 from solvers.index.predictions import Predictions
@@ -83,7 +83,7 @@ def cascaded(
     query = CascadeQuery(deadline=deadline)
     left = inf if deadline is None else deadline
     unit_s = None if deadline is None else 1.0
-    runner = run_cascade(plan, query, plan.decide(query), left=left, unit_s=unit_s, excluded=excluded)
+    runner = run_cascade(plan, query, plan.decide(query), remaining_seconds=left, unit_s=unit_s, excluded=excluded)
     return world.drive(runner, left)
 
 
@@ -242,7 +242,7 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
         for called in list(ways.reaching)[:12]:
             for left in rng.uniform(0, 1.3 * sum(ways.worst), 4):
                 expected = cheapest_by_hand(ways, called, float(left))
-                way = ways.best(called, float(left))
+                way = ways.find_best(called, float(left))
                 compared += 1
                 assert (way is None) == (expected == inf)
                 if way is None:
@@ -259,7 +259,7 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
 
 
 def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
-    count = MOST_CALLS + 1
+    count = MAX_CALLS + 1
     names = tuple(f"c{k}" for k in range(count))
     times, calls = np.ones(count), np.arange(count, dtype=np.int32)
     steps: dict[str, Any] = {"maximum_durations": np.array([1.0]), "expected_durations": np.array([1.0])}
@@ -293,7 +293,7 @@ def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> No
         }
         answer = World(says).drive(run_policy(policies, query, left=10.0), 10.0)
         assert answer.label in ("cat", "dog", "owl")
-        assert f"{first}: it told what this policy cannot take" in str(answer.degraded)
+        assert f"{first}: its reading is not valid for this policy" in str(answer.degraded)
 
 
 def test_a_failed_call_that_may_be_paid_counts_against_what_is_left(routes: Any) -> None:

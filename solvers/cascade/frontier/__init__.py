@@ -1,18 +1,18 @@
-"""The frontier: cascades over the whole trade-off of expected cost, error and worst-case time, from one build.
+"""Trade-off frontier of cascades: expected cost, error, and worst-case time, from one fit.
 
-The paper gives each classifier the threshold that its own precision asks for; here thresholds, subset, order and last
-classifier are chosen together, for the error that the whole cascade makes:
+The paper gives each classifier the threshold of its own target precision. Here thresholds, subset, order, and last
+classifier are optimized together, for the error of the whole cascade:
 
     least  error + price · cost    over cascades and their thresholds, for every price
 
 =======================  =====================================================================================
-module                   what
+module                   contents
 =======================  =====================================================================================
-``calibration``          confidences of any scale become chances of being right
-``rows``                 what a cascade does with rows: the measure of everything here
-``acceptance_levels``    one level for all chances, an exact programme over sets
-``separate_thresholds``  a threshold for each classifier, improved one at a time
-``search``               which of the two rows can carry, and which cascades are worth keeping
-``contents``             what a plan keeps of it; ``choice`` how it answers within limits
+``calibration``          calibration of confidences to probabilities of being correct
+``rows``                 replay of a cascade on rows
+``acceptance_levels``    one accept threshold on calibrated confidences: exact program over sets
+``separate_thresholds``  one accept threshold per classifier: coordinate descent
+``search``               choice between the two by cross-validation, and selection of cascades
+``contents``             fields of a plan; ``point_selection`` selects points within limits
 =======================  =====================================================================================
 """

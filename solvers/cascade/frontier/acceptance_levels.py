@@ -1,12 +1,12 @@
-"""Cascades with one acceptance level: an answer is taken if it is as likely right as the level says, whoever gives it.
+"""Cascades with one acceptance level: accept an answer if its calibrated confidence reaches the level.
 
-For a level the rows that a set S of classifiers leaves are known, and with them what it costs to ask k next, how much
-of what k then answers is wrong, and how wrong a last classifier is about what is left. So
+For a level, the rows that a set S of classifiers leaves are known, and so are the cost of calling k next, the error of
+k's accepted answers, and the error of a last classifier on the remaining rows. So
 
     V(∅) = 0,   V(S) = min over k in S of  V(S less k) + price · cost of k + error of k, among what S less k leaves
 
 is exact over all subsets and orders (``subset_search``, with an error), and V(S) + price · cost + error of the last
-completes it. One level serves all classifiers, so it is learned from few rows.
+completes it. One level serves all classifiers, so few rows suffice to learn it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,42 +15,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int8s
-from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.groups.pareto import undominated
-from solvers.cascade.subset_search import by_size
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
+from solvers.cascade.groups.pareto import find_undominated
+from solvers.cascade.subset_search import group_by_size
 
-LEVELS, PRICES = 60, 50
+LEVEL_COUNT, PRICE_COUNT = 60, 50
+"""Number of levels, and of prices."""
 Report = Callable[[str], None]
-"""Hears what is being done; it raises Cancelled if that is to stop."""
-COARSE = 5
-"""Every so many levels and prices the best under every deadline is sought, too."""
+"""Receives progress messages; raises Cancelled to stop."""
+COARSE_STEP = 5
+"""At every so many levels and prices the best cascade within every deadline is searched, too."""
 
 
-def quietly(message: str) -> None:
-    """Report to nobody."""
+def ignore_report(message: str) -> None:
+    """Discard progress messages."""
 
 
-def candidates(rows: Rows, prices: Floats, report: Report = quietly) -> set[Cascade]:
-    """Find, for each level and price, the best cascade; for some of them also the best under every deadline.
-    ``report`` hears how far that is.
+def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> set[ThresholdCascade]:
+    """Return the best cascade per level and price; for some of them also the best within every deadline.
 
-    O(L (N n + n² 2^n P)) time for N rows, n classifiers, L levels and P prices, O(n 2^n P) memory.
+    Complexity: O(L (N n + n^2 2^n P)) time for N rows, n classifiers, L levels, and P prices; O(n 2^n P) memory.
     """
-    every: set[Cascade] = set()
-    maxima = _maxima(rows).ravel()
-    for at, i, solved in _solved(rows, prices, report):
+    every: set[ThresholdCascade] = set()
+    maxima = _set_maxima(rows).ravel()
+    for at, i, solved in _solve_levels(rows, prices, report):
         ends = [solved.best]
-        if at % COARSE == 0 and i % COARSE == 0:
-            ends += undominated(maxima, solved.objective).tolist()
+        if at % COARSE_STEP == 0 and i % COARSE_STEP == 0:
+            ends += find_undominated(maxima, solved.objective).tolist()
         every |= {solved.cascade(end) for end in ends}
     return every
 
 
-def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascade]:
-    """Find, for each price, the best cascade over all levels."""
+def find_best_per_price(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> list[ThresholdCascade]:
+    """Return the best cascade over all levels for each price."""
     least = np.full(len(prices), np.inf)
-    best = [Cascade((0,), ())] * len(prices)
-    for _, i, solved in _solved(rows, prices, report):
+    best = [ThresholdCascade((0,), ())] * len(prices)
+    for _, i, solved in _solve_levels(rows, prices, report):
         end = solved.best
         if solved.objective[end] < least[i]:
             least[i], best[i] = solved.objective[end], solved.cascade(end)
@@ -58,9 +58,11 @@ def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascad
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Solved:
-    """The programme of one level at one price: error + price · cost of each set and last classifier, (2^n n,), and the
-    member that is asked last in each set, (2^n,)."""
+class _SolvedProgram:
+    """Solution for one level and price.
+
+    objective: (2^n n,), error + price · cost of each set and last classifier; previous: (2^n,), the member called last.
+    """
 
     objective: Floats
     previous: Int8s
@@ -68,58 +70,63 @@ class _Solved:
 
     @property
     def best(self) -> int:
-        """The place of the least."""
+        """Place of the least objective."""
         return int(self.objective.argmin())
 
-    def cascade(self, end: int) -> Cascade:
-        """Read a cascade from its end backwards: its set and its last classifier."""
+    def cascade(self, end: int) -> ThresholdCascade:
+        """Trace a cascade back from its end: its set and its last classifier."""
         rest, last = divmod(end, len(self.objective) // len(self.previous))
         members = [last]
         while rest:
             members.append(int(self.previous[rest]))
             rest ^= 1 << members[-1]
         members.reverse()
-        return Cascade(tuple(members), (self.level,) * (len(members) - 1))
+        return ThresholdCascade(tuple(members), (self.level,) * (len(members) - 1))
 
 
-def _solved(rows: Rows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _Solved]]:
-    """Solve the programme of every level for every price: the places of both, and what comes of it."""
-    levels = levels_of(rows)
+def _solve_levels(rows: CalibratedRows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _SolvedProgram]]:
+    """Yield the places of every level and price, with the solved program."""
+    levels = choose_levels(rows)
     for at, level in enumerate(levels):
-        report(f"cascades of {at} of {len(levels)} acceptance levels are tried")
-        programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
-        value, previous = programme.values(prices)
+        report(f"acceptance levels: {at} of {len(levels)} done")
+        program = AcceptanceProgram.from_rows(rows, (rows.confidences >= level) & rows.has_confidence)
+        value, previous = program.solve_values(prices)
         for i in range(len(prices)):
-            objective = programme.completed(value[:, i], float(prices[i])).ravel()
-            yield at, i, _Solved(objective, previous[:, i], level)
+            objective = program.add_last(value[:, i], float(prices[i])).ravel()
+            yield at, i, _SolvedProgram(objective, previous[:, i], level)
 
 
-def levels_of(rows: Rows) -> list[float]:
-    """Take levels between which the chances lie evenly."""
-    chances = rows.chances[:, rows.unsure]
-    return np.unique(np.quantile(chances, np.linspace(0, 1, LEVELS))).tolist() if chances.size else [1.0]
+def choose_levels(rows: CalibratedRows) -> list[float]:
+    """Return levels at evenly spaced quantiles of calibrated confidences."""
+    confidences = rows.confidences[:, rows.has_confidence]
+    return np.unique(np.quantile(confidences, np.linspace(0, 1, LEVEL_COUNT))).tolist() if confidences.size else [1.0]
 
 
-def prices_of(rows: Rows, count: int = PRICES) -> Floats:
-    """Take prices of cost, from one at which nothing is too dear to one at which only the cheapest is bought."""
+def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:
+    """Return prices of cost, from one that allows every classifier to one that allows only the cheapest."""
     means = np.sort(rows.costs.mean(axis=0))
-    told_apart = np.concatenate((means, np.diff(means)))
-    least = float(told_apart[told_apart > 0].min()) if np.any(told_apart > 0) else 1.0
+    differences = np.concatenate((means, np.diff(means)))
+    least = float(differences[differences > 0].min()) if np.any(differences > 0) else 1.0
     return np.geomspace(1e-3 / max(float(means.max()), least), 1 / least, count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Programme:
-    """Means over rows, (n, 2^n) each, of what classifier k does with the rows that all of a set S leave: what it costs,
-    how wrong its accepted answers are, and how wrong all of its answers are."""
+class AcceptanceProgram:
+    """Means over rows, (n, 2^n) each, for classifier k on the rows that all of a set S leave.
+
+    Attributes:
+        cost: cost of calling k.
+        wrong: error of its accepted answers.
+        wrong_as_last: error of all its answers.
+    """
 
     cost: Floats
     wrong: Floats
     wrong_as_last: Floats
 
     @classmethod
-    def of(cls, rows: Rows, accepts: Bools) -> "Programme":
-        """Count for all sets at once: rows are sorted by the classifiers that leave them, and summed over supersets."""
+    def from_rows(cls, rows: CalibratedRows, accepts: Bools) -> "AcceptanceProgram":
+        """Count all sets at once: rows are binned by the classifiers that leave them, then summed over supersets."""
         n = accepts.shape[1]
         left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
         weights = (rows.costs, rows.wrong * accepts, rows.wrong)
@@ -133,35 +140,35 @@ class Programme:
                 halves[:, :, 0] += halves[:, :, 1]
         return cls(*sums)
 
-    def values(self, prices: Floats) -> tuple[Floats, Int8s]:
-        """V of every set at P prices, (2^n, P), and the member that is asked last."""
+    def solve_values(self, prices: Floats) -> tuple[Floats, Int8s]:
+        """Return V of every set at P prices, (2^n, P), and the member called last."""
         n = len(self.cost)
         value = np.full((1 << n, len(prices)), np.inf)
         value[0] = 0.0
         previous = np.zeros(value.shape, dtype=np.int8)
-        for sets in by_size(n)[1:]:
+        for sets in group_by_size(n)[1:]:
             for k in range(n):
                 having = sets[(sets >> k) & 1 == 1]
                 without = having ^ (1 << k)
-                asked = value[without] + self.cost[k, without, None] * prices + self.wrong[k, without, None]
-                better = asked < value[having]
-                value[having] = np.where(better, asked, value[having])
+                candidate = value[without] + self.cost[k, without, None] * prices + self.wrong[k, without, None]
+                better = candidate < value[having]
+                value[having] = np.where(better, candidate, value[having])
                 previous[having] = np.where(better, k, previous[having])
         return value, previous
 
-    def completed(self, value: Floats, price: float) -> Floats:
-        """Add each classifier as the last, (2^n, n); infinite where it was asked already."""
+    def add_last(self, value: Floats, price: float) -> Floats:
+        """Add each classifier as the last, (2^n, n); infinite where the set has it already."""
         whole = value[:, None] + (price * self.cost + self.wrong_as_last).T
-        whole[_holds(len(self.cost))] = np.inf
+        whole[_membership(len(self.cost))] = np.inf
         return np.asarray(whole)
 
 
-def _holds(n: int) -> Bools:
-    """Tell which sets hold which member, (2^n, n)."""
+def _membership(n: int) -> Bools:
+    """Return which sets hold which member, (2^n, n)."""
     return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
 
 
-def _maxima(rows: Rows) -> Floats:
-    """Add up what a deadline counts, of each set and each last classifier, (2^n, n)."""
-    holds = _holds(len(rows.worst))
+def _set_maxima(rows: CalibratedRows) -> Floats:
+    """Return the worst-case time of each set and each last classifier, (2^n, n)."""
+    holds = _membership(len(rows.worst))
     return np.asarray((holds @ rows.worst)[:, None] + rows.worst)

@@ -1,4 +1,4 @@
-"""From a trace to the points of a frontier: searched on the build half, measured on the held-out half."""
+"""Fit of the frontier: search on the build half, measurement on both halves."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,101 +9,107 @@ from models import Trace
 from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions
 from solvers.cascade.frontier.acceptance_levels import Report
-from solvers.cascade.frontier.calibration import Chances, calibrate
-from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.frontier.search import charge, search
-from solvers.cascade.thresholds import mean_and_worst
+from solvers.cascade.frontier.calibration import CalibratedConfidences, calibrate_confidences
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
+from solvers.cascade.frontier.search import complexity_penalty, search_frontier
+from solvers.cascade.thresholds import mean_and_worst_time
 from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
-MOST_ROWS = 10_000
-"""Rows by which the points are sought; more would choose hardly better, and take their time."""
-MOST_CLASSIFIERS = 12
-"""Classifiers among whose sets the best are sought."""
+MAX_ROWS = 10_000
+"""Maximum number of rows for the search; more rows hardly improve it."""
+MAX_CLASSIFIERS = 12
+"""Maximum number of classifiers in the search over sets."""
 
 
 def fit_frontier(
     dataset: Trace, options: CascadeOptions, build: Int64s, held_out: Int64s, report: Report
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Find the points: the fields of ``FrontierContents``, and what a summary says of them. Of many rows some thousands
-    are searched by; all are measured."""
-    columns = _columns(dataset, build)
-    times = [mean_and_worst(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
+    """Return the fields of ``FrontierContents``, and the summary of the frontier.
+
+    The search uses at most ``MAX_ROWS`` rows; measurements use all.
+    """
+    columns = _select_columns(dataset, build)
+    times = [mean_and_worst_time(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
     worst = np.array([each[1] for each in times])
-    chances = [_chances(dataset, build, j) for j in columns.tolist()]
-    values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in chances])
-    unsure = np.array([one is not None for one in chances])
-    rows = replace(_rows(dataset, build, columns, worst, unsure), chances=values)
-    some = np.linspace(0, len(build) - 1, min(MOST_ROWS, len(build))).astype(np.int64)
-    kept = search(rows.take(some), report)
-    asked = [_in_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
+    calibrated = [_calibrate_column(dataset, build, j) for j in columns.tolist()]
+    values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in calibrated])
+    has_confidence = np.array([one is not None for one in calibrated])
+    rows = replace(_half_rows(dataset, build, columns, worst, has_confidence), confidences=values)
+    some = np.linspace(0, len(build) - 1, min(MAX_ROWS, len(build))).astype(np.int64)
+    kept = search_frontier(rows.take(some), report)
+    cascades = [_to_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
     names = [dataset.spec.classifiers[j].name for j in columns.tolist()]
     summary = {
-        "points": len(asked),
+        "points": len(cascades),
         "thresholds": "separate" if kept.separate else "one acceptance level",
-        "calibration": {name: one.kind for name, one in zip(names, chances, strict=True) if one is not None},
+        "calibration": {name: one.kind for name, one in zip(names, calibrated, strict=True) if one is not None},
         "not_considered": [one.name for one in dataset.spec.classifiers if one.name not in names],
     }
     fields = {"point_names": tuple(names), "point_times": np.array([each[0] for each in times])}
-    by_half = [_rows(dataset, half, columns, worst, unsure) for half in (build, held_out)]
-    return {**fields, "point_worst_times": worst, **_points(asked, *by_half)}, summary
+    by_half = [_half_rows(dataset, half, columns, worst, has_confidence) for half in (build, held_out)]
+    return {**fields, "point_worst_times": worst, **_measure_points(cascades, *by_half)}, summary
 
 
-def _columns(dataset: Trace, build: Int64s) -> Int64s:
-    """Take the classifiers, in the order of the trace: all, or of too many those that no other beats, evenly from the
-    cheapest to the most accurate, and then the most accurate others."""
+def _select_columns(dataset: Trace, build: Int64s) -> Int64s:
+    """Return the classifiers to search, in the order of the trace.
+
+    With too many these are Pareto-optimal ones, evenly from the cheapest to the most accurate, then the most accurate
+    others.
+    """
     errors, costs = 1 - dataset.quality[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     names = [classifier.name for classifier in dataset.spec.classifiers]
     ranked = sorted(range(len(names)), key=lambda j: (costs[j], errors[j], names[j]))
     unbeaten = [j for i, j in enumerate(ranked) if all(errors[j] < errors[k] for k in ranked[:i])]
-    places = np.unique(np.linspace(0, len(unbeaten) - 1, min(len(unbeaten), MOST_CLASSIFIERS)).round().astype(int))
+    places = np.unique(np.linspace(0, len(unbeaten) - 1, min(len(unbeaten), MAX_CLASSIFIERS)).round().astype(int))
     others = sorted(set(ranked) - set(unbeaten), key=lambda j: (errors[j], costs[j], names[j]))
-    return np.sort(np.array([*(unbeaten[i] for i in places.tolist()), *others][:MOST_CLASSIFIERS]))
+    return np.sort(np.array([*(unbeaten[i] for i in places.tolist()), *others][:MAX_CLASSIFIERS]))
 
 
-def _chances(dataset: Trace, build: Int64s, j: int) -> Chances | None:
+def _calibrate_column(dataset: Trace, build: Int64s, j: int) -> CalibratedConfidences | None:
     if dataset.spec.classifiers[j].confidence is None:
         return None
-    return calibrate(dataset.confidences[build, j], dataset.quality[build, j], dataset.item_codes[build])
+    return calibrate_confidences(dataset.confidences[build, j], dataset.quality[build, j], dataset.item_codes[build])
 
 
-def _rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, unsure: Any) -> Rows:
+def _half_rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, has_confidence: Any) -> CalibratedRows:
     where = np.ix_(half, columns)
-    return Rows(
+    return CalibratedRows(
         dataset.confidences[where],
         1 - dataset.quality[where],
         dataset.costs[where],
         worst,
-        unsure,
+        has_confidence,
         dataset.item_codes[half],
     )
 
 
-def _in_confidences(cascade: Cascade, rows: Rows, confidences: Floats) -> Cascade:
-    """Say from what confidence on an answer is accepted, instead of what chance: the least one that has it."""
-    asked = [
-        float(confidences[rows.chances[:, k] >= chance, k].min())
-        for k, chance in zip(cascade.members, cascade.thresholds, strict=False)
+def _to_confidences(cascade: ThresholdCascade, rows: CalibratedRows, confidences: Floats) -> ThresholdCascade:
+    """Convert thresholds on calibrated confidences to the least raw confidences that reach them."""
+    thresholds = [
+        float(confidences[rows.confidences[:, k] >= level, k].min())
+        for k, level in zip(cascade.members, cascade.thresholds, strict=False)
     ]
-    return Cascade(cascade.members, tuple(asked))
+    return ThresholdCascade(cascade.members, tuple(thresholds))
 
 
-def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, Any]:
-    """Measure each cascade on both halves."""
+def _measure_points(
+    cascades: list[ThresholdCascade], build: CalibratedRows, held_out: CalibratedRows
+) -> dict[str, Any]:
     items = held_out.items
     learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]
-    no_failure = 1 / (effective_rows(items) + 2)  # of rows that were all right, one may have been wrong
+    no_failure = 1 / (effective_rows(items) + 2)  # rule of succession: all rows correct is no proof
     return {
         "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
         "point_members": np.array([k for one in cascades for k in one.members], dtype=np.int32),
         "point_thresholds": np.array([t for one in cascades for t in (*one.thresholds, np.nan)]),
         "point_reaching": np.array([share for _, _, reaching in learned for share in reaching]),
-        "point_maxima": np.array([build.longest(one.members) for one in cascades]),
+        "point_maxima": np.array([build.maximum_duration(one.members) for one in cascades]),
         "point_expected": np.array([float(cost.mean()) for cost, _, _ in learned]),
         "point_learned_accuracies": np.array(
             [
-                max(1 - float(wrong.mean()) - charge(one, effective_rows(build.items)), 0.0)
+                max(1 - float(wrong.mean()) - complexity_penalty(one, effective_rows(build.items)), 0.0)
                 for one, (_, wrong, _) in zip(cascades, learned, strict=True)
             ]
         ),

@@ -1,4 +1,4 @@
-"""What a cascade does with rows of a trace, where it accepts an answer from some chance of being right on."""
+"""Replay of a threshold cascade on rows of a trace, by calibrated confidence."""
 
 import math
 from collections.abc import Sequence
@@ -8,55 +8,71 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 
-NEVER = np.inf
-"""The threshold of a classifier that never answers."""
+NEVER_ACCEPT = np.inf
+"""Threshold of a classifier that never answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cascade:
-    """Classifiers in calling order, as columns; each answer but the last's is accepted from its threshold on."""
+class ThresholdCascade:
+    """Classifiers in calling order, as columns; answers but the last are accepted at or above their threshold."""
 
     members: tuple[int, ...]
     thresholds: tuple[float, ...]
-    """As many as members less one."""
+    """One threshold per member but the last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """N rows and n classifiers. chances: how likely each is right, or its confidence; wrong: 1 less the quality of its
-    answer; costs: (N, n) each. worst: (n,) what a deadline counts for each; unsure: (n,) whether it has chances, so
-    that another may be asked after it; items: (N,) equal for rows of one item."""
+class CalibratedRows:
+    """N rows and n classifiers.
 
-    chances: Floats
+    Attributes:
+        confidences: (N, n), calibrated or raw.
+        wrong: (N, n), 1 minus answer quality.
+        costs: (N, n).
+        worst: (n,), worst-case times.
+        has_confidence: (n,), whether a classifier has a confidence, so that another may follow it.
+        items: (N,), equal for rows of one item.
+    """
+
+    confidences: Floats
     wrong: Floats
     costs: Floats
     worst: Floats
-    unsure: Bools
+    has_confidence: Bools
     items: Int64s
 
-    def take(self, rows: Int64s) -> "Rows":
-        """Take some of the rows."""
-        return Rows(self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.unsure, self.items[rows])
+    def take(self, rows: Int64s) -> "CalibratedRows":
+        """Return some of the rows."""
+        return CalibratedRows(
+            self.confidences[rows],
+            self.wrong[rows],
+            self.costs[rows],
+            self.worst,
+            self.has_confidence,
+            self.items[rows],
+        )
 
-    def walk(self, cascade: Cascade) -> tuple[Floats, Floats, list[float]]:
-        """Walk every row through a cascade: what each costs, (N,), how wrong its answer is, (N,), and the share of rows
-        that reaches each member. O(N) a member."""
+    def walk(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
+        """Replay every row; return its cost, (N,), its error, (N,), and the share of rows that reach each member.
+
+        Complexity: O(N) per member.
+        """
         n = len(self.wrong)
         cost, wrong, reaching = np.zeros(n), np.zeros(n), []
         waiting = np.arange(n)
         for k, threshold in zip(cascade.members, (*cascade.thresholds, -np.inf), strict=True):
             reaching.append(len(waiting) / n)
             cost[waiting] += self.costs[waiting, k]
-            accepted = self.chances[waiting, k] >= threshold if threshold > -np.inf else np.ones(len(waiting), bool)
+            accepted = self.confidences[waiting, k] >= threshold if threshold > -np.inf else np.ones(len(waiting), bool)
             wrong[waiting[accepted]] = self.wrong[waiting[accepted], k]
             waiting = waiting[~accepted]
         return cost, wrong, reaching
 
-    def means(self, cascade: Cascade) -> tuple[float, float]:
-        """Give the mean cost and the mean error of a cascade."""
+    def means(self, cascade: ThresholdCascade) -> tuple[float, float]:
+        """Return the mean cost and the mean error of a cascade."""
         cost, wrong, _ = self.walk(cascade)
         return float(cost.mean()), float(wrong.mean())
 
-    def longest(self, members: Sequence[int]) -> float:
-        """Add up what a deadline counts."""
+    def maximum_duration(self, members: Sequence[int]) -> float:
+        """Return the sum of worst-case times."""
         return math.fsum(self.worst[list(members)].tolist())

@@ -1,4 +1,4 @@
-"""Which cascades are worth keeping: both families, the one that the rows can carry, and the hull for every deadline."""
+"""Search for the frontier: one level or separate thresholds (cross-validation), and hulls within deadlines."""
 
 from dataclasses import dataclass
 
@@ -6,96 +6,100 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.budget_mixture import lower_hull
-from solvers.cascade.frontier.acceptance_levels import Report, best_at, candidates, prices_of, quietly
-from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.frontier.separate_thresholds import Ranked, neighbours
+from solvers.cascade.frontier.acceptance_levels import (
+    Report,
+    choose_prices,
+    find_best_per_price,
+    find_candidates,
+    ignore_report,
+)
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
+from solvers.cascade.frontier.separate_thresholds import RankedRows, list_neighbors
 from solvers.item_splits import ItemRows, effective_rows
 
-FOLDS, TRIED = 3, 8
-"""Parts of the rows and prices by which the family is chosen."""
-PRICE_STEP = 2
-"""Every so many prices cascades are improved from their thresholds on."""
-MOST_DEADLINES = 12
-"""Worst-case times, of all that there are, under which a hull is kept."""
-CHARGED = 2.0
-"""Rows that a further classifier has to set right before it counts."""
-LEAST_ROWS = 200
-"""With fewer, one level is all that is learned."""
+FOLDS, COMPARED_PRICES = 3, 8
+"""Number of folds, and of prices, in the cross-validation of separate thresholds."""
+PRICE_STRIDE = 2
+"""Thresholds are improved at every so many prices."""
+MAX_DEADLINES = 12
+"""Maximum number of worst-case times for which a hull is kept."""
+PENALTY_ROWS = 2.0
+"""Number of rows that each further classifier has to correct."""
+MIN_SEPARATE_ROWS = 200
+"""Minimum number of rows for separate thresholds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """Cascades that are worth keeping, by rising cost; and whether their thresholds are their own."""
+class SelectedCascades:
+    """Selected cascades, by rising cost; and whether their thresholds are separate."""
 
-    cascades: tuple[Cascade, ...]
+    cascades: tuple[ThresholdCascade, ...]
     separate: bool
 
 
-def search(rows: Rows, report: Report = quietly) -> Kept:
-    """Find the cascades of least error for every cost, within every worst-case time; ``report`` hears how far that is.
+def search_frontier(rows: CalibratedRows, report: Report = ignore_report) -> SelectedCascades:
+    """Find the cascades of least error for every cost, within every worst-case time.
 
-    O(L (N n + n² 2^n P)) of ``acceptance_levels``, and O(P n² N) of ``separate_thresholds`` for each sweep.
+    Complexity: O(L (N n + n^2 2^n P)) of ``acceptance_levels``, and O(P n^2 N) of ``separate_thresholds`` per sweep.
     """
-    prices = prices_of(rows)
-    every = candidates(rows, prices, report)
-    singles = {Cascade((k,), ()) for k in range(rows.costs.shape[1])}
-    kept = worth_keeping(rows, sorted(every | singles, key=_by_form))
-    separate = len(rows.wrong) >= LEAST_ROWS and _carries_separate(rows, prices, report)
+    prices = choose_prices(rows)
+    every = find_candidates(rows, prices, report)
+    singles = {ThresholdCascade((k,), ()) for k in range(rows.costs.shape[1])}
+    kept = select_cascades(rows, sorted(every | singles, key=_sort_key))
+    separate = len(rows.wrong) >= MIN_SEPARATE_ROWS and _supports_separate(rows, prices, report)
     if separate:
-        improved = _improved(Ranked.of(rows), kept, prices, report)
-        kept = worth_keeping(rows, sorted({*kept, *improved}, key=_by_form))
-    return Kept(tuple(kept), separate)
+        improved = _improve(RankedRows.from_rows(rows), kept, prices, report)
+        kept = select_cascades(rows, sorted({*kept, *improved}, key=_sort_key))
+    return SelectedCascades(tuple(kept), separate)
 
 
-def _by_form(cascade: Cascade) -> tuple[int, tuple[int, ...], tuple[float, ...]]:
+def _sort_key(cascade: ThresholdCascade) -> tuple[int, tuple[int, ...], tuple[float, ...]]:
     return len(cascade.members), cascade.members, cascade.thresholds
 
 
-def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
-    """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost. Errors
-    have what ``charge`` adds. Each classifier alone stays, and its time is among the limits, so that something answers
-    where one just fits and where others are left out."""
+def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> list[ThresholdCascade]:
+    """Return cascades on the hull of cost and penalized error within worst-case times, by rising cost.
+
+    Single classifiers are always kept, and their times are limits, so that tight deadlines and exclusions are feasible.
+    """
     measured = np.array([rows.means(one) for one in cascades])
     independent = effective_rows(rows.items)
-    measured[:, 1] += [charge(one, independent) for one in cascades]
-    longest = np.array([rows.longest(one.members) for one in cascades])
+    measured[:, 1] += [complexity_penalty(one, independent) for one in cascades]
+    longest = np.array([rows.maximum_duration(one.members) for one in cascades])
     alone = np.array([len(one.members) == 1 for one in cascades])
     chosen = set(np.flatnonzero(alone).tolist())
-    for limit in np.union1d(_limits(longest), longest[alone]):
+    for limit in np.union1d(_sample_limits(longest), longest[alone]):
         within = np.flatnonzero(longest <= limit)
         hull = lower_hull(measured[within, 0], measured[within, 1])
         chosen |= {int(within[i]) for i in hull}
     return [cascades[i] for i in sorted(chosen, key=lambda i: (measured[i, 0], -measured[i, 1], longest[i]))]
 
 
-def charge(cascade: Cascade, rows: int) -> float:
-    """Reckon what a cascade owes its fit to the rows: a further classifier, with its threshold, is chosen among so many
-    that it sets some of them right by chance."""
-    return CHARGED * (len(cascade.members) - 1) / rows
+def complexity_penalty(cascade: ThresholdCascade, rows: int) -> float:
+    """Return the penalty on a cascade's training error: each further classifier corrects some rows by chance."""
+    return PENALTY_ROWS * (len(cascade.members) - 1) / rows
 
 
-def _limits(longest: Floats) -> Floats:
-    """Take the worst-case times under which hulls are kept: the least and the largest, and some between."""
+def _sample_limits(longest: Floats) -> Floats:
+    """Return worst-case times for which hulls are kept: the least, the largest, and some between."""
     distinct = np.unique(longest)
-    places = np.unique(np.linspace(0, len(distinct) - 1, MOST_DEADLINES).round().astype(np.int64))
+    places = np.unique(np.linspace(0, len(distinct) - 1, MAX_DEADLINES).round().astype(np.int64))
     return np.asarray(distinct[places])
 
 
-def _improved(ranked: Ranked, kept: list[Cascade], prices: Floats, report: Report) -> set[Cascade]:
-    """Improve what one level has found: at each price the best, with its neighbours; and all that are kept for some
-    deadline with their own thresholds, as far as their classifiers go."""
+def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, report: Report) -> set[ThresholdCascade]:
+    """Improve cascades of one level: the best at each price with neighbors, others by thresholds alone."""
     measured = np.array([ranked.rows.means(one) for one in kept])
-    starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STEP].tolist()]
-    best = set[Cascade]()
+    starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STRIDE].tolist()]
+    best = set[ThresholdCascade]()
     for at, (one, price) in enumerate(starts):
-        report(f"thresholds of their own: {at} of {len(starts)} prices are done")
-        best.add(_descended(ranked, one, price))
-    return best | {ranked.improved(one, price) for one, price in zip(kept, _slopes(measured), strict=True)}
+        report(f"separate thresholds: {at} of {len(starts)} prices done")
+        best.add(_descend(ranked, one, price))
+    return best | {ranked.improve(one, price) for one, price in zip(kept, _hull_slopes(measured), strict=True)}
 
 
-def _slopes(measured: Floats) -> list[float]:
-    """Tell at about what price each cascade is the best, by the line to the next on the hull of all: from mean costs
-    and errors, (n, 2)."""
+def _hull_slopes(measured: Floats) -> list[float]:
+    """Return the approximate price at which each cascade is best: slopes of the hull of measured, (n, 2)."""
     hull = lower_hull(measured[:, 0], measured[:, 1])
     ends = measured[hull]
     rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
@@ -104,32 +108,30 @@ def _slopes(measured: Floats) -> list[float]:
     return slopes
 
 
-def _descended(ranked: Ranked, start: Cascade, price: float) -> Cascade:
-    """Improve a cascade at a price, then by its neighbours, as long as that helps."""
-    best = ranked.improved(start, price)
+def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> ThresholdCascade:
+    best = ranked.improve(start, price)
     value = ranked.objective(best, price)
     while True:
-        near = [ranked.improved(one, price) for one in neighbours(best, ranked.rows)]
+        near = [ranked.improve(one, price) for one in list_neighbors(best, ranked.rows)]
         values = [ranked.objective(one, price) for one in near]
         if not near or min(values) >= value - 1e-9:
             return best
         best, value = near[int(np.argmin(values))], min(values)
 
 
-def _carries_separate(rows: Rows, prices: Floats, report: Report) -> bool:
-    """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
+def _supports_separate(rows: CalibratedRows, prices: Floats, report: Report) -> bool:
     part = ItemRows.from_codes(rows.items).place % FOLDS
 
-    def asking(_: str) -> None:
-        report("asking whether the rows carry thresholds of their own")
+    def report_comparison(_: str) -> None:
+        report("comparing separate thresholds with one level")
 
-    tried = prices[np.linspace(0, len(prices) - 1, TRIED).round().astype(np.int64)]
+    tried = prices[np.linspace(0, len(prices) - 1, COMPARED_PRICES).round().astype(np.int64)]
     gained = 0.0
     for fold in range(FOLDS):
         learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
-        ranked = Ranked.of(learned)
-        for one, price in zip(best_at(learned, tried, asking), tried.tolist(), strict=True):
-            own = _descended(ranked, one, price)
+        ranked = RankedRows.from_rows(learned)
+        for one, price in zip(find_best_per_price(learned, tried, report_comparison), tried.tolist(), strict=True):
+            own = _descend(ranked, one, price)
             before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)
     return gained > 0.0

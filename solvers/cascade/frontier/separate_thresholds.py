@@ -1,8 +1,8 @@
-"""Cascades with a threshold for each classifier, improved one at a time until none can be.
+"""Coordinate descent over one accept threshold per classifier.
 
-Whoever answers a row that reaches step j makes its error; whoever leaves it pays for what the later steps do with it.
-With all other thresholds as they are, both are known for every row, so the best threshold of step j is found by one
-pass over its rows by falling chance. No step of this raises ``error + price · cost`` on the rows, and it ends.
+A row that is answered at step j has that answer's error; a row that is left has the cost and error of the later steps.
+With all other thresholds fixed, both are known for every row, so one pass over the rows by falling confidence finds the
+best threshold of step j. No step increases ``error + price · cost`` on the rows, so the descent ends.
 """
 
 from dataclasses import dataclass, replace
@@ -10,94 +10,103 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.cascade.frontier.rows import NEVER, Cascade, Rows
+from solvers.cascade.frontier.rows import NEVER_ACCEPT, CalibratedRows, ThresholdCascade
 
-SWEEPS = 6
-TIE = 1e-12
+MAX_SWEEPS = 6
+TIE_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Rows, and for each classifier their order by falling chance and where in it equal chances end: (N, n) both."""
+class RankedRows:
+    """Rows, and for each classifier their order by falling confidence and where ties end, (N, n) both."""
 
-    rows: Rows
+    rows: CalibratedRows
     order: Int64s
     ends: Bools
 
     @classmethod
-    def of(cls, rows: Rows) -> "Ranked":
-        """Sort once. O(n N log N)."""
-        order = np.argsort(-rows.chances, axis=0, kind="stable")
-        ranked = np.take_along_axis(rows.chances, order, axis=0)
+    def from_rows(cls, rows: CalibratedRows) -> "RankedRows":
+        """Sort once; O(n N log N)."""
+        order = np.argsort(-rows.confidences, axis=0, kind="stable")
+        ranked = np.take_along_axis(rows.confidences, order, axis=0)
         ends = np.ones(ranked.shape, dtype=bool)
         ends[:-1] = ranked[1:] != ranked[:-1]
         return cls(rows, order, ends)
 
-    def objective(self, cascade: Cascade, price: float) -> float:
-        """Reckon error + price · cost on the rows."""
+    def objective(self, cascade: ThresholdCascade, price: float) -> float:
+        """Return error + price · cost on the rows."""
         cost, error = self.rows.means(cascade)
         return error + price * cost
 
-    def improved(self, cascade: Cascade, price: float) -> Cascade:
-        """Improve the thresholds from the last to the first, and leave out who never answers, until nothing changes.
+    def improve(self, cascade: ThresholdCascade, price: float) -> ThresholdCascade:
+        """Improve thresholds from last to first, and remove classifiers that never answer, until nothing changes.
 
-        O(N) a threshold and sweep.
+        Complexity: O(N) per threshold and sweep.
         """
-        for _ in range(SWEEPS):
-            better = self._swept(cascade, price)
+        for _ in range(MAX_SWEEPS):
+            better = self._sweep(cascade, price)
             if better == cascade:
                 break
             cascade = better
         return cascade
 
-    def _swept(self, cascade: Cascade, price: float) -> Cascade:
+    def _sweep(self, cascade: ThresholdCascade, price: float) -> ThresholdCascade:
         members, thresholds = cascade.members, list(cascade.thresholds)
-        waiting = self._waiting(members, thresholds)
+        waiting = self._find_waiting(members, thresholds)
         later = self.rows.wrong[:, members[-1]] + price * self.rows.costs[:, members[-1]]
         for j in reversed(range(len(thresholds))):
             k = members[j]
             gain = np.where(waiting[j], later - self.rows.wrong[:, k], 0.0)
             asking = price * float(self.rows.costs[waiting[j], k].sum())
             thresholds[j] = self._best_threshold(k, gain, asking, thresholds[j])
-            if thresholds[j] == NEVER:
+            if thresholds[j] == NEVER_ACCEPT:
                 continue
-            accepted = self.rows.chances[:, k] >= thresholds[j]
+            accepted = self.rows.confidences[:, k] >= thresholds[j]
             later = price * self.rows.costs[:, k] + np.where(accepted, self.rows.wrong[:, k], later)
-        kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER]
-        return Cascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
+        kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER_ACCEPT]
+        return ThresholdCascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
 
-    def _waiting(self, members: tuple[int, ...], thresholds: list[float]) -> list[Bools]:
-        """Tell which rows reach each step but the last."""
+    def _find_waiting(self, members: tuple[int, ...], thresholds: list[float]) -> list[Bools]:
         waiting, here = [], np.ones(len(self.rows.wrong), dtype=bool)
         for k, threshold in zip(members[:-1], thresholds, strict=True):
             waiting.append(here)
-            here = here & (self.rows.chances[:, k] < threshold)
+            here = here & (self.rows.confidences[:, k] < threshold)
         return waiting
 
     def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
-        """Find from what chance on answers of a classifier are to be accepted, given what each acceptance gains and
-        what asking costs; the present one if none is better, ``NEVER`` if it is not worth asking."""
+        """Return the best accept threshold; the present one if none is better, ``NEVER_ACCEPT`` to remove it.
+
+        Args:
+            gain: (N,), gain of accepting each row.
+            asking: cost of calling the classifier.
+        """
         order, ends = self.order[:, k], self.ends[:, k]
         sums = np.cumsum(gain[order])[ends] - asking
         best = int(sums.argmax())
-        now = float(gain[self.rows.chances[:, k] >= present].sum()) - asking
-        if max(float(sums[best]), 0.0) <= now + TIE * len(gain):
+        now = float(gain[self.rows.confidences[:, k] >= present].sum()) - asking
+        if max(float(sums[best]), 0.0) <= now + TIE_TOLERANCE * len(gain):
             return present
-        return float(self.rows.chances[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER
+        return float(self.rows.confidences[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER_ACCEPT
 
 
-def neighbours(cascade: Cascade, rows: Rows) -> list[Cascade]:
-    """List the cascades that differ by one classifier: one more where its cost is in order, one less, another last."""
+def list_neighbors(cascade: ThresholdCascade, rows: CalibratedRows) -> list[ThresholdCascade]:
+    """Return cascades that differ by one classifier: one more, in order of cost; one less; or another last one."""
     members, thresholds = cascade.members, cascade.thresholds
     means = rows.costs.mean(axis=0)
-    level = float(np.median(thresholds or rows.chances[:, rows.unsure])) if np.any(rows.unsure) else NEVER
+    level = (
+        float(np.median(thresholds or rows.confidences[:, rows.has_confidence]))
+        if np.any(rows.has_confidence)
+        else NEVER_ACCEPT
+    )
     near = [
         replace(cascade, members=members[:j] + members[j + 1 :], thresholds=thresholds[:j] + thresholds[j + 1 :])
         for j in range(len(thresholds))
     ]
     for k in np.flatnonzero(np.isin(np.arange(len(means)), members, invert=True)).tolist():
         near.append(replace(cascade, members=(*members[:-1], k)))
-        if rows.unsure[k]:
+        if rows.has_confidence[k]:
             at = sum(bool(means[one] < means[k]) for one in members[:-1])
-            near.append(Cascade((*members[:at], k, *members[at:]), (*thresholds[:at], level, *thresholds[at:])))
+            near.append(
+                ThresholdCascade((*members[:at], k, *members[at:]), (*thresholds[:at], level, *thresholds[at:]))
+            )
     return near

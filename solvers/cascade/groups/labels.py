@@ -1,17 +1,16 @@
-"""Search over the states of grouped classifiers where a state keeps a frontier: deadlines, and too many states.
+"""Label-setting search over states of grouped classifiers, for deadlines and for too many states (beam search).
 
-A label is a way to a state: worst-case time and expected duration so far. Labels go level by level; in a state only
-non-dominated ones stay (without a deadline only the least expected one). A label is dropped when what it has spent
-plus a lower bound on the rest exceeds the best cascade known that its deadline allows: no best cascade is lost. In a
-best cascade the ratio of time to conditional probability never falls and stays below C_n (Lemma 2 for neighbours of
-different groups; for neighbours of one group the first could be left out otherwise), so no other calls are tried.
+A label is a path to a state: worst-case time and expected duration so far. Labels are processed by level; each state
+keeps non-dominated ones, or without a deadline the one of least expected duration. A label is pruned if its duration
+plus a lower bound of the rest exceeds the best known cascade within its deadline, so no optimal cascade is lost. In an
+optimal cascade the ratio of time to conditional probability never falls and stays below C_n (Lemma 2 for neighbors of
+different groups; in one group the first could be removed otherwise), so no other calls are tried.
 
-With a ``width``, only that many labels of each level go on, half of them for their bound and half for a guess at what
-they lead to: a beam search. The least bound of all labels cut that way, or the cascade found if that is less, is a
-proved lower bound.
+With a ``width``, only that many labels per level are extended, half of them by bound and half by a guess of their
+result (beam search). The least bound of pruned labels, or the cascade found if that is less, is a proved lower bound.
 
-O(l n log(l n)) time for l labels of n members; about 70 bytes a label, and a few times that for those of the level that
-is being extended. l is at most 2 million; at most twice as many candidates may wait for their level.
+Complexity: O(l n log(l n)) time for l labels of n members; about 70 bytes per label, and a few times that on the
+current level. l is at most 2 million; at most twice as many candidates may be pending.
 """
 
 import math
@@ -21,26 +20,26 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.cascade.groups.pareto import least_by_state, undominated, undominated_by_state
-from solvers.cascade.groups.state_layout import Layout
-from solvers.cascade.problem import MAX_LABELS, SLACK, TIE, Front
+from solvers.cascade.groups.pareto import find_least_by_state, find_undominated, find_undominated_by_state
+from solvers.cascade.groups.state_layout import StateLayout
+from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANCE, CascadeFront
 
 Estimate = Callable[[Int64s, Floats], Floats]
-"""From states (s, w), and the worst-case time (s,) that IDK classifiers may still use there, to the expected duration
-from there on, given that they are reached: (s,)."""
+"""Estimates the expected duration from states, (s, w), given the remaining worst-case time of IDK classifiers, (s,):
+(s,).
+"""
 
-_WORTH = 256
-"""Labels from which on a second lower bound is worth its time."""
+_SECOND_BOUND_LABELS = 256
+"""Minimum number of labels for a second lower bound."""
 
 
 class TooManyLabels(Exception):
-    """An exact search would need more labels than allowed."""
+    """An exact search needs more labels than allowed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Labels:
-    """states: (l, w); all others (l,): worst-case time and expected duration so far, share left unclassified, ratio of
-    the last call, index of the label before, member called last (-1: none)."""
+    """Labels in columns: states (l, w), others (l,); before: previous label; member: called last (-1: none)."""
 
     states: Int64s
     maximum: Floats
@@ -58,37 +57,42 @@ class _Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What to search for, and how.
+class SearchTask:
+    """Parameters of a search.
 
-    bounds: the lower bounds, the quickest first. deadline: inf for none. every: find the best for every deadline, not
-    only for this one. guess, width: what a beam search ranks labels by, and how many it keeps; width None: all.
+    Attributes:
+        bounds: lower bounds, the fastest first.
+        guess: rank of labels in a beam search.
+        deadline: inf for none.
+        for_all_deadlines: whether to find the best for every deadline up to this one.
+        width: number of labels kept per level in a beam search; None for all.
+        max_labels: maximum number of labels of an exact search.
     """
 
-    layout: Layout
+    layout: StateLayout
     bounds: Sequence[Estimate]
     guess: Estimate
     deadline: float = math.inf
-    every: bool = False
+    for_all_deadlines: bool = False
     width: int | None = None
-    most: int = MAX_LABELS
+    max_labels: int = MAX_LABELS
 
 
-class Search:
+class LabelSearch:
     """One search for a task."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SearchTask) -> None:
         self._task, self._layout = task, task.layout
-        self._spare = task.deadline * (1 + SLACK) - task.layout.problem.last.worst_case
-        self._thrifty = task.every or math.isfinite(task.deadline)
+        self._spare = task.deadline * (1 + DEADLINE_TOLERANCE) - task.layout.problem.last.worst_case
+        self._thrifty = task.for_all_deadlines or math.isfinite(task.deadline)
         self._pending: dict[int, list[_Labels]] = {}
         self._count = self._waiting = 0
         self._kept: list[_Labels] = []
         self._cut = np.inf
         self._best = np.empty((2, 0))
 
-    def run(self) -> Front:
-        """Search all levels; raises TooManyLabels if an exact search passes its limit."""
+    def run(self) -> CascadeFront:
+        """Search all levels; raise TooManyLabels if an exact search exceeds its limit."""
         nothing = np.zeros(1, dtype=np.int64)
         start = _Labels(
             np.zeros((1, self._layout.words_per_state), dtype=np.int64),
@@ -99,39 +103,40 @@ class Search:
         for level in range(self._layout.levels + 1):
             waiting = self._pending.pop(level, [])
             if waiting:
-                self._take(level, _joined(waiting))
+                self._process_level(level, _concatenate(waiting))
         return self._front()
 
-    def _take(self, level: int, labels: _Labels) -> None:
-        """Keep what is worth keeping of a level, and call every further member from there."""
+    def _process_level(self, level: int, labels: _Labels) -> None:
+        """Select the labels of a level, and extend them by every later member."""
         self._waiting -= len(labels)
-        choose = undominated_by_state if self._thrifty else least_by_state
+        choose = find_undominated_by_state if self._thrifty else find_least_by_state
         labels = labels[choose(labels.states, labels.maximum, labels.expected)]
-        self._finish(labels)
-        labels = self._narrowed(*self._pruned(labels))
+        self._add_finished(labels)
+        labels = self._narrow(*self._prune(labels))
         self._kept.append(labels)
         first = self._count
         self._count += len(labels)
         self._extend(level, labels, first)
-        most = self._task.most
+        most = self._task.max_labels
         if self._task.width is None and (self._count > most or self._waiting > 2 * most):
             raise TooManyLabels
 
     def _estimate(self, estimate: Estimate, labels: _Labels) -> Floats:
         return labels.expected + labels.left * estimate(labels.states, self._spare - labels.maximum)
 
-    def _pruned(self, labels: _Labels) -> tuple[_Labels, Floats]:
-        """Drop labels that cannot become better than the best cascade known; also returns the others' bounds."""
+    def _prune(self, labels: _Labels) -> tuple[_Labels, Floats]:
+        """Drop labels that cannot improve on the best known cascade; also return the bounds of the others."""
         lower = labels.expected
         for i, bound in enumerate(self._task.bounds):
-            if i == 0 or len(labels) > _WORTH:
+            if i == 0 or len(labels) > _SECOND_BOUND_LABELS:
                 lower = np.maximum(lower, self._estimate(bound, labels))
-                keep = lower <= self._best_within(labels.maximum + self._layout.problem.last.worst_case) * (1 + TIE)
+                keep = lower <= self._best_within(labels.maximum + self._layout.problem.last.worst_case) * (
+                    1 + TIE_TOLERANCE
+                )
                 labels, lower = labels[keep], lower[keep]
         return labels, lower
 
-    def _narrowed(self, labels: _Labels, lower: Floats) -> _Labels:
-        """Keep as many labels as a beam is wide."""
+    def _narrow(self, labels: _Labels, lower: Floats) -> _Labels:
         width = self._task.width
         if width is None or len(labels) <= width:
             return labels
@@ -140,30 +145,29 @@ class Search:
         self._cut = min(self._cut, float(lower[order[width:]].min()))
         return labels[np.sort(order[:width])]
 
-    def _finish(self, labels: _Labels) -> None:
-        """Let the cascades that stop here compete."""
+    def _add_finished(self, labels: _Labels) -> None:
         last = self._layout.problem.last
         maxima = np.append(self._best[0], labels.maximum + last.worst_case)
         expected = np.append(self._best[1], labels.expected + labels.left * last.execution_time)
-        keep = undominated(maxima, expected)
+        keep = find_undominated(maxima, expected)
         self._best = np.stack((maxima[keep], expected[keep]))
 
     def _best_within(self, maxima: Floats) -> Floats:
-        """The least expected duration known of a cascade that may stand in for a label's: (l,), inf if there is none.
+        """Return the least known expected duration within each label's deadline, (l,), inf if there is none.
 
-        It must be within the deadline, or the label's maximum, without doubt: rounded sums do not count.
+        Known cascades must be within the deadline, or the label's maximum, beyond rounding errors.
         """
-        allowed = maxima if self._task.every else np.full(len(maxima), self._task.deadline)
-        at = np.searchsorted(self._best[0], allowed * (1 - SLACK), side="right")
+        allowed = maxima if self._task.for_all_deadlines else np.full(len(maxima), self._task.deadline)
+        at = np.searchsorted(self._best[0], allowed * (1 - DEADLINE_TOLERANCE), side="right")
         return np.asarray(np.append(np.inf, self._best[1])[at])
 
     def _extend(self, level: int, labels: _Labels, first: int) -> None:
-        """Call each later member from each label, and sort the results by level."""
+        """Extend each label by each later member, and sort the results by level."""
         layout, problem = self._layout, self._layout.problem
-        rise, success = layout.reach(layout.digits(labels.states))
+        rise, success = layout.list_transitions(layout.digits(labels.states))
         ratio = problem.times / np.where(success > 0, success, np.inf)
         wanted = (rise > 0) & (success > 0) & (ratio < problem.last.execution_time)
-        wanted &= ratio >= labels.ratio[:, None] * (1 - TIE)
+        wanted &= ratio >= labels.ratio[:, None] * (1 - TIE_TOLERANCE)
         wanted &= labels.maximum[:, None] + problem.worst <= self._spare
         rows, members = np.nonzero(wanted)
         states = labels.states[rows]
@@ -183,21 +187,21 @@ class Search:
         for rise_of in np.unique(rises):
             self._pending.setdefault(level + int(rise_of), []).append(called[rises == rise_of])
 
-    def _front(self) -> Front:
-        labels = _joined(self._kept)
+    def _front(self) -> CascadeFront:
+        labels = _concatenate(self._kept)
         last = self._layout.problem.last
         maxima = labels.maximum + last.worst_case
         expected = labels.expected + labels.left * last.execution_time
-        ends = undominated(maxima, expected)
+        ends = find_undominated(maxima, expected)
         least = None if self._cut == np.inf else min(self._cut, float(expected[ends[-1]]))
-        return Front(_cascades(labels, ends), least)
+        return CascadeFront(_yield_cascades(labels, ends), least)
 
 
-def _joined(blocks: list[_Labels]) -> _Labels:
+def _concatenate(blocks: list[_Labels]) -> _Labels:
     return _Labels(*(np.concatenate([getattr(part, field.name) for part in blocks]) for field in fields(_Labels)))
 
 
-def _cascades(labels: _Labels, ends: Int64s) -> Iterator[tuple[int, ...]]:
+def _yield_cascades(labels: _Labels, ends: Int64s) -> Iterator[tuple[int, ...]]:
     for end in reversed(ends.tolist()):
         members, at = [], end
         while labels.before[at] >= 0:

@@ -1,19 +1,19 @@
-"""What is left to spend from a state of grouped classifiers: a proved lower bound, and a guess, in closed form.
+"""Lower bound, and heuristic, of the remaining expected duration of grouped classifiers, in closed form.
 
-Relaxation: after K_a of a group, let a more powerful K_b of it cost C_b - C_a only (really C_b), and let it be called
-in parts, one for every member on the way. Then a group is a chain of parts (cost, probability of success), the chains
-are independent of each other, and the best order of such chains is known: cut each into blocks of least expected cost
-per probability of success, take the blocks in order of that ratio, stop at the deterministic classifier's C_n (the
-argument of Lemma 2 for blocks; Monma and Sidney's series-parallel sequencing). Every cascade maps to an order of parts
-that costs no more, so the relaxed optimum is a lower bound. If no group has two members it is the optimum (Lemma 2).
+Relaxation: after K_a of a group, a more powerful K_b costs only C_b - C_a (in fact C_b), and may be called in parts,
+one for every member in between. Then a group is a chain of parts (cost, success probability), and chains are
+independent. Their optimal order is known: cut each chain into blocks of least expected cost per success probability,
+take blocks by that ratio, and stop at the deterministic classifier's C_n (the argument of Lemma 2 for blocks; Monma and
+Sidney's series-parallel sequencing). Every cascade maps to an order of parts that costs no more, so the relaxed optimum
+is a lower bound. If no group has two members it is the optimum (Lemma 2).
 
-A deadline leaves time for so much success only: a knapsack of parts of members, by worst-case time and -log(1 - p),
-tells the least share u that a cascade can leave unclassified. The relaxed optimum for every value of C_n at once says
-what leaving the share u costs at least: the blocks up to u, the last one in part. So the bound stops at u too.
+A deadline limits success: a knapsack of parts of members, by worst-case time and -log(1 - p), bounds the share u that
+stays unclassified. The relaxed optimum for every value of C_n at once gives the least cost of leaving the share u: the
+blocks up to u, the last one in part. So the bound stops at u, too.
 
-The guess takes each group's best single member, by ratio, in place of its blocks.
+The heuristic replaces the blocks of each group by its best single member, by ratio.
 
-Building takes O(n g²) for n members in groups of at most g, evaluating O(s b) for s states and b ≤ n g blocks.
+Complexity: O(n g^2) to build for n members in groups of at most g; O(s b) to evaluate for s states and b <= n g blocks.
 """
 
 import math
@@ -23,19 +23,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int16s, Int64s
-from solvers.cascade.groups.state_layout import Layout
+from solvers.cascade.groups.state_layout import StateLayout
 
-_GRAIN = 1e-9
-"""Shares of C_n that every worst-case time has at least inside the bound, and every group may have on top of the time
-that is spare: so no member is free, and the bound stays one."""
+_MIN_TIME_SHARE = 1e-9
+"""Shares of C_n: minimum worst-case time of members, and extra time per group, inside the bound; it stays valid."""
 
 _ChainPart = tuple[float, float]
-"""Cost and probability of success, given that it is reached."""
+"""Cost, and success probability given that it is reached."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """Entries (e,) in the order in which they are used; each belongs to the states in which ``group`` has ``digit``."""
+class _EntryTable:
+    """Entries (e,) in order of use; each applies to states in which ``group`` has ``digit``."""
 
     group: list[int]
     digit: list[int]
@@ -43,25 +42,27 @@ class _Table:
     size: list[float]
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[float, int, int, float]]) -> "_Table":
+    def from_entries(cls, entries: Sequence[tuple[float, int, int, float]]) -> "_EntryTable":
         """Sort entries (rate, group, digit, size) by their rate."""
         rate, group, digit, size = zip(*sorted(entries), strict=True) if entries else ((), (), (), ())
         return cls(list(group), list(digit), list(rate), list(size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Remainder:
-    """Bounds, or guesses, the expected duration from a state on.
+class RemainingDuration:
+    """Lower bound or heuristic of the expected duration from a state.
 
-    blocks: cost per probability of success, and share left. slices: log(1 - p) per worst-case time, and that time.
+    Attributes:
+        blocks: cost per success probability, and share left.
+        slices: log(1 - p) per worst-case time, and that time.
     """
 
-    layout: Layout
-    blocks: _Table
-    slices: _Table
+    layout: StateLayout
+    blocks: _EntryTable
+    slices: _EntryTable
 
-    def at(self, states: Int64s, spare: Floats) -> Floats:
-        """Evaluate states (s, w) in which IDK classifiers may still use the worst-case time ``spare`` (s,): (s,)."""
+    def evaluate(self, states: Int64s, spare: Floats) -> Floats:
+        """Evaluate states, (s, w), with the remaining worst-case time of IDK classifiers, (s,): (s,)."""
         digits = np.ascontiguousarray(self.layout.digits(states).T.astype(np.int16))
         least = self._least_left(digits, spare)
         spent, left = np.zeros(len(states)), np.ones(len(states))
@@ -73,10 +74,12 @@ class Remainder:
         return spent + left * self.layout.problem.last.execution_time
 
     def _least_left(self, digits: Int16s, spare: Floats) -> Floats:
-        """The least share that the spare time allows to leave unclassified."""
+        """Return the least share that the spare time allows to leave unclassified."""
         if np.all(np.isinf(spare)):
             return np.zeros(len(spare))
-        rest = np.maximum(spare, 0.0) + _GRAIN * self.layout.problem.last.execution_time * len(self.layout.radix)
+        rest = np.maximum(spare, 0.0) + _MIN_TIME_SHARE * self.layout.problem.last.execution_time * len(
+            self.layout.radix
+        )
         log_left = np.zeros(len(spare))
         table = self.slices
         for group, digit, rate, time in zip(table.group, table.digit, table.rate, table.size, strict=True):
@@ -86,17 +89,17 @@ class Remainder:
         return np.asarray(np.exp(log_left))
 
 
-def chain_bound(layout: Layout) -> Remainder:
-    """Make the lower bound."""
-    return _remainder(layout, _blocks)
+def build_chain_bound(layout: StateLayout) -> RemainingDuration:
+    """Build the lower bound."""
+    return _build_tables(layout, _cut_blocks)
 
 
-def single_guess(layout: Layout) -> Remainder:
-    """Make the guess."""
-    return _remainder(layout, _best_single)
+def build_single_guess(layout: StateLayout) -> RemainingDuration:
+    """Build the heuristic."""
+    return _build_tables(layout, _best_single)
 
 
-def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> Remainder:
+def _build_tables(layout: StateLayout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> RemainingDuration:
     problem = layout.problem
     blocks: list[tuple[float, int, int, float]] = []
     slices: list[tuple[float, int, int, float]] = []
@@ -107,13 +110,13 @@ def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_ChainPart]]
             later = members[digit:][problem.powers[members[digit:]] > done]
             success = (problem.powers[later] - done) / (1.0 - done)
             blocks += [(c / p, group, digit, 1.0 - p) for c, p in cut(problem.times[later], success)]
-            worst = np.maximum(problem.worst[later], _GRAIN * problem.last.execution_time)
-            slices += [(rate, group, digit, time) for rate, time in _slices(worst, success)]
+            worst = np.maximum(problem.worst[later], _MIN_TIME_SHARE * problem.last.execution_time)
+            slices += [(rate, group, digit, time) for rate, time in _cut_slices(worst, success)]
     useful = [block for block in blocks if block[0] < problem.last.execution_time]
-    return Remainder(layout, _Table.of(useful), _Table.of(slices))
+    return RemainingDuration(layout, _EntryTable.from_entries(useful), _EntryTable.from_entries(slices))
 
 
-def _blocks(times: Floats, success: Floats) -> list[_ChainPart]:
+def _cut_blocks(times: Floats, success: Floats) -> list[_ChainPart]:
     """Cut a chain, members by increasing P, into blocks whose ratio of cost to success never falls."""
     blocks: list[_ChainPart] = []
     for cost, p in _chain_parts(times, success):
@@ -125,8 +128,7 @@ def _blocks(times: Floats, success: Floats) -> list[_ChainPart]:
 
 
 def _chain_parts(times: Floats, success: Floats) -> list[_ChainPart]:
-    """List the parts of a chain. A member that costs no less than a more powerful one is left out: the relaxation takes
-    that one in its place."""
+    """Return the parts of a chain, without members that cost no less than a more powerful one."""
     chain: list[_ChainPart] = []
     paid, done = 0.0, 0.0
     for i, (time, p) in enumerate(zip(times.tolist(), success.tolist(), strict=True)):
@@ -141,9 +143,8 @@ def _best_single(times: Floats, success: Floats) -> list[_ChainPart]:
     return [min(pairs, key=lambda part: part[0] / part[1])] if pairs else []
 
 
-def _slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
-    """Cut the concave envelope of the points (worst-case time, -log(1 - p)), and (0, 0), into slices: what they add to
-    log(1 - p) per time (so the best come first when sorted), and their time."""
+def _cut_slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
+    """Cut the concave envelope of points (worst-case time, -log(1 - p)), and (0, 0), into slices: rate, and time."""
     slices: list[tuple[float, float]] = []
     time, log_left = 0.0, 0.0
     points = [(w, math.log1p(-min(p, 1 - 1e-15))) for w, p in zip(worst.tolist(), success.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""Non-dominated pairs of maximum and expected duration, in arrays.
+"""Pareto fronts of maximum and expected duration, in arrays.
 
 A *label* is such a pair for a part of a cascade. One label dominates another if neither of its durations is larger.
 """
@@ -8,12 +8,12 @@ import numpy as np
 from models.arrays import Floats, Int64s
 
 
-def undominated(maxima: Floats, expected: Floats) -> Int64s:
-    """Find the labels that no other dominates, one of each set of equals: indices by increasing maximum.
+def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
+    """Return the places of non-dominated labels, (n,), by increasing maximum; one of equal labels.
 
-    maxima, expected: (n,). O(n log n) time, O(n) memory.
+    Complexity: O(n log n) time, O(n) memory.
 
-    >>> undominated(np.array([3.0, 1.0, 2.0]), np.array([5.0, 7.0, 7.0])).tolist()
+    >>> find_undominated(np.array([3.0, 1.0, 2.0]), np.array([5.0, 7.0, 7.0])).tolist()
     [1, 0]
     """
     order = np.lexsort((expected, maxima))
@@ -23,13 +23,20 @@ def undominated(maxima: Floats, expected: Floats) -> Int64s:
     return order[keep]
 
 
-def undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Find, for each state, the labels that no other of the same state dominates.
+def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
+    """Return the places of labels that no other label of the same state dominates.
 
-    states: (n, w), a state is a row; maxima, expected: (n,). Expected durations are replaced by their ranks, lowered by
-    more than all ranks from state to state: so one running minimum serves all states. O(n log n) time, O(n) memory.
+    Expected durations are replaced by ranks, lowered by more than all ranks from state to state, so one running minimum
+    serves all states.
 
-    >>> undominated_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 4.0, 9.0])).tolist()
+    Args:
+        states: (n, w), one state per row.
+        maxima: (n,).
+        expected: (n,).
+    Complexity: O(n log n) time, O(n) memory.
+
+    >>> states, maxima = np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0])
+    >>> find_undominated_by_state(states, maxima, np.array([4.0, 4.0, 9.0])).tolist()
     [0, 2]
     """
     order = np.lexsort((expected, maxima, *states.T))
@@ -42,10 +49,10 @@ def undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> In
     return order[keep]
 
 
-def least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Find, for each state, the label of least expected duration, among equals of least maximum.
+def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
+    """Return, for each state, the place of the label of least expected duration, then of least maximum.
 
-    >>> least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
+    >>> find_least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
     [1, 2]
     """
     order = np.lexsort((maxima, expected, *states.T))
@@ -54,19 +61,22 @@ def least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
     return order[keep]
 
 
-def thinned(expected: Floats, most: int) -> tuple[Int64s, float]:
-    """Keep at most ``most`` + 1 labels of a front, and tell by how much that can cost.
+def thin_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
+    """Keep at most ``max_labels`` + 1 labels of a front, and return their places and the maximum loss.
 
-    expected: (n,), strictly falling as the maxima rise. The range of expected durations is cut into ``most`` bands and
-    the label of least maximum stays in each: whatever is dropped, a label stays whose maximum is no larger and whose
-    expected duration is larger by at most the width of a band. Returns the indices kept and that width (0: all stay).
+    The range of expected durations is cut into ``max_labels`` bands; each keeps its label of least maximum. For every
+    dropped label one stays with no larger maximum, and an expected duration larger by at most the width of a band: the
+    loss.
 
-    >>> thinned(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
+    Args:
+        expected: (n,), strictly falling as the maxima rise.
+
+    >>> thin_front(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
     (array([0, 2, 4]), 4.0)
     """
-    if len(expected) <= most:
+    if len(expected) <= max_labels:
         return np.arange(len(expected)), 0.0
-    width = float(expected[0] - expected[-1]) / most
+    width = float(expected[0] - expected[-1]) / max_labels
     band = np.floor((expected[0] - expected) / width)
     keep = np.ones(len(expected), dtype=bool)
     keep[1:] = band[1:] != band[:-1]

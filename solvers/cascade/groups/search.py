@@ -1,9 +1,8 @@
-"""Grouped classifiers with deadlines, and however many: which search to run, and what it proves.
+"""Solver for grouped classifiers: choice between exact search and beam search.
 
-``group-states`` is exact: V of all states if there are at most 2 million, and with deadlines a frontier in each state,
-pruned with V, of at most 2 million labels in all. ``group-beam`` takes over beyond either limit: the same search with
-the chain relaxation as its bound if V is out of reach, and a limited number of labels a level. It is often exact all
-the same, and always says what it proved.
+``group-states`` is exact: V of all states, at most 2 million, and with deadlines a front in each state, pruned with V,
+of at most 2 million labels. ``group-beam`` is used beyond either limit: the same search with a limited number of labels
+per level, and the chain relaxation as bound if V is too large. It is often exact, and always has a proved lower bound.
 """
 
 import math
@@ -12,84 +11,94 @@ from collections.abc import Iterator
 from models import InvalidRequest
 from models.cascade import Algorithm
 from models.errors import Fault
-from solvers.cascade.groups.labels import Search, Task, TooManyLabels
-from solvers.cascade.groups.lower_bound import chain_bound, single_guess
-from solvers.cascade.groups.state_layout import Layout
-from solvers.cascade.groups.states import CostToGo, cost_to_go
+from solvers.cascade.groups.labels import LabelSearch, SearchTask, TooManyLabels
+from solvers.cascade.groups.lower_bound import build_chain_bound, build_single_guess
+from solvers.cascade.groups.state_layout import StateLayout
+from solvers.cascade.groups.states import CostToGo, compute_cost_to_go
 from solvers.cascade.power_order import power_frontier
-from solvers.cascade.problem import MAX_LABELS, Front, Problem
+from solvers.cascade.problem import MAX_LABELS, CascadeFront, CascadeProblem
 from solvers.cascade.ratio_order import ratio_frontier
 
 BEAM_CELLS = 4_000_000
-"""Labels of a beam times the square of the number of members; a level takes time proportional to it."""
+"""Labels of a beam times the square of the number of members; proportional to the time of a level."""
 
-_DEADLINES = 24
+_BEAM_DEADLINES = 24
 
 
-def solve_groups(problem: Problem, deadline: float | None, algorithm: Algorithm | None) -> tuple[Front, Algorithm]:
-    """Order grouped classifiers for no deadline or for one; tells which algorithm did it.
+def solve_groups(
+    problem: CascadeProblem, deadline: float | None, algorithm: Algorithm | None
+) -> tuple[CascadeFront, Algorithm]:
+    """Order grouped classifiers for one deadline or none; also return the algorithm.
 
-    Refuses ``group-states`` if there are more states than it may use; if its labels turn out to be too many, the beam
-    answers and says so.
+    If an exact search has too many labels, the beam search is used.
+
+    Raises:
+        InvalidRequest: ``group-states`` is requested with too many states.
     """
-    layout = Layout.of(problem)
+    layout = StateLayout.from_problem(problem)
     small = layout.states <= MAX_LABELS
     if algorithm == "group-states" and not small:
-        excess = f"{layout.states:,} states, at most {MAX_LABELS:,} are exact: use group-beam"
-        raise InvalidRequest.at(Fault(("algorithm",), f"group-states needs {excess}"))
+        excess = f"at most {MAX_LABELS:,} states, got {layout.states:,}; use group-beam"
+        raise InvalidRequest.at(Fault(("algorithm",), f"group-states supports {excess}"))
     within = math.inf if deadline is None else deadline
     if algorithm == "group-beam" or not small:
-        return _beam(layout, within), "group-beam"
-    togo = cost_to_go(layout)
-    if problem.evaluate(free := togo.path()).maximum <= within:
-        return Front(iter([free])), "group-states"
-    return _exact(layout, togo, within, every=False) or (_beam(layout, within, togo), "group-beam")
+        return _solve_beam(layout, within), "group-beam"
+    cost_to_go = compute_cost_to_go(layout)
+    if problem.evaluate(free := cost_to_go.follow_best()).maximum <= within:
+        return CascadeFront(iter([free])), "group-states"
+    return _solve_exact(layout, cost_to_go, within, for_all_deadlines=False) or (
+        _solve_beam(layout, within, cost_to_go),
+        "group-beam",
+    )
 
 
-def group_frontier(problem: Problem) -> tuple[Front, Algorithm]:
-    """Order grouped classifiers for all deadlines at once; beyond the limits, for some deadlines by beam search.
+def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorithm]:
+    """Order grouped classifiers for all deadlines; beyond the limits, for some deadlines by beam search.
 
-    Then a cascade between two of these deadlines may be missed, so the front is never called exact: its lower bound is
-    that for no deadline. Groups of one each, or all in one group, have exact algorithms of their own.
+    Cascades between these deadlines may then be missed, so the front is not exact; its lower bound is that without a
+    deadline. Groups of one each, and a single group, have exact algorithms of their own.
     """
-    layout, togo = Layout.of(problem), None
+    layout, cost_to_go = StateLayout.from_problem(problem), None
     if len(layout.radix) == len(problem.idk):
         return ratio_frontier(problem), "ratio-frontier"
     if len(layout.radix) == 1:
         return power_frontier(problem), "power-frontier"
     if layout.states <= MAX_LABELS:
-        togo = cost_to_go(layout)
-        if exact := _exact(layout, togo, math.inf, every=True):
+        cost_to_go = compute_cost_to_go(layout)
+        if exact := _solve_exact(layout, cost_to_go, math.inf, for_all_deadlines=True):
             return exact
-    fronts = [_beam(layout, deadline, togo) for deadline in (*_spread(problem), math.inf)]
+    fronts = [_solve_beam(layout, deadline, cost_to_go) for deadline in (*_spread_deadlines(problem), math.inf)]
     free = list(fronts[-1].cascades)
     least = problem.evaluate(free[0]).expected
     bound = fronts[-1].lower_bound
-    chained = _chained([*fronts[:-1], Front(iter(free))])
-    return Front(chained, least if bound is None else min(bound, least)), "group-beam"
+    chained = _chain_cascades([*fronts[:-1], CascadeFront(iter(free))])
+    return CascadeFront(chained, least if bound is None else min(bound, least)), "group-beam"
 
 
-def _exact(layout: Layout, togo: CostToGo, deadline: float, *, every: bool) -> tuple[Front, Algorithm] | None:
-    """Search with a frontier in each state, or give up for want of labels."""
-    bounds = (togo.at, chain_bound(layout).at)
+def _solve_exact(
+    layout: StateLayout, cost_to_go: CostToGo, deadline: float, *, for_all_deadlines: bool
+) -> tuple[CascadeFront, Algorithm] | None:
+    """Search with a front in each state; None if there are too many labels."""
+    bounds = (cost_to_go.look_up, build_chain_bound(layout).evaluate)
     try:
-        return Search(Task(layout, bounds, togo.at, deadline, every)).run(), "group-states"
+        return LabelSearch(
+            SearchTask(layout, bounds, cost_to_go.look_up, deadline, for_all_deadlines)
+        ).run(), "group-states"
     except TooManyLabels:
         return None
 
 
-def _beam(layout: Layout, deadline: float, togo: CostToGo | None = None) -> Front:
-    bounds = (chain_bound(layout).at, *([] if togo is None else [togo.at]))
+def _solve_beam(layout: StateLayout, deadline: float, cost_to_go: CostToGo | None = None) -> CascadeFront:
+    bounds = (build_chain_bound(layout).evaluate, *([] if cost_to_go is None else [cost_to_go.look_up]))
     width = max(BEAM_CELLS // max(len(layout.ranks), 1) ** 2, 1)
-    return Search(Task(layout, bounds, single_guess(layout).at, deadline, width=width)).run()
+    return LabelSearch(SearchTask(layout, bounds, build_single_guess(layout).evaluate, deadline, width=width)).run()
 
 
-def _spread(problem: Problem) -> list[float]:
-    """Spread deadlines evenly between the deterministic classifier alone and all classifiers together."""
+def _spread_deadlines(problem: CascadeProblem) -> list[float]:
     least, most = problem.last.worst_case, problem.last.worst_case + float(problem.worst.sum())
-    return [least + (most - least) * i / _DEADLINES for i in range(_DEADLINES)]
+    return [least + (most - least) * i / _BEAM_DEADLINES for i in range(_BEAM_DEADLINES)]
 
 
-def _chained(fronts: list[Front]) -> Iterator[tuple[int, ...]]:
+def _chain_cascades(fronts: list[CascadeFront]) -> Iterator[tuple[int, ...]]:
     for front in fronts:
         yield from front.cascades

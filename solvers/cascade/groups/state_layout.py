@@ -1,7 +1,7 @@
-"""The states of grouped classifiers: which member of each group ran last.
+"""State encoding of grouped classifiers: the member of each group that ran last.
 
-A digit is the rank of that member in its group, by increasing P, and 0 if none ran. Only later members are worth
-running (Definition 2), so digits never fall; the sum of the digits is the state's level, and every call raises it.
+A digit is the rank of that member in its group, by increasing P, and 0 if none ran. Only later members are useful
+(Definition 2), so digits never fall. The sum of the digits is the state's level, and every call increases it.
 """
 
 import math
@@ -10,20 +10,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.cascade.problem import Problem
+from solvers.cascade.problem import CascadeProblem
 
-_WORD = 1 << 62
+_WORD_STATES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """How states are coded, for n members in m groups.
+class StateLayout:
+    """Encoding of states for n members in m groups.
 
-    ranks: (n,) from 1. radix: (m,) members + 1. word, stride: (m,) a state is w int64 words; the digit of group g is
-    words[word[g]] // stride[g] % radix[g]. powers: (m, max radix) P of the member of each rank, 0 at rank 0.
+    Attributes:
+        ranks: (n,), from 1.
+        radix: (m,), members + 1.
+        word, stride: (m,); a state is w int64 words, and the digit of group g is words[word[g]] // stride[g] %
+            radix[g].
+        powers: (m, max radix), P of the member of each rank, 0 at rank 0.
     """
 
-    problem: Problem
+    problem: CascadeProblem
     ranks: Int64s
     radix: Int64s
     word: Int64s
@@ -31,8 +35,8 @@ class Layout:
     powers: Floats
 
     @classmethod
-    def of(cls, problem: Problem) -> "Layout":
-        """Rank the members of each group; the problem's order is by increasing P already."""
+    def from_problem(cls, problem: CascadeProblem) -> "StateLayout":
+        """Rank the members of each group, which the problem has sorted by P."""
         m = int(problem.groups.max()) + 1 if len(problem.groups) else 0
         ranks = np.zeros(len(problem.groups), dtype=np.int64)
         radix = np.ones(m, dtype=np.int64)
@@ -41,41 +45,44 @@ class Layout:
             radix[g] += 1
         powers = np.zeros((m, int(radix.max(initial=1))))
         powers[problem.groups, ranks] = problem.powers
-        return cls(problem, ranks, radix, *_words(radix), powers)
+        return cls(problem, ranks, radix, *_assign_words(radix), powers)
 
     @property
     def states(self) -> int:
-        """The number of states, ∏ (g_i + 1)."""
+        """Number of states, ∏ (g_i + 1)."""
         return math.prod(self.radix.tolist())
 
     @property
     def words_per_state(self) -> int:
-        """The number of int64 words of a state; 1 unless there are 2^62 states or more."""
+        """Number of int64 words of a state; 1 below 2^62 states."""
         return int(self.word.max(initial=0)) + 1
 
     @property
     def levels(self) -> int:
-        """The level of the state in which the most powerful member of each group has run."""
+        """Level of the state in which the most powerful member of each group has run."""
         return int((self.radix - 1).sum())
 
     def digits(self, states: Int64s) -> Int64s:
-        """Decode states (s, w) into digits (s, m)."""
+        """Decode states, (s, w), into digits, (s, m)."""
         return np.asarray(states[:, self.word] // self.stride % self.radix)
 
-    def reach(self, digits: Int64s) -> tuple[Int64s, Floats]:
-        """Tell what each member would do next in each state: (s, n) rise of its group's digit (0 or less: useless), and
-        probability of success given what ran, (P_k - P_last) / (1 - P_last) (Equation 7)."""
+    def list_transitions(self, digits: Int64s) -> tuple[Int64s, Floats]:
+        """Return the effect of each member in each state, (s, n) each.
+
+        It is the rise of its group's digit (0 or less: useless), and its success probability given the calls so far,
+        (P_k - P_last) / (1 - P_last) (Equation 7).
+        """
         own = digits[:, self.problem.groups]
         last = self.powers[self.problem.groups, own]
         return np.asarray(self.ranks - own), (self.problem.powers - last) / (1.0 - last)
 
 
-def _words(radix: Int64s) -> tuple[Int64s, Int64s]:
-    """Share the groups out among as few words as hold their digits."""
+def _assign_words(radix: Int64s) -> tuple[Int64s, Int64s]:
+    """Assign groups to as few words as hold their digits."""
     word, stride = np.zeros_like(radix), np.ones_like(radix)
     at, size = 0, 1
     for g, r in enumerate(radix.tolist()):
-        if size * r >= _WORD:
+        if size * r >= _WORD_STATES:
             at, size = at + 1, 1
         word[g], stride[g] = at, size
         size *= r

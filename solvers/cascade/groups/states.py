@@ -1,13 +1,14 @@
-"""Independent groups of fully dependent IDK classifiers: Algorithm 3's answers without its 2^(n-1) subsets.
+"""Independent groups of fully dependent IDK classifiers: results of Algorithm 3 without its 2^(n-1) subsets.
 
-What has run matters only through the last member of each group (Equation 10). V(state), the expected duration from
-there on, is the least of stopping at the deterministic classifier and of calling any later member k of a group:
+Only the last member of each group that ran matters (Equation 10). V(state), the expected remaining duration, is the
+least of stopping at the deterministic classifier and of calling any later member k of a group:
 
     V(s) = min(C_n, min over k of C_k + (1 - p_k(s)) · V(s after k)),
 
-p_k(s) being the conditional probability of Equation 7. There are ∏ (g_i + 1) states and n choices in each:
-O(n ∏ (g_i + 1)) time against Θ(2^(n-1) n²) of Algorithm 3, and 40 bytes a state. The states of one level do not depend
-on each other and are done in one go.
+with p_k(s) the conditional probability of Equation 7. States of one level are independent, and computed together.
+
+Complexity: O(n ∏ (g_i + 1)) time for ∏ (g_i + 1) states with n choices, compared with Θ(2^(n-1) n^2) of Algorithm 3; 40
+bytes per state.
 """
 
 from dataclasses import dataclass
@@ -16,32 +17,32 @@ from itertools import pairwise
 import numpy as np
 
 from models.arrays import Floats, Int16s, Int64s
-from solvers.cascade.groups.state_layout import Layout
-from solvers.cascade.problem import TIE
+from solvers.cascade.groups.state_layout import StateLayout
+from solvers.cascade.problem import TIE_TOLERANCE
 
-_CELLS = 1 << 18
-"""States times members whose choices are laid out at a time."""
+_BLOCK_CELLS = 1 << 18
+"""Number of states times members that are processed at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostToGo:
-    """V of every state, the worst-case duration of a cascade that attains it, and the member that it calls next.
+    """V of every state, the worst-case duration of a cascade that attains it, and the member it calls next.
 
-    expected, maximum, choice: (states + 1,) each; choice n: the deterministic classifier. The last entry stands for the
-    end, where nothing more is spent.
+    expected, maximum, choice: (states + 1,) each; choice n is the deterministic classifier. The last entry is the end,
+    with no further cost.
     """
 
-    layout: Layout
+    layout: StateLayout
     expected: Floats
     maximum: Floats
     choice: Int16s
 
-    def at(self, states: Int64s, spare: Floats) -> Floats:
-        """Look V up for states (s, 1), whatever time is spare: (s,)."""
+    def look_up(self, states: Int64s, spare: Floats) -> Floats:
+        """Return V of states, (s, 1), for any spare time: (s,)."""
         return np.asarray(self.expected[states[:, 0]])
 
-    def path(self) -> tuple[int, ...]:
-        """Follow the best choices from the state in which nothing has run."""
+    def follow_best(self) -> tuple[int, ...]:
+        """Return the best choices from the state in which nothing has run."""
         layout, state, members = self.layout, 0, []
         ranks, groups, strides = layout.ranks.tolist(), layout.problem.groups.tolist(), layout.stride.tolist()
         digits = [0] * len(strides)
@@ -53,47 +54,49 @@ class CostToGo:
         return tuple(members)
 
 
-def cost_to_go(layout: Layout) -> CostToGo:
-    """Compute V for all states, from the last level to the first; among equal choices the smaller maximum."""
+def compute_cost_to_go(layout: StateLayout) -> CostToGo:
+    """Compute V of all states, from the last level to the first; among equals the smaller maximum."""
     states = layout.states
-    togo = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
-    levels = _levels(layout)
+    cost_to_go = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
+    levels = _compute_levels(layout)
     order = np.argsort(levels, kind="stable")[::-1]
-    rows = max(_CELLS // (len(layout.ranks) + 1), 1)
+    rows = max(_BLOCK_CELLS // (len(layout.ranks) + 1), 1)
     for start in range(0, states, rows):
         block = order[start : start + rows]
         changes = np.flatnonzero(np.diff(levels[block])) + 1
-        _fill(togo, block, [0, *changes.tolist(), len(block)])
-    return togo
+        _fill_block(cost_to_go, block, [0, *changes.tolist(), len(block)])
+    return cost_to_go
 
 
-def _levels(layout: Layout) -> Int16s:
+def _compute_levels(layout: StateLayout) -> Int16s:
     levels = np.zeros(1, dtype=np.int16)
     for radix in layout.radix:
         levels = np.add.outer(np.arange(radix, dtype=np.int16), levels).ravel()
     return levels
 
 
-def _fill(togo: CostToGo, block: Int64s, cuts: list[int]) -> None:
-    """Choose in each state of a block, one level (from one cut to the next) after the other."""
-    times, left, after = _choices(togo.layout, block)
-    worst = np.append(togo.layout.problem.worst, togo.layout.problem.last.worst_case)
+def _fill_block(cost_to_go: CostToGo, block: Int64s, cuts: list[int]) -> None:
+    """Choose in each state of a block, level by level, from one cut to the next."""
+    times, left, after = _list_choices(cost_to_go.layout, block)
+    worst = np.append(cost_to_go.layout.problem.worst, cost_to_go.layout.problem.last.worst_case)
     for start, end in pairwise(cuts):
         states, to = block[start:end], after[start:end]
-        value = times[start:end] + left[start:end] * togo.expected[to]
+        value = times[start:end] + left[start:end] * cost_to_go.expected[to]
         least = value.min(axis=1)
-        longest = worst + togo.maximum[to]
-        longest[value > least[:, None] * (1 + TIE)] = np.inf
-        togo.expected[states] = least
-        togo.choice[states] = longest.argmin(axis=1)
-        togo.maximum[states] = longest.min(axis=1)
+        longest = worst + cost_to_go.maximum[to]
+        longest[value > least[:, None] * (1 + TIE_TOLERANCE)] = np.inf
+        cost_to_go.expected[states] = least
+        cost_to_go.choice[states] = longest.argmin(axis=1)
+        cost_to_go.maximum[states] = longest.min(axis=1)
 
 
-def _choices(layout: Layout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
-    """Lay out what can be called in each state, the deterministic classifier in the last column: (s, n + 1) time (inf
-    where it is useless), share left unclassified by it, state after it."""
+def _list_choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
+    """Return the choices of each state, (s, n + 1), the deterministic classifier last.
+
+    These are time (inf where useless), share left unclassified, and next state.
+    """
     problem, shape = layout.problem, (len(states), len(layout.ranks) + 1)
-    rise, success = layout.reach(layout.digits(states[:, None]))
+    rise, success = layout.list_transitions(layout.digits(states[:, None]))
     times, left = np.full(shape, problem.last.execution_time), np.zeros(shape)
     after = np.full(shape, layout.states)
     useful = rise > 0

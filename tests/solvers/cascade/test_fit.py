@@ -42,7 +42,7 @@ def test_a_plan_holds_a_step_function_over_all_deadlines(trace: Trace, dependenc
     assert np.all(np.diff(plan.expected_durations) < 0)
     assert len(plan.members) == len(plan.reaching) == plan.offsets[-1]
     assert plan.lower_bound == plan.expected_durations[-1]
-    for step, item in enumerate(plan.ranges()):
+    for step, item in enumerate(plan.list_deadline_ranges()):
         decision = plan.decide(CascadeQuery(deadline=item.deadline_from))
         assert decision.cascade == item.cascade == tuple(call.classifier for call in decision.steps)
         assert decision.expected_duration == item.expected_duration == plan.expected_durations[step]
@@ -109,7 +109,7 @@ def test_classifiers_that_cannot_be_used_are_listed_with_the_reason(trace: Trace
     silenced = spec_with(trace, lambda k: k.model_copy(update={"confidence": None}) if k.name == "idk1" else k)
     summary = build(silenced, target_precision=0.998).summary
     left_out = {row["name"]: row for row in summary["left_out"]}
-    assert left_out["idk1"] == {"name": "idk1", "reason": "gives no confidence", "best_precision_bound": None}
+    assert left_out["idk1"] == {"name": "idk1", "reason": "has no confidence", "best_precision_bound": None}
     poor = left_out["idk0"]
     assert "0.998" in poor["reason"]
     assert 0.5 < poor["best_precision_bound"] < 0.998
@@ -120,11 +120,11 @@ def test_a_classifier_slower_than_the_deterministic_one_is_discarded(trace: Trac
     assert plan.names[-1] == "idk3"
     assert set(plan.names) == {"idk0", "idk1", "idk2", "idk3"}
     assert [name for name, _ in plan.discarded] == ["idk4", "idk5"]
-    assert "idk3: 9 against 7" in plan.decide(CascadeQuery()).discarded[0].reason
+    assert "idk3: 9 compared with 7" in plan.decide(CascadeQuery()).discarded[0].reason
 
 
 def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Trace) -> None:
-    with pytest.raises(InvalidRequest, match="'strong', the trace has the classifiers idk0, idk1") as caught:
+    with pytest.raises(InvalidRequest, match="'strong' not found; available: idk0, idk1") as caught:
         build(trace, deterministic="strong")
     assert caught.value.faults[0].loc == ("deterministic",)
     with pytest.raises(InvalidRequest, match=r"19 rows, .* 20"):
@@ -135,7 +135,7 @@ def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Tr
 def test_joint_with_more_than_twenty_classifiers_is_refused() -> None:
     trace = random_trace(np.random.default_rng(0), 2000, 21)
     cheap = dataclasses.replace(trace, costs=np.where(trace.costs == 40, 100.0, trace.costs))
-    with pytest.raises(InvalidRequest, match="at most 20 IDK classifiers, 21 can be used: name fewer") as caught:
+    with pytest.raises(InvalidRequest, match="at most 20 IDK classifiers, got 21") as caught:
         build(cheap, target_precision=0.9, deterministic="last")
     assert caught.value.faults[0].loc == ("dependence",)
     assert build(cheap, target_precision=0.9, deterministic="last", dependence="independent").plan.optimal

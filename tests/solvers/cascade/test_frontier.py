@@ -14,16 +14,16 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from solvers.base import Run
 from solvers.cascade import CascadePlan, fit, kind
-from solvers.cascade.frontier.acceptance_levels import Programme, candidates, levels_of, prices_of
-from solvers.cascade.frontier.calibration import calibrate
-from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.frontier.search import charge, search, worth_keeping
-from solvers.cascade.frontier.separate_thresholds import Ranked
+from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram, choose_levels, choose_prices, find_candidates
+from solvers.cascade.frontier.calibration import calibrate_confidences
+from solvers.cascade.frontier.rows import CalibratedRows, ThresholdCascade
+from solvers.cascade.frontier.search import complexity_penalty, search_frontier, select_cascades
+from solvers.cascade.frontier.separate_thresholds import RankedRows
 from tests.support.replays import NAMES, World
 from tests.support.strategies import random_trace
 
 
-def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Rows:
+def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> CalibratedRows:
     """Draw rows on which dearer classifiers are right more often, and surer of it."""
     rng = np.random.default_rng(seed)
     skill = np.sort(rng.uniform(0.4, 0.95, n))
@@ -31,12 +31,12 @@ def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Row
     wrong = (rng.random((count, n)) > chances).astype(np.float64)
     costs = np.tile(np.sort(rng.uniform(1, 20, n)), (count, 1))
     costs *= 1 + 0.5 * rng.random(costs.shape) * measured
-    return Rows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool), np.arange(count))
+    return CalibratedRows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool), np.arange(count))
 
 
-def all_cascades(n: int, level: float) -> list[Cascade]:
+def all_cascades(n: int, level: float) -> list[ThresholdCascade]:
     orders = [order for size in range(1, n + 1) for order in permutations(range(n), size)]
-    return [Cascade(order, (level,) * (len(order) - 1)) for order in orders]
+    return [ThresholdCascade(order, (level,) * (len(order) - 1)) for order in orders]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -45,10 +45,10 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
     n = int(rng.integers(1, 5))
     rows = random_rows(seed, int(rng.integers(3, 40)), n, measured=bool(seed % 2))
     level, prices = float(rng.uniform(0.3, 1.0)), np.geomspace(1e-3, 1.0, 5)
-    programme = Programme.of(rows, rows.chances >= level)
-    value, _ = programme.values(prices)
+    programme = AcceptanceProgram.from_rows(rows, rows.confidences >= level)
+    value, _ = programme.solve_values(prices)
     for i, price in enumerate(prices.tolist()):
-        completed = programme.completed(value[:, i], price).min()
+        completed = programme.add_last(value[:, i], price).min()
         every = [np.dot(rows.means(one), (price, 1.0)) for one in all_cascades(n, level)]
         assert completed == pytest.approx(min(every), abs=1e-12)
 
@@ -56,11 +56,11 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_level_finds_is_the_best_that_any_order_of_it_reaches_for_every_price(seed: int) -> None:
     rows = random_rows(seed, 40, 3)
-    prices = prices_of(rows, 7)
-    means = [np.array(rows.means(one)) for one in candidates(rows, prices)]
-    every = [np.array(rows.means(one)) for level in levels_of(rows) for one in all_cascades(3, level)]
+    prices = choose_prices(rows, 7)
+    means = [np.array(rows.means(one)) for one in find_candidates(rows, prices)]
+    every = [np.array(rows.means(one)) for level in choose_levels(rows) for one in all_cascades(3, level)]
     for scale in (1e-6, 1e6):
-        assert prices_of(replace(rows, costs=rows.costs * scale), 7) * scale == pytest.approx(prices)
+        assert choose_prices(replace(rows, costs=rows.costs * scale), 7) * scale == pytest.approx(prices)
     for price in prices.tolist():
         assert min(m @ (price, 1.0) for m in means) == pytest.approx(min(m @ (price, 1.0) for m in every), abs=1e-12)
 
@@ -69,9 +69,11 @@ def test_what_a_level_finds_is_the_best_that_any_order_of_it_reaches_for_every_p
 def test_a_threshold_is_the_best_of_all_where_the_others_stay(seed: int) -> None:
     rows = random_rows(seed, 50, 2)
     price = float(np.random.default_rng(seed).choice([1e-3, 0.01, 0.05]))
-    ranked = Ranked.of(rows)
-    improved = ranked.improved(Cascade((0, 1), (0.5,)), price)
-    every = [Cascade((1,), ())] + [Cascade((0, 1), (t,)) for t in np.unique(rows.chances[:, 0]).tolist()]
+    ranked = RankedRows.from_rows(rows)
+    improved = ranked.improve(ThresholdCascade((0, 1), (0.5,)), price)
+    every = [ThresholdCascade((1,), ())] + [
+        ThresholdCascade((0, 1), (t,)) for t in np.unique(rows.confidences[:, 0]).tolist()
+    ]
     assert ranked.objective(improved, price) == pytest.approx(
         min(ranked.objective(one, price) for one in every), abs=1e-9
     )
@@ -83,38 +85,42 @@ def test_improving_never_harms(seed: int, price: float) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     rows = random_rows(seed, 60, n, measured=True)
-    start = Cascade(tuple(rng.permutation(n).tolist()), tuple(rng.uniform(0.2, 1.0, n - 1).tolist()))
-    ranked = Ranked.of(rows)
-    assert ranked.objective(ranked.improved(start, price), price) <= ranked.objective(start, price) + 1e-9
+    start = ThresholdCascade(tuple(rng.permutation(n).tolist()), tuple(rng.uniform(0.2, 1.0, n - 1).tolist()))
+    ranked = RankedRows.from_rows(rows)
+    assert ranked.objective(ranked.improve(start, price), price) <= ranked.objective(start, price) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_without_a_deadline(seed: int) -> None:
     rows = random_rows(seed, 60, 4)
-    every = sorted(candidates(rows, prices_of(rows, 9)), key=lambda one: (one.members, one.thresholds))
-    kept = worth_keeping(rows, every)
+    every = sorted(find_candidates(rows, choose_prices(rows, 9)), key=lambda one: (one.members, one.thresholds))
+    kept = select_cascades(rows, every)
 
-    def longest_of(one: Cascade) -> float:
-        return float(rows.longest(one.members))
+    def longest_of(one: ThresholdCascade) -> float:
+        return float(rows.maximum_duration(one.members))
 
     for limit in (min(map(longest_of, every)), max(map(longest_of, every))):
         for price in np.geomspace(1e-4, 1.0, 12).tolist():
             of_all, of_kept = (
-                min(np.dot(rows.means(one), (price, 1.0)) + charge(one, 60) for one in some if longest_of(one) <= limit)
+                min(
+                    np.dot(rows.means(one), (price, 1.0)) + complexity_penalty(one, 60)
+                    for one in some
+                    if longest_of(one) <= limit
+                )
                 for some in (every, kept)
             )
             assert of_kept == pytest.approx(of_all, abs=1e-12)
 
 
 def test_separate_thresholds_are_kept_where_rows_carry_them_and_not_where_they_are_few() -> None:
-    assert not search(random_rows(1, 100, 4)).separate
+    assert not search_frontier(random_rows(1, 100, 4)).separate
     rng = np.random.default_rng(0)
     chances = rng.random((4000, 3))
     right = np.column_stack((chances[:, 0] > 0.7, chances[:, 1] > 0.2, np.ones(4000)))
     wrong = 1 - right.astype(np.float64)
     costs = np.array([1.0, 2.0, 20.0])
-    rows = Rows(chances, wrong, np.tile(costs, (4000, 1)), costs, np.ones(3, bool), np.arange(4000))
-    kept = search(rows)
+    rows = CalibratedRows(chances, wrong, np.tile(costs, (4000, 1)), costs, np.ones(3, bool), np.arange(4000))
+    kept = search_frontier(rows)
     assert kept.separate
     assert any(rows.means(one)[1] == 0 and rows.means(one)[0] < 12 for one in kept.cascades)
 
@@ -124,7 +130,7 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
     rng = np.random.default_rng(rows)
     confidences = rng.random(rows)
     quality = (rng.random(rows) < confidences**2).astype(np.float64)
-    plain, percent = (calibrate(scale * confidences, quality, np.arange(rows)) for scale in (1, 100))
+    plain, percent = (calibrate_confidences(scale * confidences, quality, np.arange(rows)) for scale in (1, 100))
     ordered = plain.values[np.argsort(confidences)]
     assert plain.kind in kinds
     assert np.all(np.diff(ordered) >= -1e-12)
@@ -136,8 +142,8 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
 
 def test_a_confidence_that_tells_nothing_or_the_contrary_gives_one_chance() -> None:
     quality = np.array([1.0, 0.0] * 30)
-    assert set(calibrate(np.full(60, 0.7), quality, np.arange(60)).values.tolist()) == {0.5}
-    contrary = calibrate(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)), np.arange(60))
+    assert set(calibrate_confidences(np.full(60, 0.7), quality, np.arange(60)).values.tolist()) == {0.5}
+    contrary = calibrate_confidences(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)), np.arange(60))
     assert np.ptp(contrary.values) == 0
 
 
@@ -149,7 +155,7 @@ def test_rows_of_one_item_do_not_calibrate_each_other() -> None:
         items = rng.permutation(np.repeat(np.arange(150), 8))
         confidences, quality = rng.random(150)[items], (rng.random(150) < 0.7).astype(np.float64)[items]
         for named, codes in ((True, items), (False, np.arange(len(items)))):
-            stepped[named] += calibrate(confidences, quality, codes).kind == "isotonic"
+            stepped[named] += calibrate_confidences(confidences, quality, codes).kind == "isotonic"
     assert stepped[True] <= 5
     assert stepped[False] >= 15
 
@@ -176,16 +182,16 @@ def least_cost(plan: CascadePlan, deadline: float | None) -> float:
 
 def safe(plan: CascadePlan, query: CascadeQuery) -> tuple[float, float]:
     """Reckon the cost and the accuracy of a decision, each with a standard error to spare."""
-    chosen = plan.chosen(query)
+    chosen = plan.select_points(query)
     assert chosen is not None
     accuracy = plan.point_accuracies - plan.point_accuracy_errors
-    return chosen.mean(plan.point_costs + plan.point_cost_errors), chosen.mean(accuracy)
+    return chosen.mix(plan.point_costs + plan.point_cost_errors), chosen.mix(accuracy)
 
 
 def test_figures_of_points_are_those_of_held_out_rows_walked_one_by_one(world: World, plan: CascadePlan) -> None:
     held_out = np.random.default_rng(7).permutation(3000)[1500:]
-    for _, i in plan.askable_within(None):
-        point = plan.point(i)
+    for _, i in plan.list_points_within(None):
+        point = plan.describe_point(i)
         right, spent = [], []
         for row in held_out.tolist():
             paid = 0.0
@@ -208,21 +214,21 @@ def test_more_cost_is_never_less_accurate_where_it_was_learned_and_no_limit_is_b
         for most in np.linspace(0.5, 20, 60).tolist():
             query = CascadeQuery(budget=most, deadline=deadline, item="some")
             if most < least_cost(plan, deadline):
-                with pytest.raises(Infeasible, match="asked is at most"):
+                with pytest.raises(Infeasible, match="the budget is"):
                     plan.decide(query)
                 continue
             decision = plan.decide(query)
             assert safe(plan, query)[0] <= most + 1e-9
             assert safe(plan, query)[0] >= min(most, safe(plan, CascadeQuery(budget=1e9, deadline=deadline))[0]) - 0.5
             assert decision.maximum_duration <= (deadline or np.inf)
-            chosen = plan.chosen(query)
+            chosen = plan.select_points(query)
             assert chosen is not None
-            assert chosen.mean(plan.point_learned_accuracies) >= before - 1e-12
-            before = chosen.mean(plan.point_learned_accuracies)
+            assert chosen.mix(plan.point_learned_accuracies) >= before - 1e-12
+            before = chosen.mix(plan.point_learned_accuracies)
 
 
 def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is_named(plan: CascadePlan) -> None:
-    most = max((plan.point_accuracies - plan.point_accuracy_errors)[i] for _, i in plan.askable())
+    most = max((plan.point_accuracies - plan.point_accuracy_errors)[i] for _, i in plan.list_reachable_points())
     refused = (
         ({"min_accuracy": 0.99}, r"0\.99$"),
         ({"budget": 5.0, "deadline": 0.5}, "fastest"),
@@ -237,7 +243,7 @@ def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is
         assert accuracy >= wanted - 1e-9
         if cost * 0.999 >= least_cost(plan, None):
             assert safe(plan, CascadeQuery(budget=cost * 0.999, item="some"))[1] < wanted
-        with pytest.raises(Infeasible, match=r"needs .* an item, asked is at most"):
+        with pytest.raises(Infeasible, match=r"needs .* per item, the budget is"):
             plan.decide(CascadeQuery(min_accuracy=wanted, budget=cost * 0.9, item="some"))
         alone = plan.decide(CascadeQuery(min_accuracy=wanted))
         assert not alone.shares
@@ -281,10 +287,10 @@ def test_classifiers_without_confidence_come_last_or_alone() -> None:
     trace = random_trace(np.random.default_rng(0), 600, 4)
     silent = tuple(k.model_copy(update={"confidence": None}) for k in trace.spec.classifiers)
     plan = build(replace(trace, spec=trace.spec.model_copy(update={"classifiers": silent})))
-    assert all(len(plan.point(i)["cascade"]) == 1 for _, i in plan.askable_within(None))
+    assert all(len(plan.describe_point(i)["cascade"]) == 1 for _, i in plan.list_points_within(None))
     half = (silent[0], *trace.spec.classifiers[1:])
     plan = build(replace(trace, spec=trace.spec.model_copy(update={"classifiers": half})))
-    assert all(silent[0].name not in plan.point(i)["cascade"][:-1] for _, i in plan.askable_within(None))
+    assert all(silent[0].name not in plan.describe_point(i)["cascade"][:-1] for _, i in plan.list_points_within(None))
 
 
 @pytest.mark.parametrize(
@@ -312,13 +318,13 @@ def test_offsets_that_leap_beyond_64_bits_do_not_rise(plan: CascadePlan) -> None
     forged: dict[str, Any] = {f"point_{name}": np.full(5, 0.5) for name in of_points}
     forged |= {name: getattr(plan, name)[:1] for name in ("point_members", "point_thresholds", "point_reaching")}
     ends = np.array([0, 2**62, 2**63 - 1, -(2**63), -(2**62), 1], dtype=np.int64)
-    with pytest.raises(InvalidRequest, match=r"it lacks offsets that cut the members into points$"):
+    with pytest.raises(InvalidRequest, match=r"missing: offsets that cut the members into points$"):
         replace(plan, point_offsets=ends, **forged)
 
 
 @pytest.mark.slow
 def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
-    """Rows that report choose no point, so the best of many noisy ones is not told."""
+    """CalibratedRows that report choose no point, so the best of many noisy ones is not told."""
     said = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -328,10 +334,10 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
         classifiers = [{"name": f"m{k}", "correct": f"m{k}", "confidence": f"c{k}", "cost": 1.0 + k} for k in range(4)]
         spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
         fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, Run())
-        chosen = fitted.plan.chosen(CascadeQuery(budget=100.0))
+        chosen = fitted.plan.select_points(CascadeQuery(budget=100.0))
         assert chosen is not None
         assert fitted.savings is not None
-        said.append((chosen.mean(fitted.plan.point_accuracies), fitted.savings.accuracy))
+        said.append((chosen.mix(fitted.plan.point_accuracies), fitted.savings.accuracy))
     assert np.mean(said, axis=0) == pytest.approx(0.7, abs=3 * 0.46 / (40 * 200) ** 0.5)
 
 
@@ -364,18 +370,20 @@ def test_a_further_classifier_has_to_set_more_rows_right_than_chance_would() -> 
     right[50::50, 1] = False
     chances = np.column_stack((np.where(np.arange(200) % 50 > 0, 0.9, 0.1), np.full(200, 0.5)))
     costs = np.tile([1.0, 1.1], (200, 1))
-    rows = Rows(chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool), np.arange(len(costs)))
-    pair = Cascade((0, 1), (0.5,))
-    assert rows.means(pair)[1] < rows.means(Cascade((0,), ()))[1]
-    assert pair not in worth_keeping(rows, [Cascade((0,), ()), pair])
+    rows = CalibratedRows(
+        chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool), np.arange(len(costs))
+    )
+    pair = ThresholdCascade((0, 1), (0.5,))
+    assert rows.means(pair)[1] < rows.means(ThresholdCascade((0,), ()))[1]
+    assert pair not in select_cascades(rows, [ThresholdCascade((0,), ()), pair])
     many = replace(rows, wrong=np.where(np.arange(200)[:, None] % 50 == 0, [1.0, 0.0], rows.wrong))
-    assert pair in worth_keeping(many, [Cascade((0,), ()), pair])
+    assert pair in select_cascades(many, [ThresholdCascade((0,), ()), pair])
 
 
 def test_an_older_version_refuses_a_cost_and_says_what_to_do(plan: CascadePlan) -> None:
     kept = {name: getattr(plan, name) for name in plan.__dataclass_fields__ if name[0] != "_" and name[:6] != "point_"}
     old = CascadePlan(**kept)
     assert old.decide(CascadeQuery()) == plan.decide(CascadeQuery())
-    assert old.askable() == []
+    assert old.list_reachable_points() == []
     with pytest.raises(InvalidRequest, match="build it again"):
         old.decide(CascadeQuery(budget=3.0))

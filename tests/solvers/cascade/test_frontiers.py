@@ -8,44 +8,46 @@ import pytest
 
 from models.cascade import SolveDependence
 from solvers.cascade import solve
-from solvers.cascade.groups.pareto import thinned
+from solvers.cascade.groups.pareto import thin_front
 from solvers.cascade.power_order import power_frontier
-from solvers.cascade.problem import Front, Problem, best_within, step_function
+from solvers.cascade.problem import CascadeFront, CascadeProblem, build_step_function, find_best_within
 from solvers.cascade.ratio_order import ratio_frontier
 from tests.support.strategies import even_groups
 
-CASES: list[tuple[SolveDependence, Callable[..., Front]]]
+CASES: list[tuple[SolveDependence, Callable[..., CascadeFront]]]
 CASES = [("independent", ratio_frontier), ("dependent", power_frontier)]
 
 
 @pytest.mark.parametrize(("dependence", "frontier"), CASES)
-def test_the_step_function_answers_every_deadline(dependence: SolveDependence, frontier: Callable[..., Front]) -> None:
+def test_the_step_function_answers_every_deadline(
+    dependence: SolveDependence, frontier: Callable[..., CascadeFront]
+) -> None:
     for seed in range(10):
         *idk, last = even_groups(np.random.default_rng(seed), [1] * 8, power=0.9)
-        problem = Problem.of(idk, last, dependence)
-        steps = step_function(problem, frontier(problem))
+        problem = CascadeProblem.from_classifiers(idk, last, dependence)
+        steps = build_step_function(problem, frontier(problem))
         assert all(a.maximum < b.maximum and a.expected > b.expected for a, b in pairwise(steps))
         for step in steps:
             alone = solve([*idk, last], dependence=dependence, deadline=step.maximum)
             assert alone.expected_duration == pytest.approx(step.expected, rel=1e-10)
     *idk, last = even_groups(np.random.default_rng(0), [1])  # a cascade that gains nothing is no step
-    useless = Problem.of([idk[0].model_copy(update={"execution_time": 99.0})], last, "independent")
-    assert [step.members for step in step_function(useless, Front(iter([(0,), ()])))] == [()]
+    useless = CascadeProblem.from_classifiers([idk[0].model_copy(update={"execution_time": 99.0})], last, "independent")
+    assert [step.members for step in build_step_function(useless, CascadeFront(iter([(0,), ()])))] == [()]
 
 
 @pytest.mark.parametrize(("dependence", "frontier"), CASES)
 @pytest.mark.parametrize("most", [1, 40, 150])
 def test_thinned_fronts_prove_what_is_left(
-    dependence: SolveDependence, frontier: Callable[..., Front], most: int
+    dependence: SolveDependence, frontier: Callable[..., CascadeFront], most: int
 ) -> None:
     thinned_ones = 0
     for seed in range(10):
         *idk, last = even_groups(np.random.default_rng(seed), [1] * 9, power=0.9)
-        problem = Problem.of(idk, last, dependence)
+        problem = CascadeProblem.from_classifiers(idk, last, dependence)
         for deadline in (None, 150.0, 200.0):
-            exact = best_within(problem, frontier(problem, deadline), deadline)
+            exact = find_best_within(problem, frontier(problem, deadline), deadline)
             front = frontier(problem, deadline, most)
-            best_cascade = best_within(problem, front, deadline)
+            best_cascade = find_best_within(problem, front, deadline)
             assert best_cascade.expected >= exact.expected * (1 - 1e-12)
             assert deadline is None or best_cascade.maximum <= deadline
             if front.lower_bound is not None:
@@ -66,7 +68,7 @@ def test_two_hundred_classifiers_with_a_deadline() -> None:
 def test_thinning_keeps_a_label_near_every_dropped_one() -> None:
     rng = np.random.default_rng(0)
     expected = np.sort(rng.random(1000))[::-1]
-    kept, width = thinned(expected, 30)
+    kept, width = thin_front(expected, 30)
     assert len(kept) <= 31
     for i, value in enumerate(expected):
         stays = kept[kept <= i][-1]

@@ -28,7 +28,7 @@ EMPTY = SHORT | {"members": np.empty(0, np.int32), "offsets": np.zeros(1, np.int
 @pytest.mark.parametrize("cut", [slice(-1), slice(1, None)], ids=["last", "first"])
 @pytest.mark.parametrize("name", ARRAYS.split())
 def test_an_array_without_its_last_or_first_entry_is_refused(plan: CascadePlan, name: str, cut: slice) -> None:
-    with pytest.raises(InvalidRequest, match="no cascade plan"):
+    with pytest.raises(InvalidRequest, match="not a valid cascade plan"):
         replace(plan, **{name: getattr(plan, name)[cut].copy()})
 
 

@@ -67,8 +67,13 @@ def test_groups_decide_the_default_dependence_and_are_ignored_when_another_is_na
 @pytest.mark.parametrize(
     ("classifiers", "deadline", "name", "numbers"),
     [
-        ([make("slow", 10, 0.9, worst=11), make("D", 10, 1, worst=20)], None, "slow", "10 against 10"),
-        ([make("late", 2, 0.9, worst=5.5), make("poor", 4, 0.1), make("D", 10, 1)], 15, "late", "15.5 of 15"),
+        ([make("slow", 10, 0.9, worst=11), make("D", 10, 1, worst=20)], None, "slow", "10 compared with 10"),
+        (
+            [make("late", 2, 0.9, worst=5.5), make("poor", 4, 0.1), make("D", 10, 1)],
+            15,
+            "late",
+            "15.5, the deadline is 15",
+        ),
         ([make("D", 10, 1, worst=12), make("E", 10, 1, worst=13)], None, "E", "D"),
     ],
 )

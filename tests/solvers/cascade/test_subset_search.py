@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from models.cascade import Classifier
-from solvers.cascade.problem import Problem, best_within, step_function
-from solvers.cascade.subset_search import count_left, set_states
+from solvers.cascade.problem import CascadeProblem, build_step_function, find_best_within
+from solvers.cascade.subset_search import count_unclassified, solve_set_states
 from tests.oracles.cascade import best_by_replay
 from tests.support.patience import patient
 
 
-def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_], list[Classifier], Problem]:
+def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_], list[Classifier], CascadeProblem]:
     """Make random answers of n classifiers that depend on each other, and the problem, its columns in its order."""
     shared = rng.random((rows, 2))
     answers = np.column_stack(
@@ -31,20 +31,20 @@ def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_]
             Classifier(name=f"K{j}", execution_time=time, success_probability=share, worst_case_time=worst)
         )
     last = Classifier(name="D", execution_time=10, success_probability=1, worst_case_time=13)
-    problem = Problem.of(classifiers, last, "independent")
+    problem = CascadeProblem.from_classifiers(classifiers, last, "independent")
     order = [int(k.name[1:]) for k in problem.idk]
-    return answers, [*classifiers, last], replace(problem, counts=count_left(answers[:, order]))
+    return answers, [*classifiers, last], replace(problem, counts=count_unclassified(answers[:, order]))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_joint_against_exhaustive_replay(seed: int) -> None:
     rng = np.random.default_rng(seed)
     answers, classifiers, problem = make(rng, n=1 + seed % 5, rows=40)
-    steps = step_function(problem, set_states(problem))
+    steps = build_step_function(problem, solve_set_states(problem))
     assert all(a.maximum < b.maximum and a.expected > b.expected for a, b in pairwise(steps))
     for deadline in (None, *(step.maximum for step in steps), *(step.maximum - 0.5 for step in steps[1:])):
         oracle = best_by_replay(answers, classifiers, deadline)
-        best_cascade = best_within(problem, set_states(problem), deadline)
+        best_cascade = find_best_within(problem, solve_set_states(problem), deadline)
         assert oracle is not None
         assert best_cascade.expected == pytest.approx(oracle.expected, rel=1e-12)
         assert best_cascade.maximum == oracle.maximum
@@ -53,7 +53,7 @@ def test_joint_against_exhaustive_replay(seed: int) -> None:
 
 def test_counts_are_those_of_a_loop_over_all_sets() -> None:
     answers = np.random.default_rng(0).random((30, 4)) < 0.4
-    left = count_left(answers)
+    left = count_unclassified(answers)
     for chosen in range(16):
         members = [j for j in range(4) if chosen >> j & 1]
         assert left[chosen] == int((~answers[:, members]).all(axis=1).sum())
@@ -61,22 +61,25 @@ def test_counts_are_those_of_a_loop_over_all_sets() -> None:
 
 def test_no_idk_classifier_at_all() -> None:
     _, _, problem = make(np.random.default_rng(0), n=1, rows=20)
-    alone = replace(Problem.of([], problem.last, "independent"), counts=count_left(np.empty((20, 0), dtype=bool)))
-    assert [step.members for step in step_function(alone, set_states(alone))] == [()]
+    alone = replace(
+        CascadeProblem.from_classifiers([], problem.last, "independent"),
+        counts=count_unclassified(np.empty((20, 0), dtype=bool)),
+    )
+    assert [step.members for step in build_step_function(alone, solve_set_states(alone))] == [()]
 
 
 def test_counts_must_match_the_classifiers() -> None:
     _, _, problem = make(np.random.default_rng(0), n=2, rows=20)
     for counts in (None, np.ones(8, dtype=np.int64)):
         with pytest.raises(ValueError, match="counts"):
-            set_states(replace(problem, counts=counts))
+            solve_set_states(replace(problem, counts=counts))
 
 
 def test_twenty_classifiers_and_fifty_thousand_rows_take_seconds() -> None:
     answers, _, problem = make(np.random.default_rng(1), n=20, rows=50_000)
     start = time.process_time()
-    problem = replace(problem, counts=count_left(answers))
-    steps = step_function(problem, set_states(problem))
+    problem = replace(problem, counts=count_unclassified(answers))
+    steps = build_step_function(problem, solve_set_states(problem))
     assert time.process_time() - start < patient(5)
     assert len(steps) > 3
     assert problem.counts is not None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from solvers.cascade.replay import Rows, replay
-from solvers.cascade.thresholds import find_threshold, mean_and_worst
+from solvers.cascade.replay import ReplayRows, replay_cascade
+from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
 from solvers.statistics import wilson_lower
 
 
@@ -38,14 +38,14 @@ def test_threshold_against_a_loop_over_every_observed_confidence(seed: int) -> N
 
 def test_mean_and_worst_of_constant_costs_are_that_constant() -> None:
     for cost in (0.0015, 0.1, 1 / 3):
-        assert mean_and_worst(np.full(1001, cost), 1.0) == (cost, cost)
+        assert mean_and_worst_time(np.full(1001, cost), 1.0) == (cost, cost)
     times = np.array([1.0, 1.0, 1.0, 1.0, 16.0])  # an observed quantile, and not below the mean
-    assert [mean_and_worst(times, quantile) for quantile in (1.0, 0.5)] == [(4.0, 16.0), (4.0, 4.0)]
+    assert [mean_and_worst_time(times, quantile) for quantile in (1.0, 0.5)] == [(4.0, 16.0), (4.0, 4.0)]
 
 
 def test_replay_against_a_loop() -> None:
     rng = np.random.default_rng(0)
-    rows = Rows(rng.random((50, 4)) < 0.3, (rng.random((50, 4)) < 0.7).astype(float), rng.random((50, 4)))
+    rows = ReplayRows(rng.random((50, 4)) < 0.3, (rng.random((50, 4)) < 0.7).astype(float), rng.random((50, 4)))
     cascade, durations, right, by = [2, 0, 3], [], [], []
     for i in range(50):
         spent = []
@@ -56,7 +56,7 @@ def test_replay_against_a_loop() -> None:
         durations.append(math.fsum(spent))
         right.append(rows.quality[i, k])
         by.append(k)
-    replayed = replay(rows, cascade, "abcd")
+    replayed = replay_cascade(rows, cascade, "abcd")
     assert replayed["mean_duration"] == pytest.approx(np.mean(durations))
     assert replayed["maximum_duration"] == pytest.approx(max(durations))
     assert replayed["accuracy"] == np.mean(right)

@@ -201,4 +201,4 @@ def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:
 
 def start_policy(plan: Any, query: PolicyQuery, *, left: float, excluded: frozenset[str] = frozenset()) -> Runner:
     """Decide for an item, and begin its run."""
-    return run(plan, query, plan.decide(query), left=left, excluded=excluded)
+    return run(plan, query, plan.decide(query), remaining_seconds=left, excluded=excluded)

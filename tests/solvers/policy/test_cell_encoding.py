@@ -42,14 +42,14 @@ HAND: dict[str, list[Any]] = {
 
 
 def test_cells_become_numbers_as_by_hand() -> None:
-    sensors = Sensors.of(table(HAND, ("colour",)))
+    sensors = Sensors.from_dataset(table(HAND, ("colour",)))
     assert sensors.owners.tolist() == [0, 0, 1, 1]
     expected = [[0, 1, 1, 0], [1, 0, 3, 1], [0, 0, 3, 0], [0, 1, 8, 0]]
     assert sensors.cells(table(HAND, ("colour",))).tolist() == expected
 
 
 def test_categories_of_another_table_go_by_their_names() -> None:
-    sensors = Sensors.of(table(HAND, ("colour",)))
+    sensors = Sensors.from_dataset(table(HAND, ("colour",)))
     other = table(HAND | {"colour": ["amber", "red", "blue", "zinc"]}, ("colour",))
     assert sensors.cells(other)[:, :2].tolist() == [[0, 0], [0, 1], [1, 0], [0, 0]]
 
@@ -57,15 +57,15 @@ def test_categories_of_another_table_go_by_their_names() -> None:
 def test_of_many_categories_the_most_frequent_have_columns() -> None:
     names = [f"c{place:02}" for place in range(MOST_CATEGORIES + 5) for _ in range(1 + (place >= 5))]
     columns: dict[str, list[Any]] = {"colour": names, "y": ["a", "b"] * (len(names) // 2) + ["a"] * (len(names) % 2)}
-    sensors = Sensors.of(table(columns, ("colour",), missing=False))
+    sensors = Sensors.from_dataset(table(columns, ("colour",), missing=False))
     assert sensors.encoding is not None
     assert sensors.encoding.categories == tuple(f"c{place:02}" for place in range(5, MOST_CATEGORIES + 5))
 
 
 def test_a_column_that_never_misses_has_no_mark_and_may_miss_later() -> None:
-    sensors = Sensors.of(table(HAND | {"size": [1.0, 2.0, 3.0, 9.0]}, ("colour",)))
+    sensors = Sensors.from_dataset(table(HAND | {"size": [1.0, 2.0, 3.0, 9.0]}, ("colour",)))
     assert sensors.owners.tolist() == [0, 0, 1]
-    cells, known = sensors.read({"size": None})
+    cells, known = sensors.read_answers({"size": None})
     assert (cells.tolist(), known.tolist()) == ([0, 0, 2.5], [False, True])
 
 
@@ -82,8 +82,8 @@ def test_what_is_told_of_an_item_is_what_its_row_holds(rows: list[tuple[str | No
     columns: dict[str, list[Any]] = {"colour": [*colours, "red"], "size": [*sizes, 1.0], "y": ["a", "b"] * 6 + ["a"]}
     columns["y"] = columns["y"][: len(rows) + 1]
     made = table(columns, ("colour",))
-    sensors = Sensors.of(made)
-    cells = [sensors.read({"colour": colour, "size": size})[0] for colour, size in rows]
+    sensors = Sensors.from_dataset(made)
+    cells = [sensors.read_answers({"colour": colour, "size": size})[0] for colour, size in rows]
     assert np.array_equal(np.array(cells), sensors.cells(made)[:-1])
 
 
@@ -123,9 +123,9 @@ def test_a_category_says_which_number_to_buy(plan: PolicyPlan) -> None:
 @pytest.mark.parametrize(
     ("acquired", "why"),
     [
-        ({"kind": ["k0", "k1"]}, "acquired.kind: must have 1 values, has 2 values"),
+        ({"kind": ["k0", "k1"]}, "acquired.kind: must have 1 values, got 2 values"),
         ({"n0": "three"}, "acquired.n0: must be a number, one is 'three'"),
-        ({"n0": [None, 1.0]}, "acquired.n0: must have 1 values, has 2 values"),
+        ({"n0": [None, 1.0]}, "acquired.n0: must have 1 values, got 2 values"),
     ],
 )
 def test_what_a_feature_cannot_have_told_is_refused(plan: PolicyPlan, acquired: dict[str, Any], why: str) -> None:
@@ -136,18 +136,18 @@ def test_what_a_feature_cannot_have_told_is_refused(plan: PolicyPlan, acquired: 
 
 def test_a_missing_cell_is_refused_where_the_dataset_had_none() -> None:
     columns = {"colour": ["red", "blue"] * 2, "y": ["a", "b", "a", "b"]}
-    sensors = Sensors.of(table(columns, ("colour",), missing=False))
+    sensors = Sensors.from_dataset(table(columns, ("colour",), missing=False))
     with pytest.raises(InvalidRequest, match="has a missing value; the dataset has no missing cells"):
-        sensors.read({"colour": None})
+        sensors.read_answers({"colour": None})
 
 
 def test_tables_of_other_kinds_of_columns_are_refused() -> None:
     encoded, plain = table(HAND, ("colour",)), table(HAND | {"colour": [1.0, 2.0, 3.0, 4.0]}, ())
     with pytest.raises(InvalidRequest, match="other columns of categories"):
-        Sensors.of(encoded).cells(plain)
+        Sensors.from_dataset(encoded).cells(plain)
     numbers = table({"colour": [1.0, 2.0], "size": [1.0, 2.0], "y": ["a", "b"]}, (), missing=False)
-    with pytest.raises(InvalidRequest, match="built from complete numbers"):
-        Sensors.of(numbers).cells(plain)
+    with pytest.raises(InvalidRequest, match="must be complete numbers"):
+        Sensors.from_dataset(numbers).cells(plain)
 
 
 @pytest.mark.parametrize(

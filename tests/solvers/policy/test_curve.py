@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers.budget_mixture import Mixture, lower_hull
-from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
+from solvers.policy.curve import PointMeasurements, bound_costs, cross_validate_errors, selection_rows
 
 
 def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None:
@@ -14,16 +14,16 @@ def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None
     wrong = np.empty((len(budgets), 60))
     for row in range(60):
         rest = np.flatnonzero(folds != folds[row])
-        bounds = bounds_of(best.costs[:, rest], 0.9)
+        bounds = bound_costs(best.costs[:, rest], 0.9)
         hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
         for at, budget in enumerate(budgets):
             mixture = Mixture.of(bounds[hull], budget)
             first, second = best.errors[hull[mixture.first], row], best.errors[hull[mixture.second], row]
             wrong[at, row] = (1 - mixture.share) * first + mixture.share * second
     choosing = np.isin(folds, (0, 1))
-    assert choosing_rows(folds).tolist() == choosing.tolist()
+    assert selection_rows(folds).tolist() == choosing.tolist()
     both = np.column_stack([wrong[:, half].mean(axis=1) for half in (choosing, ~choosing)])
-    assert reached(best, folds, budgets, 0.9) == pytest.approx(both)
+    assert cross_validate_errors(best, folds, budgets, 0.9) == pytest.approx(both)
 
 
 def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_are() -> None:
@@ -31,14 +31,14 @@ def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_ar
     for _ in range(200):
         costs = np.vstack((np.tile(np.linspace(1, 1.1, 20)[:, None], 100), np.zeros(100)))
         errors = np.vstack((rng.random((20, 100)) < 0.3, np.ones(100)))
-        measured = Measured(errors.astype(np.float64), costs)
+        measured = PointMeasurements(errors.astype(np.float64), costs)
         raw.append(errors.mean(axis=1).min())
-        said.append(reached(measured, np.arange(100) % 5, np.array([2.0]), 0.5)[0] @ (0.4, 0.6))
+        said.append(cross_validate_errors(measured, np.arange(100) % 5, np.array([2.0]), 0.5)[0] @ (0.4, 0.6))
     assert np.mean(raw) < 0.24
     assert abs(np.mean(said) - 0.3) < 0.01
 
 
-def _measured(rng: np.random.Generator, rows: int) -> Measured:
+def _measured(rng: np.random.Generator, rows: int) -> PointMeasurements:
     errors = np.vstack((rng.random((5, rows)) < 0.4, rng.random(rows) < 0.7)).astype(np.float64)
     costs = np.vstack((rng.random((5, rows)) * np.arange(1, 6)[:, None], np.zeros(rows)))
-    return Measured(errors, costs)
+    return PointMeasurements(errors, costs)

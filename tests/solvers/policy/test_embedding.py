@@ -16,7 +16,7 @@ from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, Poli
 from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes
+from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes
 from tests.solvers.policy.problems import EXPERTS, QUICK, halves, trace
 
 BOOSTED = PolicyOptions(points=6, folds=3, trees=12, depth=3)
@@ -85,7 +85,7 @@ def test_without_the_embedding_the_same_budget_buys_less() -> None:
 def test_what_is_said_of_a_budget_comes_true() -> None:
     plan, fresh = built("all sets"), halves(4000, 2)
     for budget in (0.5, 1.0, 1.2):
-        said, *_ = plan.reached(PolicyTarget(budget=budget))
+        said, *_ = plan.expected_outcome(PolicyTarget(budget=budget))
         assert said == pytest.approx(right(plan, fresh, budget)[0], abs=0.035)
 
 
@@ -117,8 +117,8 @@ def test_with_nothing_acquired_the_answer_is_what_the_embedding_tells() -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({}, "embedding: is missing: this policy knows 3 numbers of each item from the start"),
-        ({"embedding": (1.0, 2.0)}, "embedding: must have 3 numbers, as the build's; has 2"),
+        ({}, "embedding: must have 3 numbers, is missing"),
+        ({"embedding": (1.0, 2.0)}, "embedding: must have 3 numbers, got 2"),
     ],
 )
 def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: str) -> None:
@@ -132,13 +132,13 @@ def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: s
 
 def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
     blind = fit(trace(), QUICK, np.random.default_rng(0), Run()).plan
-    with pytest.raises(InvalidRequest, match=r"^embedding: means nothing here: .* without embeddings"):
+    with pytest.raises(InvalidRequest, match=r"^embedding: is not supported: .* without embeddings"):
         blind.decide(PolicyQuery(embedding=(1.0,)))
 
 
 @pytest.mark.parametrize("params", [{"embeddings": True}, {"embedder": "minilm"}])
 def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: asks for embeddings, and the dataset has none"):
+    with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: needs embeddings"):
         fit(trace(), QUICK.model_copy(update=params), np.random.default_rng(0), Run())
 
 
@@ -161,12 +161,12 @@ def test_a_plan_whose_axes_do_not_fit_is_none(broken: dict[str, Any]) -> None:
 
 def test_few_coordinates_are_the_axes_and_of_many_those_that_differ_most() -> None:
     rng = np.random.default_rng(0)
-    few = rng.normal(size=(50, MOST_AXES)).astype(np.float32)
-    assert np.array_equal(EmbeddingAxes.of(few).measure(few), few)
+    few = rng.normal(size=(50, MAX_AXES)).astype(np.float32)
+    assert np.array_equal(EmbeddingAxes.from_embeddings(few).project(few), few)
     directions = np.linalg.qr(rng.normal(size=(60, 3)))[0]
     many = (10 * rng.normal(size=(500, 3)) @ directions.T + 0.1 * rng.normal(size=(500, 60))).astype(np.float32)
-    axes = EmbeddingAxes.of(many).axes
-    assert axes.shape == (60, MOST_AXES)
+    axes = EmbeddingAxes.from_embeddings(many).axes
+    assert axes.shape == (60, MAX_AXES)
     assert np.allclose(np.linalg.norm(directions.T @ axes[:, :3], axis=0), 1, atol=1e-3)
 
 
@@ -176,21 +176,21 @@ def test_axes_do_not_depend_on_where_the_centre_is(rows: int, dimensions: int, s
     """As many are kept as rows can tell; alike rows are none the worse."""
     rng = np.random.default_rng(seed)
     embeddings = rng.normal(size=(rows, dimensions)).astype(np.float32)
-    axes = EmbeddingAxes.of(embeddings)
-    measured = axes.measure(embeddings)
-    assert measured.shape[1] == (dimensions if dimensions <= MOST_AXES else min(MOST_AXES, rows))
-    if dimensions > MOST_AXES:
+    axes = EmbeddingAxes.from_embeddings(embeddings)
+    measured = axes.project(embeddings)
+    assert measured.shape[1] == (dimensions if dimensions <= MAX_AXES else min(MAX_AXES, rows))
+    if dimensions > MAX_AXES:
         assert np.allclose(measured.mean(axis=0), 0, atol=1e-4)
 
 
 @pytest.mark.parametrize("coordinate", [0.0, 1.0, 3e38])
 def test_axes_of_rows_that_are_all_alike_or_far_off_are_numbers(coordinate: float) -> None:
     embeddings = np.full((50, 40), coordinate, dtype=np.float32)
-    axes = EmbeddingAxes.of(embeddings)
-    assert axes.axes.shape == (40, MOST_AXES)
+    axes = EmbeddingAxes.from_embeddings(embeddings)
+    assert axes.axes.shape == (40, MAX_AXES)
     assert np.isfinite(axes.axes).all()
     assert np.abs(axes.centre).max() <= FARTHEST
-    assert np.allclose(axes.measure(embeddings), 0, atol=1e-9 * FARTHEST)
+    assert np.allclose(axes.project(embeddings), 0, atol=1e-9 * FARTHEST)
 
 
 def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> None:
@@ -199,5 +199,5 @@ def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> Non
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "label", "unit": "ms", "features": features})
     table = dataset_from_columns(spec, {name: np.arange(40.0) % 2 for name in ("label", *EXPERTS)})
     assert isinstance(table, FeatureTable)
-    with pytest.raises(InvalidRequest, match=r"^dataset: is a table of features; the policy was built from a trace"):
+    with pytest.raises(InvalidRequest, match=r"^dataset: must be a trace, .* is a table of features"):
         built("all sets").cells_of(table)

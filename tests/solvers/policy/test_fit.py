@@ -14,10 +14,10 @@ from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.classifier_training import cut
-from solvers.policy.fit import check
-from solvers.policy.losses import Losses
-from solvers.policy.tradeoff_spread import tradeoffs_of
+from solvers.policy.classifier_training import assign_folds
+from solvers.policy.fit import check_dataset
+from solvers.policy.losses import StoppingLosses
+from solvers.policy.tradeoff_spread import list_tradeoffs
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
 
 
@@ -40,10 +40,10 @@ def test_trees_are_kept_as_arrays_and_decide_the_same_from_their_bytes() -> None
 
 def test_costs_of_a_size_that_the_table_has_not_are_refused_before_anything_is_queued() -> None:
     table = features()
-    check(DatasetFacts.of(table), PolicyOptions())
+    check_dataset(DatasetFacts.of(table), PolicyOptions())
     facts = DatasetFacts.of(replace(table, spec=table.spec.model_copy(update={"size": None})))
-    with pytest.raises(InvalidRequest, match=r"depends on sizes of 1 numbers, the table has 0 size columns"):
-        check(facts, PolicyOptions())
+    with pytest.raises(InvalidRequest, match=r"depends on 1 sizes; size columns must match, got 0"):
+        check_dataset(facts, PolicyOptions())
 
 
 def test_labels_that_nothing_tells_are_not_found_out() -> None:
@@ -62,7 +62,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
 
 def test_parts_hold_every_class_alike() -> None:
     labels = np.repeat(np.arange(3), (50, 20, 10)).astype(np.int32)
-    parts = cut(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
+    parts = assign_folds(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
     for c in range(3):
         counts = np.bincount(parts[labels == c], minlength=5)
         assert counts.max() - counts.min() <= 1
@@ -72,8 +72,10 @@ def test_smoothed_losses_lie_between_what_is_observed_and_what_is_expected() -> 
     rng = np.random.default_rng(0)
     posteriors = [rng.dirichlet(np.ones(3), 50) for _ in range(4)]
     labels = rng.integers(3, size=50).astype(np.int32)
-    observed, mixed, expected = (Losses.of(posteriors, labels, share).learned for share in (0.0, 0.3, 1.0))
-    assert np.array_equal(observed, Losses.of(posteriors, labels, 0.3).observed)
+    observed, mixed, expected = (
+        StoppingLosses.from_posteriors(posteriors, labels, share).learned for share in (0.0, 0.3, 1.0)
+    )
+    assert np.array_equal(observed, StoppingLosses.from_posteriors(posteriors, labels, 0.3).observed)
     assert np.allclose(mixed, 0.7 * observed + 0.3 * expected)
     assert np.allclose(expected[-1], 1 - posteriors[-1].max(axis=1))
 
@@ -88,7 +90,7 @@ def test_sensors_that_cost_nothing_are_no_trouble() -> None:
 
 
 def test_trade_offs_may_be_given() -> None:
-    assert tradeoffs_of(PolicyOptions(tradeoffs=(0.5, 0.1, 0.5)), np.ones(2)).tolist() == [0.1, 0.5]
+    assert list_tradeoffs(PolicyOptions(tradeoffs=(0.5, 0.1, 0.5)), np.ones(2)).tolist() == [0.1, 0.5]
     plan = build(trace(150), QUICK.model_copy(update={"tradeoffs": (0.02,)}))
     assert set(plan.tradeoffs.tolist()) <= {-1.0, 0.02}
 
@@ -103,8 +105,8 @@ def test_costs_that_depend_on_the_item_are_learned_from_as_measured() -> None:
     ("dataset", "options", "said"),
     [
         (trace(12), QUICK, "has 12 rows, a policy needs at least 20"),
-        (many_features(11), QUICK.model_copy(update={"graph": "subsets"}), "at most 10 sensors; there are 11"),
-        (many_features(3, cost={"polynomial": [1.0, 0.5]}), QUICK, "sizes of 1 numbers, the table has 0"),
+        (many_features(11), QUICK.model_copy(update={"graph": "subsets"}), "at most 10 sensors, got 11"),
+        (many_features(3, cost={"polynomial": [1.0, 0.5]}), QUICK, "depends on 1 sizes; .* got 0"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_numbers(dataset: Any, options: PolicyOptions, said: str) -> None:
@@ -114,7 +116,7 @@ def test_what_cannot_be_built_is_refused_with_the_numbers(dataset: Any, options:
 
 def test_one_class_is_not_enough() -> None:
     dataset = many_features(2)
-    with pytest.raises(InvalidRequest, match="the one class '0'"):
+    with pytest.raises(InvalidRequest, match="at least 2 classes, has only '0'"):
         build(replace(dataset, labels=np.zeros_like(dataset.labels)))
 
 
@@ -131,7 +133,7 @@ def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> 
 
     def note(done: int, total: int, message: str) -> None:
         reports.append((done, total, message))
-        if "nodes are learned" in message:
+        if message.startswith("learned the policies"):
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
@@ -191,7 +193,7 @@ def test_edges_that_lead_back_are_refused(kept: PolicyPlan) -> None:
     """A walk along them might never end."""
     back = kept.targets.copy()
     back[-1] = 0
-    with pytest.raises(InvalidRequest, match="lead onward"):
+    with pytest.raises(InvalidRequest, match="edges to supersets"):
         replace(kept, targets=back)
 
 
@@ -199,10 +201,10 @@ def test_edges_that_lead_back_are_refused(kept: PolicyPlan) -> None:
     ("change", "said"),
     [
         ({"point_errors": lambda a: a[::-1].copy()}, "falling error"),
-        ({"point_bounds": lambda a: a + 1.0}, "begins at no cost"),
+        ({"point_bounds": lambda a: a + 1.0}, "curve from cost 0"),
         ({"costs": lambda a: -a}, "costs must be from 0"),
-        ({"class_base": lambda a: a + np.float32(1e30)}, "numbers that can be added up"),
-        ({"tradeoffs": lambda a: a - 2.0}, "trade-offs that can be weighed"),
+        ({"class_base": lambda a: a + np.float32(1e30)}, "weights within bounds"),
+        ({"tradeoffs": lambda a: a - 2.0}, "valid trade-offs"),
         ({"ranges": lambda a: a[:, ::-1].copy()}, "a range of each column"),
         ({"members": lambda a: ~a}, "a first node of no sensor"),
     ],

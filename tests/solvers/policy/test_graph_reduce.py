@@ -16,7 +16,7 @@ TRADEOFFS = np.array([0.0, 0.3, 1.0, 5.0])
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3))
 def test_with_a_look_up_table_it_is_exact_dynamic_programming(seed: int, sensors: int, levels: int) -> None:
     """No rule that decides by what is known loses less, whatever losses and costs each item has."""
-    table, graph = made(np.random.default_rng(seed), 12, sensors, levels), Graph.of(sensors)
+    table, graph = made(np.random.default_rng(seed), 12, sensors, levels), Graph.all_subsets(sensors)
     chosen = reduce_graph(graph, table.losses, table.costs, TRADEOFFS, look_up(table, graph))
     for at, tradeoff in enumerate(TRADEOFFS.tolist()):
         reached = simulate(graph, table, chosen, at, tradeoff).mean()
@@ -28,7 +28,7 @@ def test_with_a_look_up_table_it_is_exact_dynamic_programming(seed: int, sensors
 def test_the_cost_to_go_is_what_a_simulation_pays_from_there(seed: int, sensors: int) -> None:
     """The weights of the first node's actions are what rows pay that take them and then follow the policies learned."""
     rng = np.random.default_rng(seed)
-    table, graph = made(rng, 9, sensors, 3), Graph.of(sensors)
+    table, graph = made(rng, 9, sensors, 3), Graph.all_subsets(sensors)
     seen: dict[int, np.ndarray] = {}
 
     def at_random(nodes: object, weights: object) -> list[np.ndarray]:
@@ -50,7 +50,7 @@ def test_a_node_before_leaves_alone_is_a_cost_sensitive_problem_with_the_transit
     """Lemma 2.1: its risk under any policy is the mean of the weights that the policy picks."""
     rng = np.random.default_rng(4)
     losses, costs, tradeoffs = rng.random((2, 30)), rng.random((30, 1)), np.array([0.7])
-    graph = Graph.of(1)
+    graph = Graph.all_subsets(1)
     to_go = [np.empty((0, 0), dtype=np.float32), losses[1][:, None].astype(np.float32)]
     weights = weigh_actions(graph, 0, losses, costs, tradeoffs, to_go)
     for policy in (np.zeros(30, int), np.ones(30, int), rng.integers(2, size=30)):
@@ -61,10 +61,10 @@ def test_a_node_before_leaves_alone_is_a_cost_sensitive_problem_with_the_transit
 
 
 def test_layers_of_unions_lead_only_into_layers_done_before() -> None:
-    graph = Graph.of_steps(6, [frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({4}), frozenset({5})])
+    graph = Graph.from_steps(6, [frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({4}), frozenset({5})])
     done: set[int] = set()
     for layer in graph.layers():
         for node in layer:
-            assert set(graph.actions_of(node).tolist()) <= done
+            assert set(graph.list_actions(node).tolist()) <= done
         done |= set(layer)
     assert done == set(range(len(graph)))

@@ -16,14 +16,22 @@ from models.arrays import Floats
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.classifier_training import RATE, TrainingRows, cut, train
+from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_folds, train_classifiers
 from solvers.policy.graph import Graph
-from solvers.policy.growth import STEERS
-from solvers.policy.growth_layers import COMMON, FINELY, PARTED, THRIFTY, WIDE, Reached, kept_of
-from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, gains_of_parts, with_next
-from solvers.policy.hard_budgets import BUDGETS, limits_of
+from solvers.policy.growth import MIN_STEERING_SHARE
+from solvers.policy.growth_layers import (
+    COMMON,
+    MAX_SENSORS_OF_SMALL_LAYERS,
+    MAX_SMALL_SET,
+    PARTED,
+    THRIFTY,
+    ReachingRows,
+    select_layer,
+)
+from solvers.policy.growth_scores import RIDGE, BinnedColumns, LossGradients, score_alone, score_parts, score_with_next
+from solvers.policy.hard_budgets import BUDGET_COUNTS, select_limits
 from solvers.policy.sensors import Sensors
-from solvers.policy.states import raised
+from solvers.policy.states import raise_rate
 from tests.solvers.policy.problems import (
     build,
     cube_nm,
@@ -51,15 +59,17 @@ def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: Any) -> flo
     return float((np.array(plan.classes)[ran.labels] == np.array(test.classes)[test.labels]).mean())
 
 
-def scored(table: FeatureTable) -> tuple[Scales, Slopes]:
+def scored(table: FeatureTable) -> tuple[BinnedColumns, LossGradients]:
     """Give the scales of a table, and the slopes of knowing nothing."""
     n, classes = table.rows, len(table.classes)
-    scales = Scales(table.values, np.arange(table.values.shape[1], dtype=np.int32), np.ones(table.values.shape[1]))
+    scales = BinnedColumns(
+        table.values, np.arange(table.values.shape[1], dtype=np.int32), np.ones(table.values.shape[1])
+    )
     halves = np.random.default_rng(1).integers(2, size=n).astype(np.uint8)
-    return scales, Slopes.of(np.full((n, classes), 1 / classes), table.labels, halves)
+    return scales, LossGradients.from_posteriors(np.full((n, classes), 1 / classes), table.labels, halves)
 
 
-def crossed(scales: Scales, slopes: Slopes, column: int, rows: Any) -> float:
+def crossed(scales: BinnedColumns, slopes: LossGradients, column: int, rows: Any) -> float:
     """Take Newton steps on one half of the rows and count them on the other, in the plainest way."""
     gain = 0.0
     for value, half, k in product(np.unique(scales.fine[column]), (0, 1), range(slopes.g.shape[1])):
@@ -77,13 +87,13 @@ def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     scales, slopes = scored(table)
     every, opened = np.arange(60), np.array([True, True, False, True])
     parts = rng.integers(3, size=60).astype(np.uint8)
-    sides = gains_of_parts(scales, opened, slopes, every, parts)
+    sides = score_parts(scales, opened, slopes, every, parts)
     for end, (below, beyond) in enumerate(sides):
         for column in (0, 1, 3):
             assert below.gains[column] == pytest.approx(crossed(scales, slopes, column, parts <= end))
             assert beyond.gains[column] == pytest.approx(crossed(scales, slopes, column, parts > end))
         assert below.gains[2] == -np.inf
-    assert sides[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
+    assert sides[-1][0].gains == pytest.approx(score_alone(scales, opened, slopes, every).gains)
 
 
 @pytest.mark.kernel
@@ -91,17 +101,17 @@ def test_what_tells_nothing_gains_nothing_and_steers_nowhere() -> None:
     rng = np.random.default_rng(3)
     scales, slopes = scored(table_of(rng.normal(size=(4_000, 8)), rng.integers(2, size=4_000)))
     every, opened = np.arange(4_000), np.ones(8, dtype=np.bool_)
-    assert alone(scales, opened, slopes, every).gains.max() < 12
-    ahead, _ = with_next(scales, opened, slopes, every, rng)
+    assert score_alone(scales, opened, slopes, every).gains.max() < 12
+    ahead, _ = score_with_next(scales, opened, slopes, every, rng)
     assert ahead.gains.max() < 60
 
 
 def test_a_context_is_worth_nothing_alone_and_is_what_steers() -> None:
     scales, slopes = scored(cube_nm(10_000))
     every, opened = np.arange(10_000), np.ones(55, dtype=np.bool_)
-    assert alone(scales, opened, slopes, every).gains[:5].max() < 5
-    ahead, steering = with_next(scales, opened, slopes, every, np.random.default_rng(0))
-    steers = steering.gains > STEERS * ahead.gains
+    assert score_alone(scales, opened, slopes, every).gains[:5].max() < 5
+    ahead, steering = score_with_next(scales, opened, slopes, every, np.random.default_rng(0))
+    steers = steering.gains > MIN_STEERING_SHARE * ahead.gains
     assert steers[:5].all()
     assert np.where(steers, steering.rates, -np.inf).argmax() < 5
 
@@ -287,22 +297,22 @@ def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_p
 
 def test_the_traffic_of_a_grown_graph_adds_up() -> None:
     fitted = fit(priced_context(400), SMALL, np.random.default_rng(0), Run())
-    from solvers.policy import traffic
+    from solvers.policy import compute_traffic
 
     for budget in (0.0, 2.5, 9.0):
-        flow = traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
+        flow = compute_traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
         assert sum(node.stopped for node in flow.nodes) == pytest.approx(fitted.plan.rows)
         assert sum(node.wrong for node in flow.nodes) / fitted.plan.rows == pytest.approx(flow.error)
 
 
 def test_hard_budgets_are_learned_for_the_cheapest_sets_and_some_dearer_ones() -> None:
-    members, every = Graph.of(6).members, np.arange(64)
-    assert limits_of(members @ np.ones(6), BUDGETS, every).tolist() == [1, 2, 3, 4, 5, 6]
-    caps = limits_of(members @ np.exp2(np.arange(6.0)), BUDGETS, every)
+    members, every = Graph.all_subsets(6).members, np.arange(64)
+    assert select_limits(members @ np.ones(6), BUDGET_COUNTS, every).tolist() == [1, 2, 3, 4, 5, 6]
+    caps = select_limits(members @ np.exp2(np.arange(6.0)), BUDGET_COUNTS, every)
     assert caps[:7].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert caps[-1] == 63
     assert len(caps) <= 14
-    assert not len(limits_of(members @ np.zeros(6), BUDGETS, every))
+    assert not len(select_limits(members @ np.zeros(6), BUDGET_COUNTS, every))
 
 
 @pytest.mark.parametrize(
@@ -332,17 +342,23 @@ def test_hard_budgets_that_fall_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acquired", "sensors", "most"), [(2, 20, 15), (FINELY, WIDE, 15), (FINELY + 1, 20, 6), (2, WIDE + 1, 6)]
+    ("acquired", "sensors", "most"),
+    [
+        (2, 20, 15),
+        (MAX_SMALL_SET, MAX_SENSORS_OF_SMALL_LAYERS, 15),
+        (MAX_SMALL_SET + 1, 20, 6),
+        (2, MAX_SENSORS_OF_SMALL_LAYERS + 1, 6),
+    ],
 )
 def test_ways_of_parts_take_what_others_leave_of_a_layer_of_little_sets(acquired: int, sensors: int, most: int) -> None:
     """Twenty ways want to go on, none of which steers; those of most hope are kept, and the sequence for all rows.
     Where each node keeps much, fewer are."""
     none = np.zeros(3, dtype=np.bool_)
     begun = frozenset(range(100, 99 + acquired))
-    ways = [(begun | {at}, Reached(none, PARTED, float(at))) for at in range(20)]
-    kept = kept_of({begun: ways}, sensors)
+    ways = [(begun | {at}, ReachingRows(none, PARTED, float(at))) for at in range(20)]
+    kept = select_layer({begun: ways}, sensors)
     assert set(kept) == {each for each, _ in ways[-most:]}
-    with_all = kept_of({begun: [*ways, (begun | {50}, Reached(none, COMMON, 0.0))]}, sensors)
+    with_all = select_layer({begun: [*ways, (begun | {50}, ReachingRows(none, COMMON, 0.0))]}, sensors)
     assert begun | {50} in with_all
     assert len(with_all) == (15 if most == 15 else 7)
 
@@ -350,9 +366,9 @@ def test_ways_of_parts_take_what_others_leave_of_a_layer_of_little_sets(acquired
 def test_of_thrifty_ways_the_best_below_each_ceiling_is_kept_first() -> None:
     """However much more is hoped of dearer ones: small hard budgets have nothing else."""
     none = np.zeros(3, dtype=np.bool_)
-    ways = [(frozenset({at}), Reached(none, THRIFTY, 10.0 - at, 9.0)) for at in range(5)]
-    ways += [(frozenset({at}), Reached(none, THRIFTY, 1.0, 20.0 - at)) for at in range(15, 17)]
-    assert set(kept_of({frozenset(): ways}, 20)) == {frozenset({at}) for at in (0, 1, 15, 16)}
+    ways = [(frozenset({at}), ReachingRows(none, THRIFTY, 10.0 - at, 9.0)) for at in range(5)]
+    ways += [(frozenset({at}), ReachingRows(none, THRIFTY, 1.0, 20.0 - at)) for at in range(15, 17)]
+    assert set(select_layer({frozenset(): ways}, 20)) == {frozenset({at}) for at in (0, 1, 15, 16)}
 
 
 def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
@@ -360,12 +376,12 @@ def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(20, size=900)
     values = rng.normal(size=(20, 2))[labels] + 0.1 * rng.normal(size=(900, 2))
-    sensors = Sensors.of(table_of(values, labels))
-    parts = cut(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
+    sensors = Sensors.from_dataset(table_of(values, labels))
+    parts = assign_folds(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
     rows = TrainingRows(sensors, values, labels.astype(np.int32), 20, parts)
     one, options = np.ones((1, 2), dtype=np.bool_), PolicyOptions(trees=12)
     losses = []
-    for rate in (RATE, raised(RATE, 80 / 12)):
-        _, (chances,) = train(replace(rows, rate=rate), one, options, [0], lambda done: None)
+    for rate in (LEARNING_RATE, raise_rate(LEARNING_RATE, 80 / 12)):
+        _, (chances,) = train_classifiers(replace(rows, rate=rate), one, options, [0], lambda done: None)
         losses.append(-np.log(chances[np.arange(900), labels]).mean())
     assert losses[1] < 0.8 * losses[0]

@@ -19,7 +19,7 @@ from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
-from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
+from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
 from tests.solvers.policy.problems import build, items_of, priced_context, trace
 from tests.support.samples import TRACE_SPEC, trace_columns
 
@@ -77,7 +77,7 @@ def test_a_set_takes_the_longest_of_each_fetch(data: st.DataObject) -> None:
     fetches = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=6)), dtype=np.int32)
     times = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(fetches), max_size=len(fetches))), dtype=float)
     members = np.array([[bool(s >> m & 1) for m in range(len(fetches))] for s in range(1 << len(fetches))])
-    of_sets = times_of_sets(members, times, fetches)
+    of_sets = compute_set_times(members, times, fetches)
     for own, time in zip(members, of_sets, strict=True):
         by_fetch = {
             each: [t for t, m, f in zip(times, own, fetches, strict=True) if m and f == each] for each in fetches
@@ -86,13 +86,13 @@ def test_a_set_takes_the_longest_of_each_fetch(data: st.DataObject) -> None:
 
 
 def test_what_is_fetched_together_is_one_step_of_the_graph() -> None:
-    fetches = fetches_of(["a", "b", "c", "d"], [["d", "b"]])
-    graph = Graph.of_steps(4, fetched(fetches))
+    fetches = assign_fetches(["a", "b", "c", "d"], [["d", "b"]])
+    graph = Graph.from_steps(4, group_by_fetch(fetches))
     assert len(graph) == 8
     assert all(node[1] == node[3] for node in graph.members)
     for name in ("together", "trace, together"):
         plan, _ = built(name)
-        for each in fetched(plan.fetches):
+        for each in group_by_fetch(plan.fetches):
             held = plan.members[:, sorted(each)]
             assert np.array_equal(held.any(axis=1), held.all(axis=1))
 
@@ -115,7 +115,7 @@ def test_no_path_passes_the_deadline_or_the_hard_budget(
     others = {extra: 0.5 * float(plan.costs.sum()) if extra == "budget" else 0.0} if extra else {}
     target = PolicyTarget.model_validate({"deadline": deadline, "max_item_cost": hard, **others})
     item = items_of(dataset)[row]
-    if deadline < min(float(plan.times[list(each)].max()) for each in fetched(plan.fetches)):
+    if deadline < min(float(plan.times[list(each)].max()) for each in group_by_fetch(plan.fetches)):
         with pytest.raises(Infeasible, match="the deadline is"):
             plan.rollouts([item], target)
         return
@@ -202,19 +202,22 @@ def test_where_sensors_take_as_long_as_they_cost_a_deadline_is_a_hard_budget() -
             for target in (PolicyTarget(deadline=limit), PolicyTarget(max_item_cost=limit))
         )
         assert np.array_equal(ran.walks.ends, same.walks.ends)
-        assert plan.reached(PolicyTarget(deadline=limit))[:2] == plan.reached(PolicyTarget(max_item_cost=limit))[:2]
+        assert (
+            plan.expected_outcome(PolicyTarget(deadline=limit))[:2]
+            == plan.expected_outcome(PolicyTarget(max_item_cost=limit))[:2]
+        )
 
 
 def test_what_a_deadline_reaches_is_told_as_far_as_it_was_counted() -> None:
     plan, _ = built("grown")
     assert len(plan.deadlines)
     for deadline in plan.deadlines.tolist():
-        right, cost, error = plan.reached(PolicyTarget(deadline=deadline))
+        right, cost, error = plan.expected_outcome(PolicyTarget(deadline=deadline))
         assert right is not None
         assert 0.4 < right <= 1
         assert (cost, error) == (None, None), "costs were counted of single members, and all of them decide"
     between = 0.55 * plan.deadlines[0] + 0.45 * plan.deadlines[1]
-    assert plan.reached(PolicyTarget(budget=1e6, deadline=between)) == (None, None, None)
+    assert plan.expected_outcome(PolicyTarget(budget=1e6, deadline=between)) == (None, None, None)
 
 
 def test_worst_cases_of_times_are_the_largest_costs_or_a_quantile_of_them() -> None:
@@ -251,7 +254,7 @@ def test_a_deadline_means_nothing_where_no_times_are_known() -> None:
     plan = build(replace(table, spec=spec), GROWN)
     step = plan.decide(PolicyQuery(tradeoff=0.0))
     assert not isinstance(step, AcquireDecision) or step.time is None
-    with pytest.raises(InvalidRequest, match="costs are in USD, and no times are known"):
+    with pytest.raises(InvalidRequest, match="costs are in USD, and times are unknown"):
         plan.decide(PolicyQuery(deadline=3.0))
 
 
@@ -260,16 +263,16 @@ def test_an_accuracy_is_not_promised_within_a_deadline_that_it_was_not_counted_i
     enough = float(plan.times.sum())
     wanted = 1 - float(plan.point_errors[-1]) - 0.1
     assert plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=enough)).share == 0.0
-    with pytest.raises(Infeasible, match="with min_accuracy the deadline cannot be"):
+    with pytest.raises(Infeasible, match="with min_accuracy the deadline must not be"):
         plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=0.9 * enough))
 
 
 @pytest.mark.parametrize(
     ("parallel", "message"),
     [
-        ([["f0", "g7"]], "names 'g7', which is not among the sensors f0"),
-        ([["f0", "f1"], ["f1", "f2"]], "names 'f1' twice"),
-        ([["f0", "f0"]], "names 'f0' twice"),
+        ([["f0", "g7"]], "unknown sensor 'g7'; available: f0"),
+        ([["f0", "f1"], ["f1", "f2"]], "contains 'f1' twice"),
+        ([["f0", "f0"]], "contains 'f0' twice"),
     ],
 )
 def test_fetches_that_cannot_be_are_refused(parallel: list[list[str]], message: str) -> None:
@@ -318,7 +321,7 @@ def test_classifiers_of_a_trace_may_tell_times_beside_costs() -> None:
         ({"times": np.full(13, -1.0)}, "times"),
         ({"time_unit": "USD"}, "a time for each sensor"),
         ({"fetches": np.full(13, 99, dtype=np.int32)}, "a fetch for each sensor"),
-        ({"fetches": np.zeros(13, dtype=np.int32)}, "all of a fetch or nothing"),
+        ({"fetches": np.zeros(13, dtype=np.int32)}, "nodes of whole fetches"),
         ({"deadline_errors": np.array([2.0])}, "deadline_errors"),
     ],
 )

@@ -55,7 +55,9 @@ def test_a_hard_budget_between_two_learned_for_is_no_worse_than_the_smaller(seed
 def test_what_is_said_never_falls_with_the_budget_and_comes_true() -> None:
     plan, fresh = grown(3)
     budgets = np.linspace(float(plan.caps[0]), float(plan.costs.sum()), 60).tolist()
-    said = np.array([plan.reached(PolicyTarget(max_item_cost=budget))[0] for budget in budgets], dtype=np.float64)
+    said = np.array(
+        [plan.expected_outcome(PolicyTarget(max_item_cost=budget))[0] for budget in budgets], dtype=np.float64
+    )
     assert np.all(np.diff(said) >= 0)
     met = np.array([accuracy(plan, fresh, budget) for budget in budgets])
     assert float((said - met).mean()) == pytest.approx(0.0, abs=0.03)

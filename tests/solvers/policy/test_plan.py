@@ -198,15 +198,15 @@ def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
 @pytest.mark.parametrize(
     ("acquired", "said"),
     [
-        ({"slow": 1.0}, r"acquired.slow: is not known here; the sensors are fast, middle, strong"),
-        ({"fast": ("cat",)}, r"acquired.fast: must have label and confidence, has 1 values"),
-        ({"fast": ("cat", 0.5, 0.5)}, r"has 3 values"),
+        ({"slow": 1.0}, r"acquired.slow: .* available: fast, middle, strong"),
+        ({"fast": ("cat",)}, r"acquired.fast: must have label and confidence, got 1 values"),
+        ({"fast": ("cat", 0.5, 0.5)}, r"got 3 values"),
         ({"fast": (0.5, "cat")}, r"must begin with a label"),
         ({"fast": ("cat", "dog")}, r"must be a number, one is 'dog'"),
         ({"strong": 3.0}, r"must begin with a label"),
-        ({"strong": "gnu"}, r"says 'gnu', which the dataset never had; its classes are 'cat', 'dog', 'owl'"),
-        ({"fast": ("cat", 93.0)}, r"has the confidence 93, the dataset's were from"),
-        ({"strong": ("cat", 0.5)}, r"must have 1 values, has 2"),
+        ({"strong": "gnu"}, r"unknown class 'gnu'; available: 'cat', 'dog', 'owl'"),
+        ({"fast": ("cat", 93.0)}, r"has confidence 93; the dataset's are from"),
+        ({"strong": ("cat", 0.5)}, r"must have 1 values, got 2"),
     ],
 )
 def test_what_a_sensor_cannot_have_told_is_refused(plan: PolicyPlan, acquired: dict[str, Any], said: str) -> None:
@@ -220,10 +220,10 @@ def test_a_feature_must_be_a_finite_number(of_features: PolicyPlan, value: Any) 
     with pytest.raises(InvalidRequest, match=r"acquired\.glucose: must be"):
         of_features.decide(query)
     query = PolicyQuery.model_construct(tradeoff=None, budget=None, item=None, acquired={"texture": (1.0,)})
-    with pytest.raises(InvalidRequest, match="must have 2 values, has 1"):
+    with pytest.raises(InvalidRequest, match="must have 2 values, got 1"):
         of_features.decide(query)
     query = PolicyQuery(acquired={"glucose": Answer(label="high")})
-    with pytest.raises(InvalidRequest, match="it is a feature"):
+    with pytest.raises(InvalidRequest, match="for a feature"):
         of_features.decide(query)
 
 
@@ -234,9 +234,9 @@ def test_all_faults_are_told_at_once(plan: PolicyPlan) -> None:
 
 
 def test_a_rollout_needs_all_sensors(plan: PolicyPlan) -> None:
-    with pytest.raises(InvalidRequest, match=r"items.0.sensors: lack 'middle'"):
+    with pytest.raises(InvalidRequest, match=r"items.0.sensors: must include 'middle'"):
         plan.rollouts([RolloutItem(sensors={"fast": ("cat", 0.5), "strong": "cat"})], PolicyTarget())
-    with pytest.raises(InvalidRequest, match=r"items.0.sensors.slow: is not known"):
+    with pytest.raises(InvalidRequest, match=r"items.0.sensors.slow: is not a sensor"):
         plan.rollouts([RolloutItem(sensors={"slow": 1.0})], PolicyTarget())
 
 
@@ -246,7 +246,7 @@ def test_a_trade_off_and_a_budget_at_once_are_refused() -> None:
 
 
 def test_another_dataset_must_have_the_same_sensors(plan: PolicyPlan) -> None:
-    with pytest.raises(InvalidRequest, match="the policy's are fast, middle, strong"):
+    with pytest.raises(InvalidRequest, match="must have the sensors fast, middle, strong"):
         plan.cells_of(features())
 
 

@@ -12,8 +12,8 @@ from models import Trace, TraceSpec, dataset_from_columns
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import Run
 from solvers.policy import fit
-from solvers.policy.classifier_training import cut
-from solvers.policy.quality_axes import STRENGTHS, ridge, with_quality_axes
+from solvers.policy.classifier_training import assign_folds
+from solvers.policy.quality_axes import RIDGE_PENALTIES, add_quality_axes, fit_ridge
 from solvers.policy.sensors import Sensors
 
 
@@ -32,10 +32,10 @@ def hidden(rows: int, seed: int, *, useless: bool = False, dimensions: int = 40)
 
 
 def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
-    sensors = Sensors.of(dataset, embeds=True)
-    parts = cut(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
+    sensors = Sensors.from_dataset(dataset, embeds=True)
+    parts = assign_folds(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
     cells = sensors.cells(dataset)
-    return *with_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
+    return *add_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
 
 
 @pytest.mark.parametrize("shape", [(30, 4), (12, 20)])
@@ -45,8 +45,8 @@ def test_each_target_has_the_penalty_that_misses_rows_left_out_the_least(shape: 
     targets = np.column_stack((inputs[:, 0] + 0.1 * rng.normal(size=shape[0]), rng.normal(size=shape[0])))
     off = inputs - inputs.mean(axis=0)
     unit = (np.linalg.svd(off, compute_uv=False) ** 2).mean()
-    for column, fitted in zip(targets.T, ridge(inputs, targets).T, strict=True):
-        models = [Ridge(alpha=strength * unit) for strength in STRENGTHS]
+    for column, fitted in zip(targets.T, fit_ridge(inputs, targets).T, strict=True):
+        models = [Ridge(alpha=strength * unit) for strength in RIDGE_PENALTIES]
         missed = [((cross_val_predict(m, inputs, column, cv=LeaveOneOut()) - column) ** 2).sum() for m in models]
         oracle = models[int(np.argmin(missed))].fit(inputs, column)
         assert fitted == pytest.approx(oracle.coef_, abs=0.02)
@@ -65,8 +65,8 @@ def test_no_row_shows_what_its_own_answers_taught() -> None:
     _, cells, parts = with_axes(dataset)
     changed = dataset.quality.copy()
     changed[parts == 1] = 1 - changed[parts == 1]
-    sensors = Sensors.of(dataset, embeds=True)
-    _, other = with_quality_axes(sensors, sensors.cells(dataset), dataset.embeddings, changed, parts)
+    sensors = Sensors.from_dataset(dataset, embeds=True)
+    _, other = add_quality_axes(sensors, sensors.cells(dataset), dataset.embeddings, changed, parts)
     assert np.array_equal(other[parts == 1], cells[parts == 1])
     assert not np.array_equal(other[parts == 0], cells[parts == 0])
 
@@ -79,14 +79,14 @@ def test_a_new_item_shows_the_mean_of_what_the_folds_taught() -> None:
     assert said[:, :-2] == pytest.approx(cells[:, :-2])
     assert sensors.embedding is not None
     centred = dataset.embeddings - dataset.embeddings.mean(axis=0)
-    mean = np.mean([ridge(centred[parts != k], dataset.quality[parts != k]) for k in range(4)], axis=0)
+    mean = np.mean([fit_ridge(centred[parts != k], dataset.quality[parts != k]) for k in range(4)], axis=0)
     assert said[:, -2:] == pytest.approx(centred @ mean, abs=1e-4)
 
 
 @pytest.mark.parametrize("coordinate", [0.0, 3e38])
 def test_rows_that_are_all_alike_show_nothing(coordinate: float) -> None:
     embeddings = np.full((60, 8), coordinate, dtype=np.float32)
-    assert not ridge(embeddings.clip(-1e6, 1e6).astype(np.float64), np.random.default_rng(0).random((60, 2))).any()
+    assert not fit_ridge(embeddings.clip(-1e6, 1e6).astype(np.float64), np.random.default_rng(0).random((60, 2))).any()
 
 
 def test_a_policy_sends_items_to_who_is_right_about_them() -> None:

@@ -15,8 +15,8 @@ from models.policy import PolicyTarget
 from models.policy_curves import Traffic
 from solvers import Run
 from solvers.base import Fitted
-from solvers.policy import PolicyPlan, fit, traffic
-from solvers.policy.classifier_training import cut
+from solvers.policy import PolicyPlan, compute_traffic, fit
+from solvers.policy.classifier_training import assign_folds
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import tree_inputs
 from tests.solvers.policy.problems import QUICK, many_features, trace
@@ -36,9 +36,9 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
     """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
     dataset, built = fitted(kind)
     plan = built.plan
-    parts = cut(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
+    parts = assign_folds(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
     names = [
-        next(name for i in count() if ItemDraw.of(name := f"{row}-{i}", QUICK.folds).member == part)
+        next(name for i in count() if ItemDraw.from_item(name := f"{row}-{i}", QUICK.folds).member == part)
         for row, part in enumerate(parts.tolist())
     ]
     cells = plan.cells_of(dataset)
@@ -65,7 +65,7 @@ def sensors_of(plan: PolicyPlan, node: int) -> tuple[str, ...]:
 def asked(kind: str = "singly", **target: float) -> Traffic:
     """Ask for the traffic of the policy that was fitted."""
     _, built = fitted(kind)
-    return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
+    return compute_traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
 
 
 @pytest.mark.parametrize("kind", ["singly", "together"])
@@ -107,7 +107,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     asked_for = plan.mixture(PolicyTarget.model_validate(target))
     first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()
     assert counted.error == pytest.approx(first + asked_for.share * (second - first))
-    assert counted.cost == pytest.approx(plan.reached(PolicyTarget.model_validate(target))[1])
+    assert counted.cost == pytest.approx(plan.expected_outcome(PolicyTarget.model_validate(target))[1])
     for edge in counted.edges:
         assert edge.source < edge.target
         before, after = counted.nodes[edge.source].sensors, counted.nodes[edge.target].sensors
@@ -143,8 +143,8 @@ def test_nothing_is_acquired_where_nothing_may_be_spent() -> None:
 def test_a_summary_without_traffic_says_to_build_again() -> None:
     _, built = fitted()
     summary = {name: value for name, value in built.summary.items() if name != "traffic"}
-    with pytest.raises(Conflict, match=r"^this version was built before traffic was counted; build it again"):
-        traffic(built.plan, summary, PolicyTarget())
+    with pytest.raises(Conflict, match=r"build it again"):
+        compute_traffic(built.plan, summary, PolicyTarget())
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -157,12 +157,12 @@ def broken(**changes: Any) -> dict[str, Any]:
     [
         ("x", "is not valid"),
         (lambda: broken(items=[[-1]]), "is not valid"),
-        (lambda: broken(items=[]), "it needs"),
-        (lambda: broken(targets=[]), "it needs"),
-        (lambda: broken(wrong=[[]]), "it needs"),
-        (lambda: broken(ends=[10**6, *broken()["ends"][1:]]), "not there, or twice"),
-        (lambda: broken(ends=[0] * len(broken()["ends"])), "not there, or twice"),
-        (lambda: broken(sources=broken()["targets"]), "not there, or twice"),
+        (lambda: broken(items=[]), "must have"),
+        (lambda: broken(targets=[]), "must have"),
+        (lambda: broken(wrong=[[]]), "must have"),
+        (lambda: broken(ends=[10**6, *broken()["ends"][1:]]), "unknown or repeated"),
+        (lambda: broken(ends=[0] * len(broken()["ends"])), "unknown or repeated"),
+        (lambda: broken(sources=broken()["targets"]), "unknown or repeated"),
         (lambda: broken(items=[[10**6] * len(row) for row in broken()["items"]]), "more items leave"),
         (lambda: broken(wrong=[[10**6] * len(row) for row in broken()["wrong"]]), "more items leave"),
     ],
@@ -170,10 +170,10 @@ def broken(**changes: Any) -> dict[str, Any]:
 def test_traffic_that_was_made_up_is_refused(made_up: Any, said: str) -> None:
     summary = {"traffic": made_up() if callable(made_up) else made_up}
     with pytest.raises(CorruptArtifact, match=said):
-        traffic(fitted()[1].plan, summary, PolicyTarget())
+        compute_traffic(fitted()[1].plan, summary, PolicyTarget())
 
 
 def test_more_rows_than_can_be_counted_are_refused() -> None:
     _, built = fitted()
-    with pytest.raises(CorruptArtifact, match="more than can be counted"):
-        traffic(replace(built.plan, rows=10**400), built.summary, PolicyTarget())
+    with pytest.raises(CorruptArtifact, match="rows must be at most"):
+        compute_traffic(replace(built.plan, rows=10**400), built.summary, PolicyTarget())

@@ -1,4 +1,4 @@
-"""What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
+"""Invariants of a policy plan's arrays: validation of plans from untrusted bytes."""
 
 from dataclasses import fields
 
@@ -12,8 +12,8 @@ from models.units import seconds_in
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
-from solvers.policy.graph import MOST_NODES
-from solvers.policy.node_features import HIGHEST, MOST_CLASSES
+from solvers.policy.graph import MAX_NODES
+from solvers.policy.node_features import MAX_CLASSES, TOP_PROBABILITIES
 
 _DIMENSIONS = {
     "ranges": 2,
@@ -32,40 +32,40 @@ _DIMENSIONS = {
 
 
 _WEIGHTS = ("class_base", "base", "edge_leaves")
-MOST_WEIGHT = 1e9
-"""Sums of so many weights as an array can hold are finite, in single precision too."""
+MAX_WEIGHT = 1e9
+"""Maximum absolute weight; sums over an array stay finite in single precision."""
 
 
-def check_promises(plan: PolicyContents) -> None:
+def check_invariants(plan: PolicyContents) -> None:
     """Raise InvalidRequest if a plan's arrays do not fit each other."""
     refuse_out_of_range(plan)
     groups = (
-        _dimensions,
-        _encoding,
-        _embedding,
-        _sensors,
-        _answers,
-        _graph,
-        _classifiers,
-        _forests,
-        _curve,
-        _hard,
-        _timed,
+        _dimension_invariants,
+        _encoding_invariants,
+        _embedding_invariants,
+        _sensor_invariants,
+        _answer_invariants,
+        _graph_invariants,
+        _classifier_invariants,
+        _forest_invariants,
+        _curve_invariants,
+        _cap_invariants,
+        _deadline_invariants,
     )
-    for group in groups:  # each relies on those before it
-        broken = [promise for promise, kept in group(plan).items() if not kept]
+    for group in groups:  # each group relies on the ones before it
+        broken = [name for name, kept in group(plan).items() if not kept]
         if broken:
-            raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")
+            raise InvalidRequest(f"not a valid policy plan; missing: {', '.join(broken)}")
 
 
-def _dimensions(plan: PolicyContents) -> dict[str, bool]:
+def _dimension_invariants(plan: PolicyContents) -> dict[str, bool]:
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     return {
         "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
         "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
-        "numbers that can be added up": all(
-            bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
+        "weights within bounds": all(
+            bool(np.all(np.abs(arrays[name]) <= MAX_WEIGHT)) for name in _WEIGHTS if name in arrays
         ),
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
         "different columns": len(set(plan.columns)) == len(plan.columns),
@@ -75,7 +75,7 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _encoding(plan: PolicyContents) -> dict[str, bool]:
+def _encoding_invariants(plan: PolicyContents) -> dict[str, bool]:
     encoding = CellEncoding.kept_in(plan)
     if not encoding.fits(len(plan.sensors)):
         return {"an encoding of each column": False}
@@ -89,13 +89,13 @@ def _encoding(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _embedding(plan: PolicyContents) -> dict[str, bool]:
+def _embedding_invariants(plan: PolicyContents) -> dict[str, bool]:
     d, k = plan.embedding_axes.shape
     last, m = plan.owners[len(plan.owners) - k :], len(plan.sensors)
     return {
-        "axes of each coordinate of an embedding": plan.embedding_centre.shape == (d,)
+        "axes for each coordinate of an embedding": plan.embedding_centre.shape == (d,)
         and (d == 0) == (k == 0)
-        and bool(np.all(np.abs(plan.embedding_axes) <= MOST_WEIGHT))
+        and bool(np.all(np.abs(plan.embedding_axes) <= MAX_WEIGHT))
         and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
         "a column for each axis, after those of sensors": k < len(plan.owners) + plan.classless
         and bool(np.all(last == m))
@@ -103,7 +103,7 @@ def _embedding(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _sensors(plan: PolicyContents) -> dict[str, bool]:
+def _sensor_invariants(plan: PolicyContents) -> dict[str, bool]:
     m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
     starts, free = np.diff(plan.owners, prepend=-1), plan.owners == m
     return {
@@ -116,7 +116,7 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
             if not plan.classless
             else bool(np.all(starts[~free] > 0)) and int(plan.owners[0]) >= 0 and int(plan.owners[-1]) <= m
         ),
-        "labels that begin their sensor's columns": labelled.shape == (columns,)
+        "labels first among their sensor's columns": labelled.shape == (columns,)
         and bool(np.all(starts[labelled] == 1))
         and not labelled[free].any(),
         "a range of each column": plan.ranges.shape == (columns, 2)
@@ -125,22 +125,21 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _answers(plan: PolicyContents) -> dict[str, bool]:
+def _answer_invariants(plan: PolicyContents) -> dict[str, bool]:
     if not plan.classless:
         return {}
     return {
-        "sensors whose answers are taken": plan.classes == plan.sensors
-        and plan.class_base.shape[2] == len(plan.sensors),
+        "sensors as classes": plan.classes == plan.sensors and plan.class_base.shape[2] == len(plan.sensors),
         "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
         "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
     }
 
 
-def _graph(plan: PolicyContents) -> dict[str, bool]:
+def _graph_invariants(plan: PolicyContents) -> dict[str, bool]:
     nodes, m = plan.members.shape
     offsets, targets = plan.offsets, plan.targets
     shaped = (
-        1 < nodes <= MOST_NODES
+        1 < nodes <= MAX_NODES
         and m == len(plan.sensors)
         and offsets.shape == (nodes + 1,)
         and int(offsets[0]) == 0
@@ -154,12 +153,12 @@ def _graph(plan: PolicyContents) -> dict[str, bool]:
     return {
         "a first node of no sensor and a last of all": not plan.members[0].any() and bool(plan.members[-1].all()),
         "different nodes": len(np.unique(plan.members, axis=0)) == nodes,
-        "edges that lead onward, to more sensors": onward
+        "edges to supersets, in topological order": onward
         and bool(np.all(plan.members[targets] >= plan.members[sources])),
     }
 
 
-def _classifiers(plan: PolicyContents) -> dict[str, bool]:
+def _classifier_invariants(plan: PolicyContents) -> dict[str, bool]:
     nodes, labels = len(plan.members), len(plan.classes)
     members, outputs = plan.class_base.shape[1], plan.class_base.shape[2]
     seen = int(np.where(plan.labelled, labels, 1).sum())
@@ -172,24 +171,24 @@ def _classifiers(plan: PolicyContents) -> dict[str, bool]:
         "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
         and plan.class_leaves.shape == leaves
         and trees[1] > 0,
-        "questions about columns there are": _below(plan.class_columns, seen),
+        "valid split columns": _are_below(plan.class_columns, seen),
     }
 
 
-def _below(places: Int32s, limit: int | Int64s) -> bool:
+def _are_below(places: Int32s, limit: int | Int64s) -> bool:
     return bool(np.all((places >= 0) & (places < limit)))
 
 
-def _looked_at(plan: PolicyContents) -> Int64s:
-    """Count what each node looks at, as ``node_features`` lays it out."""
+def _feature_counts(plan: PolicyContents) -> Int64s:
+    """Return the number of features of each node, as ``node_features`` lays them out."""
     outputs = plan.class_base.shape[2]
-    fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
+    fixed = min(outputs, TOP_PROBABILITIES) + 1 + (outputs if outputs <= MAX_CLASSES else 0)
     m = len(plan.sensors)
     widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)
     return np.asarray(fixed + widths[m] + plan.members @ widths[:m])
 
 
-def _forests(plan: PolicyContents) -> dict[str, bool]:
+def _forest_invariants(plan: PolicyContents) -> dict[str, bool]:
     nodes, edges, points = len(plan.members), len(plan.targets), plan.points
     members, trees = plan.class_base.shape[1], plan.edge_columns.shape[2:]
     if len(plan.edge_columns) != nodes:
@@ -199,53 +198,53 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
         "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
         and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
         and trees[1] > 0,
-        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
+        "valid split features": _are_below(plan.edge_columns, _feature_counts(plan)[:, None, None, None]),
     }
 
 
-def _curve(plan: PolicyContents) -> dict[str, bool]:
+def _curve_invariants(plan: PolicyContents) -> dict[str, bool]:
     columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors, plan.point_cost_errors)
     if any(each.shape != plan.tradeoffs.shape for each in columns):
         return {"a curve over the trade-offs": False}
     return {
-        "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
+        "valid trade-offs": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
         and bool(np.all(plan.tradeoffs <= LARGEST)),
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
-        "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
-        "errors of rows that chose nothing": plan.point_reached.shape == (len(plan.tradeoffs), 2)
+        "a curve from cost 0": plan.classless or float(plan.point_bounds[0]) == 0.0,
+        "cross-validated errors": plan.point_reached.shape == (len(plan.tradeoffs), 2)
         and 0 < plan.choosing < plan.rows,
     }
 
 
-def _hard(plan: PolicyContents) -> dict[str, bool]:
+def _cap_invariants(plan: PolicyContents) -> dict[str, bool]:
     columns = (plan.cap_tradeoffs, plan.cap_costs, plan.cap_errors)
     if any(each.shape != plan.caps.shape for each in columns):
         return {"costs and errors under each hard budget": False}
     return {
-        "hard budgets of all points or of none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
+        "hard budgets of all points or none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
         and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
         "rising hard budgets": bool(np.all(np.diff(plan.caps) > 0)),
-        "hard budgets that are kept": bool(np.all(plan.cap_costs <= plan.caps)),
+        "costs within hard budgets": bool(np.all(plan.cap_costs <= plan.caps)),
     }
 
 
-def _whole(members: Bools, fetches: Int32s) -> bool:
+def _hold_whole_fetches(members: Bools, fetches: Int32s) -> bool:
     brings = fetches == np.unique(fetches)[:, None]
     held = members.astype(np.float32) @ brings.T.astype(np.float32)
     return bool(np.all((held == 0) | (held == brings.sum(axis=1))))
 
 
-def _timed(plan: PolicyContents) -> dict[str, bool]:
+def _deadline_invariants(plan: PolicyContents) -> dict[str, bool]:
     tradeoffs, errors, m = plan.deadline_tradeoffs, plan.deadline_errors, len(plan.sensors)
     if not tradeoffs.shape == errors.shape == plan.deadlines.shape:
         return {"trade-offs and errors under each deadline": False}
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
         and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
-        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _below(plan.fetches, m),
-        "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
-        "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
+        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _are_below(plan.fetches, m),
+        "nodes of whole fetches": plan.fetches.shape != (m,) or _hold_whole_fetches(plan.members, plan.fetches),
+        "rising deadlines, with times of sensors": len(plan.deadlines) == 0
         or (len(plan.times) > 0 and bool(np.all(np.diff(plan.deadlines) > 0))),
     }

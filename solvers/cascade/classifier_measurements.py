@@ -1,4 +1,4 @@
-"""What the build half of a trace says of its classifiers: which can be used, from what confidence on, at what time."""
+"""Measurements of classifiers on the build half: accept thresholds, success probabilities, and times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,21 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
-from solvers.cascade.replay import Rows
-from solvers.cascade.thresholds import find_threshold, mean_and_worst
+from solvers.cascade.replay import ReplayRows
+from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
 from solvers.item_splits import effective_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """Columns of the trace that can be used (the deterministic one last), as classifiers with
-    their thresholds (NaN: any answer is accepted); the others with the reason."""
+class MeasuredClassifiers:
+    """Usable classifiers, the deterministic one last, and excluded ones with reasons.
+
+    Attributes:
+        columns: columns of the trace.
+        thresholds: accept thresholds, NaN where every answer is accepted.
+        bounds: best precision bounds.
+        left_out: excluded classifiers, with reasons.
+    """
 
     columns: tuple[int, ...]
     classifiers: tuple[Classifier, ...]
@@ -25,23 +31,25 @@ class Measured:
     bounds: tuple[float | None, ...]
     left_out: tuple[dict[str, Any], ...]
 
-    def index(self, name: str) -> int:
-        """Find a classifier by its name."""
+    def place_of(self, name: str) -> int:
+        """Return the place of a classifier by name."""
         return next(i for i, k in enumerate(self.classifiers) if k.name == name)
 
 
-def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Callable[[int, str], None]) -> Measured:
-    """Find out which classifiers can be used, and how good and fast they are, on the build half."""
-    last = _deterministic(dataset, options, build)
+def measure_classifiers(
+    dataset: Trace, options: CascadeOptions, build: Int64s, report: Callable[[int, str], None]
+) -> MeasuredClassifiers:
+    """Measure which classifiers are usable, and their precision and times, on the build half."""
+    last = _choose_deterministic(dataset, options, build)
     columns, classifiers, thresholds, bounds = [], [], [], []
     left_out: list[dict[str, Any]] = []
     independence = effective_rows(dataset.item_codes[build]) / len(build)
     for j, spec in enumerate(dataset.spec.classifiers):
-        report(j, f"finding the threshold of {spec.name}")
+        report(j, f"fitting the accept threshold of {spec.name}")
         if j == last:
             continue
         if spec.confidence is None:
-            left_out.append({"name": spec.name, "reason": "gives no confidence", "best_precision_bound": None})
+            left_out.append({"name": spec.name, "reason": "has no confidence", "best_precision_bound": None})
             continue
         confidences = dataset.confidences[build, j]
         threshold = find_threshold(
@@ -52,24 +60,24 @@ def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Call
             independence=independence,
         )
         if threshold.confidence is None:
-            reason = f"its precision is never proved to be {options.target_precision:g}"
+            reason = f"its precision bound never reaches {options.target_precision:g}"
             left_out.append({"name": spec.name, "reason": reason, "best_precision_bound": threshold.bound})
             continue
         columns.append(j)
         share = min(float((confidences >= threshold.confidence).mean()), len(build) / (len(build) + 1))
-        classifiers.append(_classifier(dataset, options, build, j, share))
+        classifiers.append(_describe_classifier(dataset, options, build, j, share))
         thresholds.append(threshold.confidence)
         bounds.append(threshold.bound)
-    return Measured(
+    return MeasuredClassifiers(
         (*columns, last),
-        (*classifiers, _classifier(dataset, options, build, last, 1.0)),
+        (*classifiers, _describe_classifier(dataset, options, build, last, 1.0)),
         (*thresholds, np.nan),
         (*bounds, None),
         tuple(left_out),
     )
 
 
-def _deterministic(dataset: Trace, options: CascadeOptions, build: Int64s) -> int:
+def _choose_deterministic(dataset: Trace, options: CascadeOptions, build: Int64s) -> int:
     names = [spec.name for spec in dataset.spec.classifiers]
     if options.deterministic is not None:
         return names.index(options.deterministic)
@@ -78,14 +86,14 @@ def _deterministic(dataset: Trace, options: CascadeOptions, build: Int64s) -> in
     return min(range(len(names)), key=lambda j: (-right[j], costs[j], names[j]))
 
 
-def _classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
-    mean, worst = mean_and_worst(dataset.costs[build, j], options.worst_case_quantile)
+def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
+    mean, worst = mean_and_worst_time(dataset.costs[build, j], options.worst_case_quantile)
     spec = dataset.spec.classifiers[j]
     return Classifier(
         name=spec.name, execution_time=mean, success_probability=share, group=spec.group, worst_case_time=worst
     )
 
 
-def rows_of(dataset: Trace, measured: Measured, rows: Int64s) -> Rows:
-    """Take rows of the trace, in the columns of the classifiers that can be used."""
-    return Rows.of(dataset, rows, measured.columns, measured.thresholds)
+def take_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:
+    """Return rows of the trace, in the columns of usable classifiers."""
+    return ReplayRows.from_trace(dataset, rows, measured.columns, measured.thresholds)

@@ -1,0 +1,115 @@
+"""Selection of operating points of the frontier within a deadline, a budget, and an accuracy."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import InvalidRequest
+from models.arrays import Bools, Floats, Int64s
+from models.cascade import CascadeQuery
+from models.errors import Infeasible
+from solvers.base import number
+from solvers.budget_mixture import Mixture, lot_of, lower_hull
+from solvers.cascade.frontier.contents import FrontierContents
+
+
+@dataclass(frozen=True, slots=True)
+class PointMixture:
+    """Two points, and the share of items for the second, more expensive one; 0 if one point serves all."""
+
+    first: int
+    second: int
+    share: float
+
+    def choose_for_item(self, item: str | None) -> int:
+        """Return the point of an item; deterministic in the item's id."""
+        return self.second if self.share and item is not None and lot_of(item) < self.share else self.first
+
+    def mix(self, values: Floats) -> float:
+        """Return the mean of a quantity over both points; for standard errors it is an upper bound."""
+        return float((1 - self.share) * values[self.first] + self.share * values[self.second])
+
+
+class PointSelector:
+    """Points of a plan, or some of them, (p,), and their hulls within requested deadlines."""
+
+    def __init__(self, contents: FrontierContents, among: Bools | None = None) -> None:
+        self._points = contents
+        self._among = np.ones(len(contents.point_maxima), dtype=bool) if among is None else among
+        self._maxima: list[float] = np.unique(contents.point_maxima[self._among]).tolist()
+        self._hulls: list[Int64s | None] = [None] * len(self._maxima)
+        self._safe_costs = contents.point_costs + contents.point_cost_errors
+        self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
+
+    def find_hull(self, deadline: float | None) -> Int64s:
+        """Return the points on the hull of build-half cost and accuracy within a deadline, by rising cost.
+
+        Holdout rows do not select points, so their results are unbiased. Hulls are cached.
+
+        Raises:
+            Infeasible: no point is within the deadline.
+        """
+        if not self._maxima:
+            raise InvalidRequest("the artifact has no frontier, because an older version built it; build it again")
+        place = len(self._maxima) if deadline is None else bisect_right(self._maxima, deadline)
+        if not place:
+            fastest = f"the fastest cascade takes at most {number(self._maxima[0])}"
+            raise Infeasible(f"{fastest}, the deadline is {number(deadline or 0.0)}")
+        hull = self._hulls[place - 1]
+        if hull is None:
+            within = np.flatnonzero(self._among & (self._points.point_maxima <= self._maxima[place - 1]))
+            learned = self._points.point_expected[within], 1 - self._points.point_learned_accuracies[within]
+            hull = within[lower_hull(*learned)]
+            self._hulls[place - 1] = hull
+        return hull
+
+    def list_min_budgets(self, deadline: float | None) -> list[tuple[float, int]]:
+        """Return the points that a budget alone can select, with the least such budget."""
+        hull = self.find_hull(deadline)
+        costs = np.maximum.accumulate(self._safe_costs[hull])
+        last = np.append(costs[1:] > costs[:-1], True)
+        return list(zip(costs[last].tolist(), hull[last].tolist(), strict=True))
+
+    def choose(self, query: CascadeQuery) -> PointMixture:
+        """Choose the most accurate point within ``budget``, or the cheapest that reaches ``min_accuracy``.
+
+        Limits hold on holdout rows with a margin of one standard error. Two neighbors are mixed if the query has an
+        item id; else the one within the limits is taken.
+
+        Raises:
+            Infeasible: no point is within the limits.
+        Complexity: O(log p), or O(p) with an accuracy.
+        """
+        hull = self.find_hull(query.deadline)
+        if query.min_accuracy is None:
+            chosen = self._choose_within(hull, np.inf if query.mean_budget is None else query.mean_budget)
+            return chosen if query.item is not None else PointMixture(chosen.first, chosen.first, 0.0)
+        chosen = self._choose_accurate(hull, query.min_accuracy)
+        if query.item is None and chosen.share:
+            chosen = PointMixture(chosen.second, chosen.second, 0.0)
+        needed = chosen.mix(self._safe_costs)
+        if query.mean_budget is not None and needed > query.mean_budget:
+            wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} per item"
+            raise Infeasible(f"{wanted}, the budget is {number(query.mean_budget)}; both include one standard error")
+        return chosen
+
+    def _choose_within(self, hull: Int64s, most: float) -> PointMixture:
+        costs = np.maximum.accumulate(self._safe_costs[hull])
+        if most < costs[0]:
+            least = f"the cheapest cascade costs {costs[0]:.6g} per item, including one standard error"
+            raise Infeasible(f"{least}; the budget is {number(most)}")
+        mixture = Mixture.of(costs, most)
+        return PointMixture(int(hull[mixture.first]), int(hull[mixture.second]), mixture.share)
+
+    def _choose_accurate(self, hull: Int64s, wanted: float) -> PointMixture:
+        accuracies = self._safe_accuracies[hull]
+        able = np.flatnonzero(accuracies >= wanted)
+        if not len(able):
+            best = f"the accuracy is at most {accuracies.max():.4g}, minus one standard error"
+            raise Infeasible(f"{best}; requested: {wanted:g}")
+        j = int(able[0])
+        if not j:
+            return PointMixture(int(hull[0]), int(hull[0]), 0.0)
+        share = (wanted - accuracies[j - 1]) / (accuracies[j] - accuracies[j - 1])
+        return PointMixture(int(hull[j - 1]), int(hull[j]), float(share))
