@@ -166,7 +166,7 @@ class Writer:
     def _import(self, client: httpx.Client) -> None:
         kind = self.draw.choice(sorted(self.originals))
         known = codec.read_manifest(self.originals[kind])
-        manifest = {name: value for name, value in known.items() if name not in ("format", "kind")}
+        manifest = {name: value for name, value in known.items() if name not in ("format", "type")}
         plan = codec.decode(self.originals[kind], KINDS[kind].plan)
         data = codec.encode(plan, manifest | {"seed": self.draw.randrange(1000)})  # other bytes, the same plan
         reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)

@@ -105,7 +105,7 @@ def test_a_bad_target_names_the_parameter(asking: Server, query: str, where: str
 
 def test_a_version_without_counted_traffic_says_to_build_it_again(asking: Server) -> None:
     data = asking.client.get("/v1/artifacts/policy/cats/versions/1/export").content
-    manifest = {name: value for name, value in read_manifest(data).items() if name not in ("format", "kind")}
+    manifest = {name: value for name, value in read_manifest(data).items() if name not in ("format", "type")}
     del manifest["summary"]["traffic"]
     older = encode(decode(data, PolicyPlan), manifest | {"name": "older"})
     headers = {"content-type": "application/octet-stream"}
