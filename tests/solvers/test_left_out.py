@@ -19,7 +19,7 @@ from models.portfolio import AssignmentOptions, RouteQuery
 from models.portfolio_constraints import LimitedOptions
 from solvers import KINDS, Run
 from solvers.cascade.frontier.contents import FrontierContents
-from solvers.index.costs import evaluate
+from solvers.index.costs import evaluate_curves
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.knapsack import assign, assign_min
 from tests.support.kinds import SAMPLES, dataset
@@ -168,8 +168,8 @@ def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
 @pytest.mark.parametrize("budget", [0.0, 3.0, 6.0, 1e9])
 def test_an_index_computes_the_most_accurate_of_the_others(budget: float) -> None:
     plan = build("index").plan
-    names = [plan.names_of(mask) for mask in plan.masks[plan.candidates].tolist()]
-    costs = evaluate(plan._look_up.curves, plan.powers, (64.0,))
+    names = [plan.list_names(mask) for mask in plan.masks[plan.candidates].tolist()]
+    costs = evaluate_curves(plan._look_up.curves, plan.powers, (64.0,))
     levels = plan.accuracies[plan.candidates]
     for excluded in subsets(plan.features):
         able = np.array([not set(excluded).intersection(each) for each in names]) & (costs <= budget)

@@ -83,11 +83,11 @@ def test_an_index_takes_its_cheapest_set_that_is_accurate_enough_by_the_rows_tha
         if able:
             decision, best = made.decide(query), min(able, key=lambda i: costs[i])
             assert decision.cost == pytest.approx(costs[best])
-            accuracy, rows = made.expected(query, decision)
+            accuracy, rows = made.estimate_accuracy(query, decision)
             assert rows == 240
             assert accuracy == pytest.approx(float(others[best]))
         else:
-            with pytest.raises(Infeasible, match="a standard error to spare; asked is"):
+            with pytest.raises(Infeasible, match="minus one standard error; requested"):
                 made.decide(query)
 
 
@@ -154,5 +154,5 @@ def test_an_index_spends_no_more_than_its_rows_can_show() -> None:
         decision = made.decide(IndexQuery(budget=budget, one_standard_error=True))
         assert decision.cost == min(item.cost for item in within if item.accuracy >= least)
         assert decision.cost <= made.decide(IndexQuery(budget=budget)).cost
-    with pytest.raises(InvalidRequest, match="goes with the methods"):
+    with pytest.raises(InvalidRequest, match="supported only for methods"):
         made.decide(IndexQuery(budget=1.0, one_standard_error=True, method="greedy"))

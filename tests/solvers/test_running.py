@@ -24,7 +24,7 @@ from solvers.cascade.contents import MOST_CALLS
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.run import run as run_cascade
 from solvers.index.predictions import Predictions
-from solvers.index.run import run as run_index
+from solvers.index.run import run_item as run_index
 from solvers.pipeline.run import run as run_pipeline
 from solvers.portfolio.run import next_best
 from solvers.portfolio.run import run as run_portfolio
@@ -547,14 +547,14 @@ def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_ot
 
     columns = {"a": ("a1", "a2"), "b": ("b",)}
     world = World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)})
-    answer = world.drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    answer = world.drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "['a', 'b'] {'a1': 1.0, 'a2': 2.0, 'b': 3.0}"
     assert answer.degraded is None
-    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "['b'] {'b': 3.0}"
     assert "a: broken" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "[] {}"
     assert "other columns" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
     assert (answer.label, answer.degraded) == ("['a'] {'a1': 1.0, 'a2': None}", None)
