@@ -14,25 +14,25 @@ from models.arrays import Floats, Int64s, Singles
 from solvers.portfolio.knapsack import assign
 from solvers.portfolio.shadow_prices import ROUNDING
 
-Choose = Callable[[float], Int64s]
+BudgetRouter = Callable[[float], Int64s]
 """Given the budget for all queries, the classifier of each."""
 TREES = 100
-MOST_ROWS, MOST_COLUMNS = 2000, 32
+MAX_ROWS, MAX_COLUMNS = 2000, 32
 """Items that a tree is trained on, and coordinates that a split chooses from: more would take hours where the portfolio
 itself takes seconds."""
 
 
-def by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> Choose:
+def route_by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> BudgetRouter:
     """Solve the programme for values, (n, m), and costs, (m,) or (n, m); the least budget is that of the cheapest
     assignment."""
     least = float(np.broadcast_to(costs, values.shape).min(axis=1).sum()) * (1 + ROUNDING)
     return lambda budget: assign(values, costs, max(budget, least), gap=gap).choice
 
 
-def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
+def route_to_single_best(accuracies: Floats, costs: Floats, count: int) -> BudgetRouter:
     """Give every query to the classifier that is best among those that all ``count`` queries can afford.
 
-    >>> single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
+    >>> route_to_single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
     [0, 0, 0]
     """
 
@@ -43,12 +43,12 @@ def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
     return choose
 
 
-def uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
+def draw_uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
     """Draw the estimates of ``random``."""
     return rng.random((count, classifiers))
 
 
-def forest_values(
+def predict_by_forests(
     items: Singles, success: Floats, vectors: Singles, seed: int, report: Callable[[str], None] = lambda message: None
 ) -> Floats:
     """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m).
@@ -58,7 +58,7 @@ def forest_values(
     import joblib
     from sklearn.ensemble import RandomForestRegressor
 
-    rows, columns = min(MOST_ROWS, len(items)), min(MOST_COLUMNS, items.shape[1])
+    rows, columns = min(MAX_ROWS, len(items)), min(MAX_COLUMNS, items.shape[1])
 
     def predict(column: Floats) -> Floats:
         forest = RandomForestRegressor(TREES, random_state=seed, max_samples=rows, max_features=columns)
@@ -71,12 +71,12 @@ def forest_values(
     return np.stack(values, axis=1)
 
 
-def beaten(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
+def find_dominated(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
     """Name the classifiers that another one costs no more than and is as accurate as, one of both better; and by whom.
 
     Of several the most accurate of the cheapest is named.
 
-    >>> beaten(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
+    >>> find_dominated(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}
     """
     import moocore

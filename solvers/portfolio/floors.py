@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.constrained import Assigned, ConflictingConstraints, Constraint
+from solvers.portfolio.constrained import ConflictingConstraints, ConstrainedChoice, Constraint
 
-ROUNDS = 6
+MAX_ROUNDS = 6
 """Assignments that are made at most; two are usual."""
-ENOUGH = 1e-6
+FLOOR_TOLERANCE = 1e-6
 """A floor that is missed by less, as a share of it, holds."""
-TooHigh = Callable[[float], Floats]
+OptimismFunction = Callable[[float], Floats]
 """Given what a choice costs on average by the means, what is taken off the values of each classifier, (m,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Floored:
+class AccuracyFloors:
     """Queries whose floors are to come true. values: (n, m); means: (m,) what queries cost each classifier on average,
     which tells choices apart whatever these queries cost; groups: (n,), of which there are ``labels``; too_high: what
     is taken off."""
@@ -30,56 +30,59 @@ class Floored:
     values: Floats
     means: Floats
     groups: Int64s
-    labels: int
-    too_high: TooHigh
+    group_count: int
+    optimism: OptimismFunction
 
-    def taken_off(self, costs: Sequence[float]) -> Floats:
+    def list_optimism(self, costs: Sequence[float]) -> Floats:
         """Say what is taken off in each group, given what its choice costs by the means: (g, m)."""
-        return np.array([self.too_high(cost) for cost in costs])
+        return np.array([self.optimism(cost) for cost in costs])
 
-    def counting(self, off: Floats) -> Floats:
+    def subtract_optimism(self, optimism: Floats) -> Floats:
         """Give what counts for floors, (n, m)."""
-        return np.asarray(self.values - off[self.groups])
+        return np.asarray(self.values - optimism[self.groups])
 
-    def settle(
+    def solve(
         self,
         start: Sequence[float],
         floors: Sequence[Constraint],
-        solve: Callable[[Floats], Assigned],
-        most_accurate: Callable[[], Assigned],
-    ) -> Assigned:
+        solve: Callable[[Floats], ConstrainedChoice],
+        most_accurate: Callable[[], ConstrainedChoice],
+    ) -> ConstrainedChoice:
         """Assign until floors hold with what has to be taken off at the cost of the assignment.
 
         start: (g,) the first guess of what a query of each group costs. floors: the constraints. solve: assigns, given
         what counts for floors. most_accurate: assigns without floors, as accurately as can be: where a guess makes
         floors impossible, they are so only if they are at the cost of that. Raises ConflictingConstraints.
         """
-        off, possible, is_surest = self.taken_off(start), None, not floors
-        for _ in range(ROUNDS):
+        optimism, possible, is_surest = self.list_optimism(start), None, not floors
+        for _ in range(MAX_ROUNDS):
             try:
-                solution = solve(self.counting(off))
+                solution = solve(self.subtract_optimism(optimism))
             except ConflictingConstraints:
                 if possible is not None:
-                    off = (possible + off) / 2  # between what was not enough and what is too much
+                    optimism = (possible + optimism) / 2  # between what was not enough and what is too much
                     continue
                 if is_surest:
                     raise
-                off, is_surest = self.taken_off(self._spent(most_accurate().choice, start)), True
+                optimism, is_surest = self.list_optimism(self._mean_costs(most_accurate().choice, start)), True
                 continue
-            needed = self.taken_off(self._spent(solution.choice, start))
-            if self._holds(solution.choice, needed, floors):
+            needed = self.list_optimism(self._mean_costs(solution.choice, start))
+            if self._are_met(solution.choice, needed, floors):
                 break
-            off, possible = np.maximum(off, needed), off
+            optimism, possible = np.maximum(optimism, needed), optimism
         return solution
 
-    def _spent(self, choice: Int64s, start: Sequence[float]) -> list[float]:
+    def _mean_costs(self, choice: Int64s, start: Sequence[float]) -> list[float]:
         """Give what a query of each group costs on average; of a group without queries the guess."""
         each = self.means[choice]
-        sums, counts = np.bincount(self.groups, each, self.labels), np.bincount(self.groups, minlength=self.labels)
+        sums, counts = (
+            np.bincount(self.groups, each, self.group_count),
+            np.bincount(self.groups, minlength=self.group_count),
+        )
         return [s / c if c else guess for s, c, guess in zip(sums.tolist(), counts.tolist(), start, strict=True)]
 
-    def _holds(self, choice: Int64s, off: Floats, floors: Sequence[Constraint]) -> bool:
-        each = self.values[np.arange(len(choice)), choice] - off[self.groups, choice]
-        of_groups = np.bincount(self.groups, each, self.labels)
+    def _are_met(self, choice: Int64s, optimism: Floats, floors: Sequence[Constraint]) -> bool:
+        each = self.values[np.arange(len(choice)), choice] - optimism[self.groups, choice]
+        of_groups = np.bincount(self.groups, each, self.group_count)
         reached = [float(each.sum() if one.group is None else of_groups[one.group]) for one in floors]
-        return all(sum_ >= one.bound * (1 - ENOUGH) for sum_, one in zip(reached, floors, strict=True))
+        return all(sum_ >= one.bound * (1 - FLOOR_TOLERANCE) for sum_, one in zip(reached, floors, strict=True))

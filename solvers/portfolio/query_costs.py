@@ -10,24 +10,24 @@ from models.arrays import Floats, Int64s
 from models.trace import CostColumn, TraceCost, function_of
 from solvers.portfolio.cost_regression import CostRegression
 
-Size = float | Sequence[float]
+QuerySize = float | Sequence[float]
 
 
-def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
+def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
     """Give the terms, (t, k), and each classifier's coefficients, (m, t); a cost that was measured is its mean, of
     (m,). Nothing, (0, 0) both, where no cost depends on the size."""
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
     return _terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
 
 
-def costs_of(regression: CostRegression | None) -> dict[str, Any]:
+def make_cost_fields(regression: CostRegression | None) -> dict[str, Any]:
     """Return the fields of ``PortfolioContents`` for expected costs, which count for queries without a size."""
     if regression is None:
         return {}
     return {f"cost_{name}": getattr(regression, name) for name in ("weights", "intercepts", "knots", "levels")}
 
 
-def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
+def make_resource_fields(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
     """Give what a plan keeps of the resources that classifiers use, as fields of ``PortfolioContents``."""
     resources = dataset.spec.resources
     if not resources:
@@ -66,7 +66,7 @@ def _terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[
     return np.array(list(rows), dtype=np.int64), coefficients
 
 
-def costs_at(powers: Int64s, coefficients: Floats, sizes: Sequence[Size], where: str) -> Floats:
+def evaluate_costs(powers: Int64s, coefficients: Floats, sizes: Sequence[QuerySize], where: str) -> Floats:
     """Reckon what each of n queries costs each classifier, (n, m); raises InvalidRequest for sizes of another number
     of dimensions, or too large to reckon with. where: the field that is told to be wrong."""
     if not len(powers):
@@ -78,10 +78,10 @@ def costs_at(powers: Int64s, coefficients: Floats, sizes: Sequence[Size], where:
     points = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         costs = np.prod(points[:, None, :] ** powers, axis=2) @ coefficients.T
-    if not np.all(costs <= MOST):
-        raise InvalidRequest.at(Fault((where,), f"makes a query cost more than {MOST:g}"))
+    if not np.all(costs <= MAX_COST):
+        raise InvalidRequest.at(Fault((where,), f"makes a query cost more than {MAX_COST:g}"))
     return np.asarray(costs)
 
 
-MOST = 1e60
+MAX_COST = 1e60
 """Costs beyond are refused: sums of many of them are still finite."""

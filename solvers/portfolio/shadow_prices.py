@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.portfolio.knapsack import shadow_prices
-from solvers.portfolio.knapsack.programme import Programme
-from solvers.portfolio.knapsack.relaxation import climb
+from solvers.portfolio.knapsack import compute_shadow_prices
+from solvers.portfolio.knapsack.problem import KnapsackProblem
+from solvers.portfolio.knapsack.relaxation import compute_steps
 
-POINTS = 257
+MAX_POINTS = 257
 """Budgets at which prices are kept."""
-ERRORS = 33
+ERROR_POINTS = 33
 """Prices at which the standard error of costs is reckoned."""
 ROUNDING = 1e-12
 """A budget that is below the cheapest cost by less than this share still counts as that cost."""
@@ -37,24 +37,24 @@ class ShadowPrices:
     shares: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, values: Floats, costs: Floats) -> "ShadowPrices":
+    def from_values(cls, values: Floats, costs: Floats) -> "ShadowPrices":
         """Solve the dual on items whose values, (n, m), are those of queries to come; costs: (m,), or (n, m) of each.
 
         From the budget that only the cheapest classifiers fit to the one at which every item gets its best.
 
-        >>> prices = ShadowPrices.of(np.array([[0.5, 0.9], [0.5, 0.6]]), np.array([1.0, 3.0]))
-        >>> round(prices.at(1.5), 9), round(prices.at(2.5), 9), prices.at(3.0)
+        >>> prices = ShadowPrices.from_values(np.array([[0.5, 0.9], [0.5, 0.6]]), np.array([1.0, 3.0]))
+        >>> round(prices.price_at(1.5), 9), round(prices.price_at(2.5), 9), prices.price_at(3.0)
         (0.2, 0.05, 0.0)
         """
         n, least = len(values), float(np.atleast_2d(costs).min(axis=1).mean())
         best = np.where(values == values.max(axis=1, keepdims=True), costs, np.inf).min(axis=1)
-        budgets = np.unique(np.linspace(least, max(float(best.mean()), least), POINTS))
-        prices = shadow_prices(values, costs, np.maximum(budgets * n, n * least * (1 + ROUNDING)))
+        budgets = np.unique(np.linspace(least, max(float(best.mean()), least), MAX_POINTS))
+        prices = compute_shadow_prices(values, costs, np.maximum(budgets * n, n * least * (1 + ROUNDING)))
         prices[-1] = 0.0
         return cls(budgets, np.minimum.accumulate(prices))
 
     @classmethod
-    def kept(cls, values: Floats, means: Floats, costs: Floats, confidence: float) -> "ShadowPrices":
+    def with_confidence(cls, values: Floats, means: Floats, costs: Floats, confidence: float) -> "ShadowPrices":
         """Solve it so that the mean of what items to come cost is within the budget with some confidence, and as near
         to it as that allows: where classifiers are equal at a price, a share of the items gets the dearer one.
 
@@ -66,17 +66,17 @@ class ShadowPrices:
         best = np.where(values == values.max(axis=1, keepdims=True), means, np.inf).min(axis=1)
         spread = float(costs.std(axis=0).max()) + float(np.ptp(planned.mean(axis=0)))
         ceiling = float(best.mean()) + z * spread / sqrt(n)
-        budgets = np.unique(np.linspace(least, ceiling, POINTS))
-        programme = Programme.checked(values, planned, n * least * (1 + ROUNDING))
-        steps, start = climb(programme), n * least
-        plain = np.minimum.accumulate(steps.prices(budgets * n - start))
+        budgets = np.unique(np.linspace(least, ceiling, MAX_POINTS))
+        programme = KnapsackProblem.from_input(values, planned, n * least * (1 + ROUNDING))
+        steps, start = compute_steps(programme), n * least
+        plain = np.minimum.accumulate(steps.find_prices(budgets * n - start))
         targets = np.maximum.accumulate(np.maximum(budgets - z * _errors(values, means, costs, plain), least))
-        prices = np.minimum.accumulate(steps.prices(targets * n - start))
+        prices = np.minimum.accumulate(steps.find_prices(targets * n - start))
         prices[-1] = 0.0
         low, high = (least + np.append(0.0, steps.spent)[count] / n for count in _counts(steps.slopes, prices))
         return cls(budgets, prices, np.clip((targets - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0))
 
-    def at(self, budget: float) -> float:
+    def price_at(self, budget: float) -> float:
         """Give the price at a budget of a query."""
         return float(np.interp(budget, self.budgets, self.prices))
 
@@ -84,21 +84,25 @@ class ShadowPrices:
         """Tell of how many queries the dearer of equals is taken, at a budget of a query."""
         return float(np.interp(budget, self.budgets, self.shares)) if len(self.shares) else 0.0
 
-    def choose(self, values: Floats, costs: Floats, budget: float, most: float = np.inf, lot: float = 1.0) -> int:
+    def choose(
+        self, values: Floats, costs: Floats, budget: float, max_cost: float = np.inf, tie_break: float = 1.0
+    ) -> int:
         """Choose for one item: the classifier whose value, less the price of its cost, is the highest.
 
         values, costs: (m,) of the item. None dearer than ``most``, and none but the cheapest where the budget affords
         no other for any item. Among equals the cheapest, or, for a lot below the share at the budget, the dearest; then
         the first.
         """
-        able = self._affordable(costs, budget) & (costs <= most)
-        dearer = np.array([lot < self.share_at(budget)])
-        return int(each_best(np.where(able, values, -np.inf)[None], costs, self.at(budget), dearer)[0])
+        able = self._affordable(costs, budget) & (costs <= max_cost)
+        dearer = np.array([tie_break < self.share_at(budget)])
+        return int(choose_best(np.where(able, values, -np.inf)[None], costs, self.price_at(budget), dearer)[0])
 
-    def choose_each(self, values: Floats, costs: Floats, budget: float, lots: Floats | None = None) -> Int64s:
+    def choose_each(self, values: Floats, costs: Floats, budget: float, tie_breaks: Floats | None = None) -> Int64s:
         """Choose for each of (n, m) items on its own: (n,). costs: (m,), or (n, m) of each; lots: (n,) of the items."""
         able = np.where(self._affordable(costs, budget), values, -np.inf)
-        return each_best(able, costs, self.at(budget), None if lots is None else lots < self.share_at(budget))
+        return choose_best(
+            able, costs, self.price_at(budget), None if tie_breaks is None else tie_breaks < self.share_at(budget)
+        )
 
     @staticmethod
     def _affordable(costs: Floats, budget: float) -> Bools:
@@ -109,9 +113,9 @@ class ShadowPrices:
 def _errors(values: Floats, means: Floats, costs: Floats, prices: Floats) -> Floats:
     """Reckon the standard error of what items cost on average when they are routed at each of (b,) prices, from some of
     these and lines between them: (b,)."""
-    some = np.unique(np.linspace(0, len(prices) - 1, ERRORS).astype(np.int64))
+    some = np.unique(np.linspace(0, len(prices) - 1, ERROR_POINTS).astype(np.int64))
     rows = np.arange(len(values))
-    errors = [float(costs[rows, each_best(values, means, prices[i])].std()) / sqrt(len(values)) for i in some]
+    errors = [float(costs[rows, choose_best(values, means, prices[i])].std()) / sqrt(len(values)) for i in some]
     return np.interp(np.arange(len(prices)), some, errors)
 
 
@@ -122,7 +126,7 @@ def _counts(slopes: Floats, prices: Floats) -> tuple[Int64s, Int64s]:
     return np.searchsorted(rising, -(prices + slack)), np.searchsorted(rising, -(prices - slack), side="right")
 
 
-def each_best(values: Floats, costs: Floats, price: float, dearer: Bools | None = None) -> Int64s:
+def choose_best(values: Floats, costs: Floats, price: float, dearer: Bools | None = None) -> Int64s:
     """Choose for each of (n, m) items the classifier whose value, less the price of its cost, is the highest: (n,).
     Among equals the cheapest, or the dearest for items of which that is told, (n,); then the first. costs: (m,), or
     (n, m) of each item."""
@@ -135,7 +139,7 @@ def each_best(values: Floats, costs: Floats, price: float, dearer: Bools | None 
     return np.asarray(np.where(dearer, np.where(equal, costs, -np.inf).argmax(axis=1), cheapest))
 
 
-def lots_of(queries: ArrayLike) -> Floats:
+def draw_tie_breaks(queries: ArrayLike) -> Floats:
     """Draw from 0 to below 1 for each of n queries, (n, d), by its numbers alone: (n,)."""
     rows = np.ascontiguousarray(queries, dtype=np.float32)
     return np.array([int.from_bytes(sha256(row.tobytes()).digest()[:6]) / 2**48 for row in rows])

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.tuning import Tuned
+from solvers.portfolio.tuning import TuningResult
 
 REDUCTIONS = (0.1, 0.2, 0.4)
 """Shares of the dearest classifier's cost that are saved in the paper's Table 2."""
@@ -14,7 +14,7 @@ REDUCTIONS = (0.1, 0.2, 0.4)
 
 def summarize(
     plan: PortfolioPlan,
-    tuned: Tuned,
+    tuned: TuningResult,
     losers: dict[str, str],
     measured: tuple[Floats, Floats],
     rows: dict[str, int],

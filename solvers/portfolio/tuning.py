@@ -12,10 +12,10 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Singles
 from models.portfolio import PortfolioOptions
-from solvers.portfolio.baselines import by_values
-from solvers.portfolio.neighbours.samples import draw, shapes
-from solvers.portfolio.routing_outcome import Known, Outcome
-from solvers.portfolio.success_estimator import Estimator, Scaling
+from solvers.portfolio.baselines import route_by_values
+from solvers.portfolio.neighbors.samples import draw_samples, list_shapes
+from solvers.portfolio.routing_outcome import KnownItems, RoutingOutcome
+from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 
 LAMBDAS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
 BUDGETS = 9
@@ -25,19 +25,19 @@ GAP = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Examples:
+class TuningData:
     """What is chosen from. items: (r, d) of the build half and vectors: (n, d) of the validation part, scaled; success:
     (r, m) how likely each classifier is right about the former; known: the truth about the latter."""
 
     items: Singles
     success: Singles
     vectors: Singles
-    known: Known
+    known: KnownItems
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """Samples that were tried: how near neighbours are, the error (root mean square) of each classifier's estimates,
+class SampleTrial:
+    """Samples that were tried: how near neighbors are, the error (root mean square) of each classifier's estimates,
     and the validation accuracy of routing by them."""
 
     count: int
@@ -48,12 +48,12 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class TuningResult:
     """What was chosen. samples: (K, s); trials: all samples that were tried; sigmas: (m,); regularization: λ;
     lambdas: the validation accuracy of each λ that was tried; estimates: (n, m) for the validation items."""
 
     samples: Int32s
-    trials: tuple[Trial, ...]
+    trials: tuple[SampleTrial, ...]
     sigmas: Floats
     regularization: float
     lambdas: dict[float, float]
@@ -66,62 +66,64 @@ class Tuned:
 
 
 def tune(
-    examples: Examples, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
-) -> Tuned:
+    examples: TuningData, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
+) -> TuningResult:
     """Choose samples, sigma and λ; ``report`` hears what is being tried."""
     samples, trials, estimates = choose_samples(examples, options, rng, report)
     known = examples.known
     report("choosing the regularization")
-    sigmas = sigmas_of(estimates, known.right)
-    reached = {lam: accuracy_over_budgets(estimates - lam * sigmas, known) for lam in LAMBDAS}
+    sigmas = compute_sigmas(estimates, known.right)
+    reached = {lam: measure_accuracy(estimates - lam * sigmas, known) for lam in LAMBDAS}
     best = max(LAMBDAS, key=lambda lam: (reached[lam], -lam))
     given = options.regularization
-    return Tuned(samples, trials, sigmas, best if given == "auto" else given, reached, estimates)
+    return TuningResult(samples, trials, sigmas, best if given == "auto" else given, reached, estimates)
 
 
-def sigmas_of(estimates: Floats, success: Floats) -> Floats:
+def compute_sigmas(estimates: Floats, success: Floats) -> Floats:
     """Give the standard deviation of each classifier's error: (m,) from (n, m) estimates and truths.
 
-    >>> sigmas_of(np.array([[0.5], [0.5]]), np.array([[1.0], [0.0]])).tolist()
+    >>> compute_sigmas(np.array([[0.5], [0.5]]), np.array([[1.0], [0.0]])).tolist()
     [0.5]
     """
     return np.asarray((estimates - success).std(axis=0))
 
 
-def accuracy_over_budgets(values: Floats, known: Known) -> float:
+def measure_accuracy(values: Floats, known: KnownItems) -> float:
     """Route items by their values, (n, m), at ``BUDGETS`` budgets, and average the true accuracies."""
     low, high = float(known.means.min()), float(known.means.max())
-    choose = by_values(values, known.means, GAP)
+    choose = route_by_values(values, known.means, GAP)
     reached = []
     for budget in np.linspace(low, high, BUDGETS + 2)[1:-1].tolist():
-        reached.append(Outcome.of(choose(budget * len(values)), known, embeds=False).accuracy)
+        reached.append(RoutingOutcome.from_choice(choose(budget * len(values)), known, embeds=False).accuracy)
     return float(np.mean(reached))
 
 
 def choose_samples(
-    examples: Examples, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
-) -> tuple[Int32s, tuple[Trial, ...], Floats]:
+    examples: TuningData, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
+) -> tuple[Int32s, tuple[SampleTrial, ...], Floats]:
     """Try samples of growing size, and take those with the highest validation accuracy; among equals the fewest items.
 
     Samples of several counts are the first ones of the same draw. Returns the samples, all
     trials, and the estimates for the validation items.
     """
     items, vectors, known = examples.items, examples.vectors, examples.known
-    trials: list[Trial] = []
+    trials: list[SampleTrial] = []
     best: tuple[tuple[float, int], Int32s, Floats] | None = None
-    for size, counts in shapes(options, len(items)):
+    for size, counts in list_shapes(options, len(items)):
         report(f"samples of {size} items")
-        samples = draw(rng, len(items), max(counts), size, options.sampling)
-        estimator = Estimator.of(Scaling.none(items.shape[1]), items, examples.success, samples)
-        places = estimator.nearest(vectors)
+        samples = draw_samples(rng, len(items), max(counts), size, options.sampling)
+        estimator = NeighborEstimator.from_items(
+            EmbeddingScaling.identity(items.shape[1]), items, examples.success, samples
+        )
+        places = estimator.find_nearest(vectors)
         for count in counts:
-            estimates = estimator.mean(places[:, :count])
-            trial = Trial(
+            estimates = estimator.average_success(places[:, :count])
+            trial = SampleTrial(
                 count,
                 size,
                 _mean_distance(items, vectors, places[:, :count]),
                 tuple(np.sqrt(((estimates - known.right) ** 2).mean(axis=0)).tolist()),
-                accuracy_over_budgets(estimates, known),
+                measure_accuracy(estimates, known),
             )
             trials.append(trial)
             rank = (trial.accuracy, -count * size)
@@ -134,6 +136,6 @@ def choose_samples(
 
 
 def _mean_distance(items: Singles, vectors: Singles, places: Int32s) -> float:
-    """Average the distance from each vector to its neighbours, of one sample after the other."""
+    """Average the distance from each vector to its neighbors, of one sample after the other."""
     each = [np.linalg.norm(items[column] - vectors, np.inf, axis=1).mean() for column in places.T]
     return float(np.mean(each))

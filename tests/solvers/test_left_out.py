@@ -236,7 +236,7 @@ def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) ->
     given = assign_available(plan, estimates, options, 5.0, {"fast"})
     assert given.budget is not None
     solve = assign if options.objective == "mean" else assign_min
-    values = plan.values(estimates) if options.objective == "mean" else estimates
+    values = plan.penalize_estimates(estimates) if options.objective == "mean" else estimates
     alone = solve(values[:, 1:], plan.costs[1:], given.budget)
     assert given.assignments == tuple(plan.classifiers[1 + place] for place in alone.choice)
     assert given.cost == pytest.approx(alone.cost)

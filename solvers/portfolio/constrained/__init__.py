@@ -26,15 +26,15 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Floats, Int64s
 from models.errors import SolverTimeout
-from solvers.portfolio.constrained.conflict import Conflict, conflicts
-from solvers.portfolio.constrained.programme import Constraint, Programme
-from solvers.portfolio.constrained.solve import Impossible, Solution, solve
+from solvers.portfolio.constrained.conflict import ConstraintConflict, find_conflicts
+from solvers.portfolio.constrained.problem import ConstrainedProblem, Constraint
+from solvers.portfolio.constrained.solve import AssignmentSolution, InfeasibleProblem, solve
 
-__all__ = ["Assigned", "Conflict", "ConflictingConstraints", "Constraint", "assign_within"]
+__all__ = ["ConflictingConstraints", "ConstrainedChoice", "Constraint", "ConstraintConflict", "assign_constrained"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assigned(Solution):
+class ConstrainedChoice(AssignmentSolution):
     """A solution, and used: (k,) what it uses of each constraint."""
 
     used: Floats
@@ -43,15 +43,15 @@ class Assigned(Solution):
 class ConflictingConstraints(Exception):
     """No assignment keeps all constraints; ``conflicts`` are a smallest set of them that cannot hold together."""
 
-    def __init__(self, conflicting: tuple[Conflict, ...]) -> None:
+    def __init__(self, conflicting: tuple[ConstraintConflict, ...]) -> None:
         super().__init__(
             "constraints that cannot hold together: " + ", ".join(".".join(c.constraint.name) for c in conflicting)
         )
         self.conflicts = conflicting
 
 
-def assign_within(
-    worths: ArrayLike,
+def assign_constrained(
+    values: ArrayLike,
     constraints: Sequence[Constraint],
     *,
     uses: Sequence[ArrayLike] = (),
@@ -59,7 +59,7 @@ def assign_within(
     gap: float = 1e-4,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assigned:
+) -> ConstrainedChoice:
     """Maximise the sum of worths so that every constraint holds.
 
     worths: (n, m) finite, of any sign. uses: matrices of (n, m), or (m,) where all queries use alike, that constraints
@@ -71,37 +71,37 @@ def assign_within(
     the gap is small. Raises ConflictingConstraints, and SolverTimeout if nothing was found in time.
 
     >>> one_each = [Constraint(("at_most",), None, 1.0, classifier=1)]
-    >>> solution = assign_within([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
+    >>> solution = assign_constrained([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
     >>> solution.choice.tolist(), round(solution.value, 9), solution.prices.round(9).tolist()
     ([1, 0, 0], 2.1, [0.2])
     """
-    values = np.asarray(worths, dtype=np.float64)
-    uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), values.shape) for use in uses]
-    labels = np.zeros(len(values), dtype=np.int64) if groups is None else groups
-    order = _order([values, *uses_of_all], labels)
-    unit = float(np.ptp(values)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
-    programme = Programme(
-        values[order] / unit,
+    numbers = np.asarray(values, dtype=np.float64)
+    uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), numbers.shape) for use in uses]
+    labels = np.zeros(len(numbers), dtype=np.int64) if groups is None else groups
+    order = _order([numbers, *uses_of_all], labels)
+    unit = float(np.ptp(numbers)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
+    problem = ConstrainedProblem(
+        numbers[order] / unit,
         tuple(use if use.strides[0] == 0 else use[order] for use in uses_of_all),
         labels[order],
         max([int(labels.max()), *(c.group for c in constraints if c.group is not None)]) + 1,
         tuple(constraints),
-        np.ones(len(values)),
+        np.ones(len(numbers)),
     )
     end = np.inf if time_limit_s is None else clock() + time_limit_s
     left = (lambda: np.inf) if time_limit_s is None else (lambda: end - clock())
     try:
-        solution = solve(programme, gap, left)
-    except Impossible:
-        conflicting = conflicts(programme, left)
+        solution = solve(problem, gap, left)
+    except InfeasibleProblem:
+        conflicting = find_conflicts(problem, left)
         if not conflicting:
             raise SolverTimeout("no assignment was found, and no constraints that conflict, in time") from None
         raise ConflictingConstraints(conflicting) from None
-    choice = np.empty(len(values), dtype=np.int64)
+    choice = np.empty(len(numbers), dtype=np.int64)
     choice[order] = solution.choice
     choice.flags.writeable = False
-    used = programme.used(solution.choice)
-    return Assigned(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
+    used = problem.sum_uses(solution.choice)
+    return ConstrainedChoice(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
 
 
 def _order(matrices: Sequence[Floats], groups: Int64s) -> Int64s:

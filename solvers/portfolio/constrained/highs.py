@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 """By how much a row, whose largest coefficient is about 1, may be missed."""
 
-OFF = 1e-6
+VALUE_TOLERANCE = 1e-6
 """Values that differ by less, as a share, are the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class LinearProgram:
     """What is to be minimised: costs (c,) of columns from 0 to upper, (c,), in rows of at most ``limits``, (r,); the
     columns' entries are values, (e,), in rows index, (e,), those of column i from start[i] on to start[i + 1]."""
 
@@ -32,7 +32,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class ProgramSolution:
     """A solution of the columns, (c,), its value, the rows' prices, (r,), at least 0, where all columns are continuous,
     and what no solution is below."""
 
@@ -42,8 +42,8 @@ class Found:
     bound: float
 
 
-def minimise(
-    problem: Columns,
+def minimize(
+    problem: LinearProgram,
     whole: int = 0,
     *,
     start: Floats | None = None,
@@ -52,7 +52,7 @@ def minimise(
     nodes: int | None = None,
     time_limit_s: float = np.inf,
     presolve: bool = True,
-) -> tuple[Found | None, bool]:
+) -> tuple[ProgramSolution | None, bool]:
     """Solve it; the first ``whole`` columns are whole numbers.
 
     start: (c,) a solution to begin with. target: a value that is good enough. gap: how far from the best it may be.
@@ -61,7 +61,9 @@ def minimise(
     """
     if not len(problem.costs):  # HiGHS solves no empty model
         possible = bool(np.all(problem.limits >= -TOLERANCE))
-        return (Found(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None), not possible
+        return (
+            ProgramSolution(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None
+        ), not possible
     import highspy
     from highspy._core import _Highs
 
@@ -92,17 +94,19 @@ def minimise(
         return None, False
     solution = highs.getSolution()
     value = float(info.objective_function_value)
-    if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > OFF * (1 + abs(value)):
+    if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > VALUE_TOLERANCE * (
+        1 + abs(value)
+    ):
         # HiGHS 1.16 may take a start for another solution once presolve has turned columns round.
-        again = partial(minimise, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
+        again = partial(minimize, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
         return again(problem, whole, target=target)
     prices = -np.array(solution.row_dual) if not whole else np.zeros(len(problem.limits))
     bound = float(info.mip_dual_bound) if whole else value
     columns = np.array(solution.col_value)
-    return Found(columns, value, np.maximum(prices, 0.0), bound), False
+    return ProgramSolution(columns, value, np.maximum(prices, 0.0), bound), False
 
 
-def _model(problem: Columns, whole: int) -> "highspy.HighsLp":
+def _model(problem: LinearProgram, whole: int) -> "highspy.HighsLp":
     import highspy
 
     model, columns = highspy.HighsLp(), len(problem.costs)

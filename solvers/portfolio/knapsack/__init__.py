@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Floats
 from solvers.portfolio.knapsack.max_min import restrict_to_best_least
-from solvers.portfolio.knapsack.programme import Assignment, Programme, checked_budgets, checked_limit
-from solvers.portfolio.knapsack.relaxation import climb
+from solvers.portfolio.knapsack.problem import KnapsackAssignment, KnapsackProblem, validate_budgets, validate_limit
+from solvers.portfolio.knapsack.relaxation import compute_steps
 from solvers.portfolio.knapsack.solve import solve
 
-__all__ = ["Assignment", "assign", "assign_min", "shadow_price", "shadow_prices"]
+__all__ = ["KnapsackAssignment", "assign", "assign_min", "compute_shadow_price", "compute_shadow_prices"]
 
 
 def assign(
@@ -40,7 +40,7 @@ def assign(
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assignment:
+) -> KnapsackAssignment:
     """Maximise the sum of values within the budget.
 
     values: (n, m) finite, of any sign; costs: (m,) or (n, m), at least 0; budget: for all n queries, in the unit of
@@ -59,8 +59,8 @@ def assign(
     >>> assignment.choice.tolist(), round(assignment.value, 9), assignment.cost
     ([1, 0, 1], 2.3, 7.0)
     """
-    programme = Programme.checked(values, costs, budget)
-    return solve(programme, checked_limit("gap", gap), _timer(time_limit_s, clock))
+    problem = KnapsackProblem.from_input(values, costs, budget)
+    return solve(problem, validate_limit("gap", gap), _timer(time_limit_s, clock))
 
 
 def assign_min(
@@ -71,7 +71,7 @@ def assign_min(
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assignment:
+) -> KnapsackAssignment:
     """Maximise the least value over queries within the budget, and among the best by that the sum of values.
 
     The least value is the largest possible, exactly; ``value``, ``bound`` and ``gap`` are about the sum, over
@@ -80,37 +80,37 @@ def assign_min(
     >>> assign_min([[0.5, 0.9], [0.1, 0.6], [0.7, 0.9]], [1.0, 3.0], 5.0).choice.tolist()
     [0, 1, 0]
     """
-    programme = restrict_to_best_least(Programme.checked(values, costs, budget))
-    return solve(programme, checked_limit("gap", gap), _timer(time_limit_s, clock))
+    problem = restrict_to_best_least(KnapsackProblem.from_input(values, costs, budget))
+    return solve(problem, validate_limit("gap", gap), _timer(time_limit_s, clock))
 
 
-def shadow_price(values: ArrayLike, costs: ArrayLike, budget: float) -> float:
+def compute_shadow_price(values: ArrayLike, costs: ArrayLike, budget: float) -> float:
     """Give the price of one more unit of budget in the linear relaxation: at least 0, and 0 if more is of no use.
 
     At this price, argmax of value - price · cost chooses for a query on its own much as ``assign`` does for all of
     them. Where the price changes at this very budget, it is the lower one. Errors as of ``assign``.
 
-    >>> shadow_price([[0.5, 1.0], [0.5, 0.75], [0.5, 1.5]], [1.0, 3.0], 6.0)
+    >>> compute_shadow_price([[0.5, 1.0], [0.5, 0.75], [0.5, 1.5]], [1.0, 3.0], 6.0)
     0.25
     """
-    return float(shadow_prices(values, costs, [budget])[0])
+    return float(compute_shadow_prices(values, costs, [budget])[0])
 
 
-def shadow_prices(values: ArrayLike, costs: ArrayLike, budgets: ArrayLike) -> Floats:
+def compute_shadow_prices(values: ArrayLike, costs: ArrayLike, budgets: ArrayLike) -> Floats:
     """Give the shadow prices (b,) for many budgets (b,), from one sort: O(n m h + n m log(n m) + b log(n m)) time.
 
-    >>> shadow_prices([[0.5, 0.9], [0.5, 0.6]], [1.0, 3.0], [2.0, 4.0, 6.0]).round(9).tolist()
+    >>> compute_shadow_prices([[0.5, 0.9], [0.5, 0.6]], [1.0, 3.0], [2.0, 4.0, 6.0]).round(9).tolist()
     [0.2, 0.05, 0.0]
     """
-    grid = checked_budgets(budgets)
-    programme = Programme.checked(values, costs, float(grid.min()))
-    steps = climb(programme)
-    return steps.prices(grid - programme.cost_of(steps.start))
+    grid = validate_budgets(budgets)
+    problem = KnapsackProblem.from_input(values, costs, float(grid.min()))
+    steps = compute_steps(problem)
+    return steps.find_prices(grid - problem.sum_costs(steps.start))
 
 
 def _timer(limit_s: float | None, clock: Callable[[], float]) -> Callable[[], bool]:
     """Make the test whether there is time left."""
     if limit_s is None:
         return lambda: True
-    end = clock() + checked_limit("time_limit_s", limit_s)
+    end = clock() + validate_limit("time_limit_s", limit_s)
     return lambda: clock() < end

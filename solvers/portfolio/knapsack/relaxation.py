@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.knapsack.programme import Programme
+from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class HullSteps:
     """start: (n,) the cheapest choices. Steps by falling slope, (s,): the row that climbs, the choice it climbs to, the
     slope, and what all steps up to this one cost together."""
 
@@ -24,29 +24,29 @@ class Steps:
     slopes: Floats
     spent: Floats
 
-    def prices(self, left: Floats) -> Floats:
+    def find_prices(self, remaining: Floats) -> Floats:
         """Give the slope of the first step that does not fit, 0 if all do. left: (b,) what ``start`` leaves over."""
-        return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, left, side="right")]
+        return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, remaining, side="right")]
 
-    def taken(self, count: int) -> Int64s:
+    def take_steps(self, count: int) -> Int64s:
         """Give the choices (n,) after the first ``count`` steps; a row's later steps stand later."""
         choice = self.start.copy()
         choice[self.rows[:count]] = self.choices[:count]
         return choice
 
 
-def climb(programme: Programme) -> Steps:
+def compute_steps(problem: KnapsackProblem) -> HullSteps:
     """Find the steps of all rows: O(n m h) time for hulls of at most h points, and some 60 n m bytes.
 
     Of choices on one line the dearest is the next step. Slopes that rise along a row can only be rounding, and are
     lowered to those before them, so that a row's steps stay in order.
     """
-    start = programme.cheapest()
+    start = problem.choose_cheapest()
     now, active = start.copy(), np.arange(len(start))
     last = np.full(len(start), np.inf)
     climbs: list[tuple[Int64s, Int64s, Floats, Floats]] = []
     while len(active):
-        slopes, rises = _from_here(programme, active, now[active])
+        slopes, rises = _from_here(problem, active, now[active])
         best = slopes.max(axis=1)
         step = np.where(slopes == best[:, None], rises, -1.0).argmax(axis=1)
         going = best > 0
@@ -57,13 +57,13 @@ def climb(programme: Programme) -> Steps:
         climbs.append((active, step, last[active], rise))
     rows, choices, slopes, rises = (np.concatenate(each) for each in zip(*climbs, strict=True))
     order = np.argsort(-slopes, kind="stable")
-    return Steps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
+    return HullSteps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
 
 
-def _from_here(programme: Programme, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
+def _from_here(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
     """Give slope and cost of every step that gains something, from where the rows are; other slopes are -1."""
     chosen = np.arange(len(rows)), now
-    values, costs = programme.values[rows], programme.costs[rows]
+    values, costs = problem.values[rows], problem.costs[rows]
     gains = values - values[chosen][:, None]
     rises = costs - costs[chosen][:, None]
     climbs = (gains > 0) & (rises > 0)
@@ -71,15 +71,15 @@ def _from_here(programme: Programme, rows: Int64s, now: Int64s) -> tuple[Floats,
     return slopes, rises
 
 
-def relaxed(programme: Programme, steps: Steps) -> tuple[Int64s, float]:
+def round_relaxation(problem: KnapsackProblem, steps: HullSteps) -> tuple[Int64s, float]:
     """Take steps while the budget lasts: the assignment (n,), and the price, the slope of the first step left out.
 
     The assignment is within the budget, and at that price no row has a better choice.
     """
-    left = programme.budget - programme.cost_of(steps.start)
-    count, back = int(np.searchsorted(steps.spent, left, side="right")), 1
-    choice = steps.taken(count)
-    while programme.cost_of(choice) > programme.budget:  # running sums round
+    remaining = problem.budget - problem.sum_costs(steps.start)
+    count, back = int(np.searchsorted(steps.spent, remaining, side="right")), 1
+    choice = steps.take_steps(count)
+    while problem.sum_costs(choice) > problem.budget:  # running sums round
         count, back = max(count - back, 0), 2 * back
-        choice = steps.taken(count)
+        choice = steps.take_steps(count)
     return choice, float(np.append(steps.slopes, 0.0)[count])

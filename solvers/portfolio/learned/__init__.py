@@ -1,6 +1,6 @@
 """Learned estimators: how likely each classifier is right about a query, by regressions on its embedding.
 
-OCCAM's estimator is a mean over nearest neighbours. Here two regressions are cross-fitted and mixed, so that what
+OCCAM's estimator is a mean over nearest neighbors. Here two regressions are cross-fitted and mixed, so that what
 the rows carry is used and no more: an embedding that tells nothing ends at each classifier's mean, where routing is the
 hull of single classifiers.
 

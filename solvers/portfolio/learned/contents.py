@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int32s, Probabilities, SingleProbabilities, Singles
 from models.portfolio import EstimatorName
-from solvers.portfolio.learned.embedding import FARTHEST, NARROW, Embedding
+from solvers.portfolio.learned.embedding import MAX_COORDINATE, MAX_PLAIN_DIMENSIONS, ReducedEmbedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
-from solvers.portfolio.learned.forest import DEPTH, RandomForest
-from solvers.portfolio.learned.kernel import MOST_CENTRES, NARROWEST, Kernel
-from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import KINDS, Regression
+from solvers.portfolio.learned.forest import MAX_DEPTH, RandomForest
+from solvers.portfolio.learned.kernel import MAX_CENTERS, MIN_WIDTH, KernelRegression
+from solvers.portfolio.learned.mixture import RegressionMixture
+from solvers.portfolio.learned.regressions import REGRESSION_KINDS, Regression
 
-MOST_TREES = 2000
-STEEPEST, LARGEST_AXIS = 1e6, 1e50
+MAX_TREES = 2000
+MAX_WEIGHT, MAX_AXIS = 1e6, 1e50
 """Bounds of what a plan may hold, far beyond what is learned: within them every estimate is a number, and quick."""
 DIMENSIONS = {
     "embedding_axes": 2,
@@ -67,7 +67,7 @@ class LearnedContents:
     """(m,) what is said where none is near."""
 
 
-def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
+def make_fields(estimator: LearnedEstimator) -> dict[str, Any]:
     """Put an estimator into arrays."""
     arrays: dict[str, Any] = {
         "estimator": "stacked",
@@ -81,23 +81,23 @@ def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
     return arrays
 
 
-def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
+def load_estimator(plan: LearnedContents) -> LearnedEstimator | None:
     """Make the estimator of a plan; None where samples alone estimate."""
     if plan.estimator == "occam":
         return None
-    embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
-    mixture = Mixture(plan.means, plan.shrinks)
-    return LearnedEstimator(embedding, {kind: _regression(plan, kind) for kind in KINDS}, mixture)
+    embedding = ReducedEmbedding(plan.embedding_centre, plan.embedding_axes)
+    mixture = RegressionMixture(plan.means, plan.shrinks)
+    return LearnedEstimator(embedding, {kind: _regression(plan, kind) for kind in REGRESSION_KINDS}, mixture)
 
 
 def _regression(plan: LearnedContents, kind: str) -> Regression:
     if kind == "kernel":
-        return Kernel(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
+        return KernelRegression(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
     nodes = plan.forest_columns, plan.forest_thresholds, plan.forest_left, plan.forest_values
     return RandomForest(plan.forest_roots, *nodes)
 
 
-def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
+def check_invariants(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
     """Tell which promises the arrays keep; a plan may come from anybody's bytes."""
     if plan.estimator == "occam":
         return {}
@@ -108,9 +108,9 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
         "a reduction of embeddings": plan.embedding_centre.shape == (d,)
         and plan.embedding_axes.shape == (d, e)
         and e > 0
-        and _bounded(LARGEST_AXIS, plan.embedding_centre, plan.embedding_axes),
+        and _bounded(MAX_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
-    forest, kernel = _forest(plan, min(e, NARROW), m), _kernel(plan, e, m)
+    forest, kernel = _forest(plan, min(e, MAX_PLAIN_DIMENSIONS), m), _kernel(plan, e, m)
     return kept | {"a regression of the kind forest": forest, "a regression of the kind kernel": kernel}
 
 
@@ -132,7 +132,7 @@ def _forest(plan: LearnedContents, e: int, m: int) -> bool:
         return False
     inner = columns >= 0
     onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
-    places = 0 < len(roots) <= MOST_TREES and bool(np.all((roots >= 0) & (roots < v)))
+    places = 0 < len(roots) <= MAX_TREES and bool(np.all((roots >= 0) & (roots < v)))
     asks = bool(np.all((columns >= -1) & (columns < e))) and _finite(plan.forest_thresholds)
     return places and onwards and asks and _within(plan.forest_values) and _ends(roots, left, inner)
 
@@ -140,7 +140,7 @@ def _forest(plan: LearnedContents, e: int, m: int) -> bool:
 def _ends(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) -> bool:
     """Tell whether every way from a root ends at a leaf after as many questions as a tree may ask."""
     at = np.unique(roots)
-    for _ in range(DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         at = at[inner[at]]
         at = np.unique(np.concatenate((left[at], left[at] + 1)))
     return not len(at)
@@ -149,10 +149,10 @@ def _ends(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) -> bool:
 def _kernel(plan: LearnedContents, e: int, m: int) -> bool:
     r = len(plan.kernel_centres)
     shapes = plan.kernel_centres.shape == (r, e) and plan.kernel_weights.shape == (r, m)
-    positive = plan.kernel_width.shape == (1,) and bool(NARROWEST <= plan.kernel_width[0] < np.inf)
-    bounded = _bounded(FARTHEST, plan.kernel_centres) and _bounded(STEEPEST, plan.kernel_weights)
+    positive = plan.kernel_width.shape == (1,) and bool(MIN_WIDTH <= plan.kernel_width[0] < np.inf)
+    bounded = _bounded(MAX_COORDINATE, plan.kernel_centres) and _bounded(MAX_WEIGHT, plan.kernel_weights)
     return (
-        0 < r <= MOST_CENTRES
+        0 < r <= MAX_CENTERS
         and shapes
         and positive
         and bounded

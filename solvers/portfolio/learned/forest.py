@@ -6,8 +6,8 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
-TREES, LEAVES, SMALLEST_LEAF, DEPTH = 100, 2000, 3, 30
-ROOM = 3_000_000
+TREES, MAX_LEAVES, MIN_LEAF_ROWS, MAX_DEPTH = 100, 2000, 3, 30
+MAX_NUMBERS = 3_000_000
 """Numbers in a forest, 12 MB: of many classifiers trees have fewer leaves."""
 
 
@@ -32,18 +32,18 @@ class RandomForest:
 
         forest = ExtraTreesRegressor(
             TREES,
-            min_samples_leaf=SMALLEST_LEAF,
-            max_leaf_nodes=max(2, min(LEAVES, ROOM // (2 * TREES * (3 + targets.shape[1])))),
-            max_depth=DEPTH,
+            min_samples_leaf=MIN_LEAF_ROWS,
+            max_leaf_nodes=max(2, min(MAX_LEAVES, MAX_NUMBERS // (2 * TREES * (3 + targets.shape[1])))),
+            max_depth=MAX_DEPTH,
             max_features=max(inputs.shape[1] // 3, 1),
             random_state=seed,
             n_jobs=-1,
         )
         forest.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
-        return cls._of([_in_order(one.tree_) for one in forest.estimators_])
+        return cls._join([_in_order(one.tree_) for one in forest.estimators_])
 
     @classmethod
-    def _of(cls, trees: "list[RandomForest]") -> "RandomForest":
+    def _join(cls, trees: "list[RandomForest]") -> "RandomForest":
         """Put trees into one list."""
         starts = np.cumsum([0, *(len(one.columns) for one in trees)])[:-1].astype(np.int32)
         return cls(
@@ -59,13 +59,13 @@ class RandomForest:
         total = np.zeros((len(inputs), self.values.shape[1]))
         if len(inputs) <= len(self.roots):
             for row, values in zip(inputs, total, strict=True):
-                values += self.values[self._leaves(row)].mean(axis=0)
+                values += self.values[self._find_leaves(row)].mean(axis=0)
             return total
         for root in self.roots.tolist():
-            total += self.values[self._leaves_of(root, inputs)]
+            total += self.values[self._find_tree_leaves(root, inputs)]
         return total / len(self.roots)
 
-    def _leaves(self, row: Singles) -> Int64s:
+    def _find_leaves(self, row: Singles) -> Int64s:
         """Find the leaf of every tree for one row, (T,)."""
         at = self.roots.astype(np.int64)
         while True:
@@ -75,7 +75,7 @@ class RandomForest:
                 return at
             at = np.where(going, self.left[at] + (row[columns] > self.thresholds[at]), at)
 
-    def _leaves_of(self, root: int, inputs: Singles) -> Int64s:
+    def _find_tree_leaves(self, root: int, inputs: Singles) -> Int64s:
         """Find one tree's leaf for every row, (n,)."""
         at, going = np.full(len(inputs), root, dtype=np.int64), np.arange(len(inputs))
         while len(going):

@@ -1,6 +1,6 @@
 """Kernel ridge regression on embeddings: smooth functions of the distance to some rows, as a Gaussian process has them.
 
-Of few rows and many directions that all tell a little it makes more than trees and neighbours do, which pick some.
+Of few rows and many directions that all tell a little it makes more than trees and neighbors do, which pick some.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from models.arrays import Floats, Singles
 
-MOST_CENTRES = 500
+MAX_CENTERS = 500
 """Rows whose distances count (the Nyström approximation); of more, so many at random."""
 RIDGES = tuple(float(10.0**power) for power in np.arange(-2, 4.5, 0.5))
 """What may be added to the kernel's diagonal, which is 1."""
@@ -17,12 +17,12 @@ NEGLIGIBLE = 1e-7
 """Directions of the kernel with less than this share of the largest one's variance are left out."""
 
 
-ROUNDING, NARROWEST = 1e-9, 1e-12
+ROUNDING, MIN_WIDTH = 1e-9, 1e-12
 """Squared distances of at most this share of the largest are those of equal rows; the least width."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class KernelRegression:
     """centres: (r, e) rows; width: (1,) the square of a distance that counts as far; weights: (r, m) of how near each
     of them is; base: (m,) what is said where none is near."""
 
@@ -32,19 +32,19 @@ class Kernel:
     base: Floats
 
     @classmethod
-    def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "Kernel":
+    def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "KernelRegression":
         """Regress (n, m) targets on (n, e) inputs. The width is the median squared distance. How strongly weights are
         pulled to 0 is chosen by generalised cross-validation (Golub, Heath, Wahba, 1979).
 
         O(n r (e + r) + r³).
         """
         some = np.arange(len(inputs))
-        if len(inputs) > MOST_CENTRES:
-            some = np.sort(rng.choice(len(inputs), MOST_CENTRES, replace=False))
+        if len(inputs) > MAX_CENTERS:
+            some = np.sort(rng.choice(len(inputs), MAX_CENTERS, replace=False))
         centres = np.ascontiguousarray(inputs[some])
         far = _squared_distances(inputs, centres)
         far[far <= ROUNDING * far.max()] = 0.0
-        width = max(float(np.median(far[far > 0])), NARROWEST) if np.any(far > 0) else 1.0
+        width = max(float(np.median(far[far > 0])), MIN_WIDTH) if np.any(far > 0) else 1.0
         within = _whitened(np.exp(-far[some] / width))
         features = np.exp(-far / width) @ within
         base = targets.mean(axis=0)

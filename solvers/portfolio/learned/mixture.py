@@ -9,7 +9,7 @@ from models.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixture:
+class RegressionMixture:
     """Some regressions together. means: (m,) how often each classifier is right. shrinks: (2,) what is kept of how far
     an item is above these for all classifiers together, and for each beside the others: 0 to 1."""
 
@@ -17,7 +17,7 @@ class Mixture:
     shrinks: Floats
 
     @classmethod
-    def of(cls, estimates: Mapping[str, Floats], right: Floats) -> "Mixture":
+    def fit(cls, estimates: Mapping[str, Floats], right: Floats) -> "RegressionMixture":
         """Learn from estimates for rows that the regressions had not seen, (n, m) of each kind, and the truth.
 
         What is kept is the least-squares factor, and the less, the larger its standard error is beside it. O(n m).

@@ -3,27 +3,27 @@
 import numpy as np
 
 from models.arrays import Floats, Singles
-from solvers.portfolio.learned.embedding import NARROW
+from solvers.portfolio.learned.embedding import MAX_PLAIN_DIMENSIONS
 from solvers.portfolio.learned.forest import RandomForest
-from solvers.portfolio.learned.kernel import Kernel
+from solvers.portfolio.learned.kernel import KernelRegression
 
-Regression = RandomForest | Kernel
-KINDS = ("forest", "kernel")
+Regression = RandomForest | KernelRegression
+REGRESSION_KINDS = ("forest", "kernel")
 """Kinds of regressions."""
 
 
-def fit(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
+def fit_regression(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
     """Fit a kind to (n, e) embeddings and how right each classifier was about them, (n, m)."""
     if kind == "kernel":
-        return Kernel.fit(embedded, targets, rng)
+        return KernelRegression.fit(embedded, targets, rng)
     return RandomForest.fit(_narrowed(embedded), targets, int(rng.integers(2**31)))
 
 
-def estimate(regression: Regression, embedded: Singles) -> Floats:
+def predict_success(regression: Regression, embedded: Singles) -> Floats:
     """Estimate from (n, e) embeddings how right each classifier is, (n, m)."""
-    return regression.estimate(embedded if isinstance(regression, Kernel) else _narrowed(embedded))
+    return regression.estimate(embedded if isinstance(regression, KernelRegression) else _narrowed(embedded))
 
 
 def _narrowed(embedded: Singles) -> Singles:
     """Take the first directions of (n, e) embeddings: in many all but kernels get lost."""
-    return np.ascontiguousarray(embedded[:, :NARROW])
+    return np.ascontiguousarray(embedded[:, :MAX_PLAIN_DIMENSIONS])

@@ -72,7 +72,7 @@ def test_classifiers_that_are_beaten_are_told_and_left_out_only_if_asked() -> No
 
 def test_the_embeddings_cost_is_taken_off_the_budget_and_its_classifier_is_free() -> None:
     plan = built(feature_classifier="weak").plan
-    assert plan.embedding_cost == plan.cheapest == 1.0
+    assert plan.embedding_cost == plan.min_cost == 1.0
     assert dict(zip(plan.classifiers, plan.costs.tolist(), strict=True)) == {"weak": 0.0, "poor": 2.0, "strong": 8.0}
     vectors = trace(50, seed=1).embeddings
     assignment = plan.assign(plan.estimate(vectors), AssignmentOptions(budget_total=50 * 3.0))

@@ -16,8 +16,8 @@ from models.portfolio import Assignment, AssignmentRequest, PortfolioOptions
 from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
 from solvers.base import Run
 from solvers.portfolio import PortfolioPlan, fit
-from solvers.portfolio.constrained import Constraint, assign_within
-from solvers.portfolio.estimates import estimates
+from solvers.portfolio.constrained import Constraint, assign_constrained
+from solvers.portfolio.estimates import estimate_outcome
 from tests.solvers.portfolio.test_query_costs import SPEC, costs_of, drawn, plan
 
 N = 300
@@ -41,7 +41,7 @@ def assigned(made: PortfolioPlan | None = None, **asked: Any) -> ConstrainedAssi
 
 def counted(given: ConstrainedAssignment) -> dict[str, float]:
     """Add up again what an assignment uses, by the names of limits."""
-    names, values = np.array(given.assignments), plan().values(plan().estimate(VECTORS))
+    names, values = np.array(given.assignments), plan().penalize_estimates(plan().estimate(VECTORS))
     place = np.array([["small", "large", "flat"].index(name) for name in names])
     costs, each = costs_of(COLUMNS["tokens"])[np.arange(N), place], values[np.arange(N), place]
     acme = np.array(LABELS) == "acme"
@@ -151,8 +151,8 @@ def test_floors_come_true_on_queries_that_no_build_has_seen() -> None:
         again = made.assign(estimated, in_cents)
         assert again.estimated_accuracy == pytest.approx(given.estimated_accuracy, abs=1e-4)
         assert again.cost == pytest.approx(100 * given.cost, rel=1e-3)
-        floor = Constraint(("accuracy",), 0, asked * n, most=False)
-        plain = assign_within(np.broadcast_to(-made.costs, (n, 3)), [floor], uses=[estimated], gap=1e-3)
+        floor = Constraint(("accuracy",), 0, asked * n, is_upper=False)
+        plain = assign_constrained(np.broadcast_to(-made.costs, (n, 3)), [floor], uses=[estimated], gap=1e-3)
         missed.append(right[np.arange(n), plain.choice].mean() < asked)
     assert any(missed)
 
@@ -173,7 +173,7 @@ def test_costs_given_outright_are_those_of_sizes() -> None:
     made = plan()
     within = made.assign(made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget=4))
     assert within == made.assign(made.estimate(VECTORS), request(budget=4))
-    assert estimates(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
+    assert estimate_outcome(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
 
 
 @cache

@@ -128,7 +128,7 @@ def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
 
 def test_the_functions_travel_and_forged_ones_are_refused() -> None:
     back = codec.decode(codec.encode(plan(), {}), PortfolioPlan)
-    assert np.array_equal(back.costs_of([7.0]), plan().costs_of([7.0]))
+    assert np.array_equal(back.compute_costs([7.0]), plan().compute_costs([7.0]))
     for forged in (np.array([[99]]), np.array([[-1]])):
         changed = {name: getattr(plan(), name) for name in plan().__dataclass_fields__ if not name.startswith("_")}
         with pytest.raises(InvalidRequest, match="costs that are functions of the size"):

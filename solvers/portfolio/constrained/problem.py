@@ -14,7 +14,7 @@ from models.arrays import Bools, Floats, Int64s
 
 ROUNDING = 1e-9
 """A constraint holds if it is missed by less than this share of its bound, or of the largest single use."""
-AT_ONCE = 65_536
+ROWS_AT_ONCE = 65_536
 """Rows that are priced together: what caches hold."""
 
 
@@ -29,30 +29,30 @@ class Constraint:
     name: tuple[str, ...]
     use: int | None
     bound: float
-    most: bool = True
+    is_upper: bool = True
     group: int | None = None
     classifier: int | None = None
 
     @property
     def sign(self) -> float:
         """1 where more use is worse, -1 where it is better."""
-        return 1.0 if self.most else -1.0
+        return 1.0 if self.is_upper else -1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Programme:
+class ConstrainedProblem:
     """worths: (n, m). uses: matrices of (n, m), possibly views that repeat one row. groups: (n,) from 0, of which there
     are ``labels``. weights: (n,) how many queries a row stands for; 1 but in samples."""
 
-    worths: Floats
+    values: Floats
     uses: tuple[Floats, ...]
     groups: Int64s
-    labels: int
+    group_count: int
     constraints: tuple[Constraint, ...]
     weights: Floats
 
     @property
-    def is_counted(self) -> bool:
+    def has_uniform_uses(self) -> bool:
         """Tell whether all that constraints count of a choice is the same for every row: then what is used depends on
         nothing but how many rows of each group have it."""
         counting = {constraint.use for constraint in self.constraints} - {None}
@@ -74,21 +74,21 @@ class Programme:
         largest = [float(np.abs(use).max()) or 1.0 for use in self.uses]
         return np.array([1.0 if c.use is None else largest[c.use] for c in self.constraints])
 
-    def with_constraints(self, constraints: tuple[Constraint, ...]) -> "Programme":
+    def with_constraints(self, constraints: tuple[Constraint, ...]) -> "ConstrainedProblem":
         """Ask for other constraints."""
         return replace(self, constraints=constraints)
 
-    def take(self, rows: Int64s, weights: Floats) -> "Programme":
+    def take_rows(self, rows: Int64s, weights: Floats) -> "ConstrainedProblem":
         """Take some rows, which stand for so many each."""
         uses = tuple(np.asarray(use[rows]) for use in self.uses)
-        return replace(self, worths=self.worths[rows], uses=uses, groups=self.groups[rows], weights=weights)
+        return replace(self, values=self.values[rows], uses=uses, groups=self.groups[rows], weights=weights)
 
-    def priced(self, prices: Floats) -> Floats:
+    def subtract_prices(self, prices: Floats) -> Floats:
         """Take what is used, at prices of (k,), off the worths: (n, m), in O(n m) for each matrix."""
         totals = self._tables(prices)
-        net = np.array(self.worths)
-        for start in range(0, len(net), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        net = np.array(self.values)
+        for start in range(0, len(net), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
             for use, table in totals.items():
                 at = table if len(table) == 1 else table[self.groups[part]]
                 net[part] -= at if use is None else at * self.uses[use][part]
@@ -103,37 +103,37 @@ class Programme:
                 continue
             of_groups = constraint.use in grouped
             if constraint.use not in totals:
-                totals[constraint.use] = np.zeros((self.labels if of_groups else 1, self.worths.shape[1]))
+                totals[constraint.use] = np.zeros((self.group_count if of_groups else 1, self.values.shape[1]))
             totals[constraint.use][_cells(constraint, of_groups)] += constraint.sign * price
         return totals
 
-    def used(self, choice: Int64s) -> Floats:
+    def sum_uses(self, choice: Int64s) -> Floats:
         """Add up what a choice, (n,), uses of each constraint: (k,)."""
-        m, rows = self.worths.shape[1], np.arange(len(choice))
+        m, rows = self.values.shape[1], np.arange(len(choice))
         place = self.groups * m + choice
         cells: dict[int | None, Floats] = {}
         for use in {constraint.use for constraint in self.constraints}:
             each = self.weights if use is None else self.weights * self.uses[use][rows, choice]
-            sums = np.bincount(place, each, minlength=self.labels * m).astype(np.float64)
-            cells[use] = sums.reshape(self.labels, m)
+            sums = np.bincount(place, each, minlength=self.group_count * m).astype(np.float64)
+            cells[use] = sums.reshape(self.group_count, m)
         return np.array([cells[c.use][_cells(c, True)].sum() for c in self.constraints])
 
-    def bound_at(self, prices: Floats, net: Floats) -> float:
+    def compute_bound(self, prices: Floats, net: Floats) -> float:
         """Bound, by prices of at least 0 and the worths less what they take off, what any choice can be worth."""
         return float(self.weights @ net.max(axis=1) + (prices * self.signs) @ self.bounds)
 
-    def holds(self, choice: Int64s) -> bool:
+    def is_feasible(self, choice: Int64s) -> bool:
         """Tell whether a choice keeps every constraint."""
-        return bool(np.all(self.missed(choice) <= 0))
+        return bool(np.all(self.measure_violations(choice) <= 0))
 
-    def missed(self, choice: Int64s) -> Floats:
+    def measure_violations(self, choice: Int64s) -> Floats:
         """Tell by how much a choice misses each constraint beyond rounding, (k,); at most 0 where it holds."""
         slack = ROUNDING * np.maximum(np.abs(self.bounds), self.scales)
-        return self.signs * (self.used(choice) - self.bounds) - slack
+        return self.signs * (self.sum_uses(choice) - self.bounds) - slack
 
-    def worth_of(self, choice: Int64s) -> float:
+    def sum_values(self, choice: Int64s) -> float:
         """Add up what a choice is worth."""
-        return float(self.weights @ self.worths[np.arange(len(choice)), choice])
+        return float(self.weights @ self.values[np.arange(len(choice)), choice])
 
 
 def _cells(constraint: Constraint, of_groups: bool) -> tuple[slice | int, slice | int]:
@@ -142,12 +142,12 @@ def _cells(constraint: Constraint, of_groups: bool) -> tuple[slice | int, slice 
     return group, slice(None) if constraint.classifier is None else constraint.classifier
 
 
-def counted(programme: Programme, constraint: Constraint, rows: Int64s, choices: Int64s) -> Floats:
+def count_uses(problem: ConstrainedProblem, constraint: Constraint, rows: Int64s, choices: Int64s) -> Floats:
     """Give what single choices, (c,), use of a constraint, with its sign: (c,)."""
     counts: Bools = np.ones(len(rows), dtype=np.bool_)
     if constraint.group is not None:
-        counts &= programme.groups[rows] == constraint.group
+        counts &= problem.groups[rows] == constraint.group
     if constraint.classifier is not None:
         counts &= choices == constraint.classifier
-    use = 1.0 if constraint.use is None else programme.uses[constraint.use][rows, choices]
-    return constraint.sign * programme.weights[rows] * np.where(counts, use, 0.0)
+    use = 1.0 if constraint.use is None else problem.uses[constraint.use][rows, choices]
+    return constraint.sign * problem.weights[rows] * np.where(counts, use, 0.0)

@@ -8,13 +8,13 @@ from models import Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions
 from solvers.item_splits import split_rows
-from solvers.portfolio.baselines import beaten
-from solvers.portfolio.query_costs import costs_at, functions_of
-from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.baselines import find_dominated
+from solvers.portfolio.query_costs import evaluate_costs, list_cost_functions
+from solvers.portfolio.routing_outcome import KnownItems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class TraceSplit:
     """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
     items: (n,) equal for rows of one item; build, validation, held_out: rows; success: of the build half, how likely
     each classifier is right; right, costs: (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on
@@ -22,7 +22,7 @@ class Table:
     costs."""
 
     names: tuple[str, ...]
-    losers: dict[str, str]
+    dominated: dict[str, str]
     vectors: Singles
     items: Int64s
     build: Int64s
@@ -41,47 +41,49 @@ class Table:
         """What the embedding of an item costs on average."""
         return float(self.embedding_costs[self.build].mean())
 
-    def known(self, rows: Int64s, *, embeds: bool) -> Known:
+    def take_rows(self, rows: Int64s, *, embeds: bool) -> KnownItems:
         """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
         costs, means = self.costs[rows], self.means.copy()
         embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
         if embeds and self.feature is not None:
             costs[:, self.feature] = means[self.feature] = 0.0
         mean = self.embedding_mean if embeds else 0.0
-        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
+        return KnownItems(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
 
 
-def embedder_of(dataset: Trace, options: PortfolioOptions) -> int | None:
+def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
     """Find the place in the trace of the classifier that the embeddings come from; None: they cost nothing."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     return None if options.feature_classifier is None else names.index(options.feature_classifier)
 
 
-def planned(dataset: Trace, table: Table, rows: Int64s, expected: Floats | None, *, embeds: bool) -> Known:
+def take_planned_rows(
+    dataset: Trace, table: TraceSplit, rows: Int64s, expected: Floats | None, *, embeds: bool
+) -> KnownItems:
     """Take some rows, as ``Table.known``, each planned with its own costs: those that its size says or, where they do
     not depend on it, those expected of its embedding, (n, m); None: the means."""
-    known = table.known(rows, embeds=embeds)
-    powers, coefficients = functions_of(dataset, table.names, table.means)
-    own = costs_at(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
+    known = table.take_rows(rows, embeds=embeds)
+    powers, coefficients = list_cost_functions(dataset, table.names, table.means)
+    own = evaluate_costs(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
     if own is None:
         return known
     return replace(known, planned=np.where(known.means == 0, 0.0, own))
 
 
-def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
+def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> TraceSplit:
     """Cut the rows into parts, and take the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
     success, right = dataset.likelihoods(options.temperature), dataset.quality
     accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
-    losers = beaten(names, accuracies, means)
+    losers = find_dominated(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
     feature, embedding = None, np.zeros(dataset.rows)
     if options.feature_classifier is not None:
         place = names.index(options.feature_classifier)
         used = sorted({*used, place})  # its answers are free
         feature, embedding = used.index(place), dataset.costs[:, place]
-    return Table(
+    return TraceSplit(
         tuple(names[i] for i in used),
         losers,
         dataset.embeddings,

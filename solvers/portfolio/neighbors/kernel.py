@@ -12,7 +12,7 @@ BLOCK = 32
 # Inputs are finite, so that no difference is NaN, and a zero's sign changes no comparison: a maximum may be taken in
 # any order, that is, in vectors.
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def search(samples: Singles, queries: Singles, nearest: Int64s) -> None:
+def search_nearest(samples: Singles, queries: Singles, nearest: Int64s) -> None:
     """Write the first nearest item of each sample, (K, s, d), for each of the queries, (n, d), into nearest, (n, K)."""
     _, size, dims = samples.shape
     whole = dims // BLOCK * BLOCK

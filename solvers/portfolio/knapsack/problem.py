@@ -17,14 +17,14 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
 
-LARGEST, LEAST_COST = 1e75, 1e-75
+MAX_NUMBER, MIN_COST = 1e75, 1e-75
 """Values and costs are at most this, and costs that are not 0 at least that: no quotient can overflow."""
-LEAST_VALUE = 1e-9
+MIN_VALUE = 1e-9
 """Gaps are relative to the value of the assignment, or to this if it is nearer to 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assignment:
+class KnapsackAssignment:
     """Which classifier answers which query, and how good that is.
 
     choice: (n,) int64 classifiers, read-only. value and cost: their sums, in the units of the input, each rounded once.
@@ -41,7 +41,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Programme:
+class KnapsackProblem:
     """values and costs: (n, m) float64, costs possibly a view that repeats one row; a choice that is not allowed has
     the value -inf."""
 
@@ -50,42 +50,42 @@ class Programme:
     budget: float
 
     @classmethod
-    def checked(cls, values: ArrayLike, costs: ArrayLike, budget: float) -> "Programme":
+    def from_input(cls, values: ArrayLike, costs: ArrayLike, budget: float) -> "KnapsackProblem":
         """Check shapes, numbers and that something is affordable; raises InvalidRequest or Infeasible."""
         values = _checked_values(values)
-        programme = cls(values, _checked_costs(costs, values.shape), _checked_budget(budget))
-        least = programme.cost_of(programme.cheapest())
-        if least > programme.budget:
-            raise Infeasible(f"the cheapest assignment costs {least!r}, the budget is {programme.budget!r}")
-        return programme
+        problem = cls(values, _checked_costs(costs, values.shape), _checked_budget(budget))
+        least = problem.sum_costs(problem.choose_cheapest())
+        if least > problem.budget:
+            raise Infeasible(f"the cheapest assignment costs {least!r}, the budget is {problem.budget!r}")
+        return problem
 
-    def cheapest(self) -> Int64s:
+    def choose_cheapest(self) -> Int64s:
         """Give each row its cheapest choice, the most valuable among equals, then the first."""
         allowed = np.where(self.values == -np.inf, np.inf, self.costs)
         least = allowed.min(axis=1, keepdims=True)
         choice: Int64s = np.where(allowed == least, self.values, -np.inf).argmax(axis=1)
         return choice
 
-    def value_of(self, choice: Int64s) -> float:
+    def sum_values(self, choice: Int64s) -> float:
         """Add up the values of an assignment, rounded once."""
         return math.fsum(self.values[np.arange(len(choice)), choice].tolist())
 
-    def costs_of(self, choice: Int64s) -> list[float]:
+    def list_costs(self, choice: Int64s) -> list[float]:
         """List what an assignment pays."""
         paid: list[float] = self.costs[np.arange(len(choice)), choice].tolist()
         return paid
 
-    def cost_of(self, choice: Int64s) -> float:
+    def sum_costs(self, choice: Int64s) -> float:
         """Add up the costs of an assignment, rounded once."""
-        return math.fsum(self.costs_of(choice))
+        return math.fsum(self.list_costs(choice))
 
-    def answer(self, choice: Int64s, bound: float, price: float) -> Assignment:
+    def make_assignment(self, choice: Int64s, bound: float, price: float) -> KnapsackAssignment:
         """Say how good an assignment is, given a bound on what any can be worth, and the price of the budget."""
-        value = self.value_of(choice)
+        value = self.sum_values(choice)
         bound = max(bound, value)
         choice.flags.writeable = False
-        gap = (bound - value) / max(abs(value), LEAST_VALUE)
-        return Assignment(choice, value, self.cost_of(choice), bound, gap, price)
+        gap = (bound - value) / max(abs(value), MIN_VALUE)
+        return KnapsackAssignment(choice, value, self.sum_costs(choice), bound, gap, price)
 
 
 def _fault(name: str, message: str) -> InvalidRequest:
@@ -103,7 +103,7 @@ def _checked_values(given: ArrayLike) -> Floats:
     values = _numbers("values", given)
     if values.ndim != 2 or values.size == 0:
         raise _fault("values", f"must have the shape (queries, classifiers), neither 0, has {values.shape}")
-    _refuse("values", values, ~(np.abs(values) <= LARGEST), f"must be finite and within ±{LARGEST:g}")
+    _refuse("values", values, ~(np.abs(values) <= MAX_NUMBER), f"must be finite and within ±{MAX_NUMBER:g}")
     return values
 
 
@@ -111,8 +111,8 @@ def _checked_costs(given: ArrayLike, shape: tuple[int, ...]) -> Floats:
     costs = _numbers("costs", given)
     if costs.shape not in (shape, shape[1:]):
         raise _fault("costs", f"must have the shape {shape[1:]} or {shape}, has {costs.shape}")
-    bad = ~((costs >= LEAST_COST) & (costs <= LARGEST) | (costs == 0))
-    _refuse("costs", costs, bad, f"must be 0 or from {LEAST_COST:g} to {LARGEST:g}")
+    bad = ~((costs >= MIN_COST) & (costs <= MAX_NUMBER) | (costs == 0))
+    _refuse("costs", costs, bad, f"must be 0 or from {MIN_COST:g} to {MAX_NUMBER:g}")
     return np.broadcast_to(costs, shape)
 
 
@@ -131,7 +131,7 @@ def _checked_budget(given: Any) -> float:
     return float(given)
 
 
-def checked_budgets(given: ArrayLike) -> Floats:
+def validate_budgets(given: ArrayLike) -> Floats:
     """Check a list of budgets."""
     budgets = _numbers("budgets", given)
     if budgets.ndim != 1 or budgets.size == 0:
@@ -140,7 +140,7 @@ def checked_budgets(given: ArrayLike) -> Floats:
     return budgets
 
 
-def checked_limit(name: str, given: Any) -> float:
+def validate_limit(name: str, given: Any) -> float:
     """Check a number that must be at least 0, and may be infinite."""
     if not isinstance(given, Real) or not float(given) >= 0:
         raise _fault(name, f"is {given!r}, must be a number of at least 0")

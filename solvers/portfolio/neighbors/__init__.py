@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from models.arrays import Int64s, Singles
 from models.errors import Fault, InvalidRequest
 
-SEVERAL = 16
+MIN_THREADED_QUERIES = 16
 """From this many queries on, starting threads costs less than it saves."""
-CHUNK = 1024
+MAX_CHUNK = 1024
 """So many queries are searched at once in each thread, which bounds the memory beside the result."""
 
 
-class FoldedNeighbours:
+class NeighborSearch:
     """Samples that can be searched, by any number of threads at once.
 
     samples: (K, s, d), K, s and d at least 1, copied as float32, the coordinates that vary most first: these rule out
@@ -28,7 +28,7 @@ class FoldedNeighbours:
     other shapes and what is no finite float32.
 
     >>> samples = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
-    >>> FoldedNeighbours(np.array(samples)).search(np.array([[0.9, 0.2], [0.1, 0.3]])).tolist()
+    >>> NeighborSearch(np.array(samples)).search(np.array([[0.9, 0.2], [0.1, 0.3]])).tolist()
     [[1, 0], [0, 0]]
     """
 
@@ -49,7 +49,7 @@ class FoldedNeighbours:
         """
         import joblib
 
-        from solvers.portfolio.neighbours import kernel  # here, so that a server starts without numba
+        from solvers.portfolio.neighbors import kernel  # here, so that a server starts without numba
 
         checked = _checked(queries, "queries", ("n", "d"))
         if checked.shape[1] != self._samples.shape[2]:
@@ -58,12 +58,12 @@ class FoldedNeighbours:
             )
         checked = np.ascontiguousarray(checked[:, self._order])
         nearest = np.empty((len(checked), len(self._samples)), np.int64)
-        threads = joblib.cpu_count() if len(checked) >= SEVERAL else 1
-        length = ceil(len(checked) / (threads * ceil(len(checked) / (threads * CHUNK))))
+        threads = joblib.cpu_count() if len(checked) >= MIN_THREADED_QUERIES else 1
+        length = ceil(len(checked) / (threads * ceil(len(checked) / (threads * MAX_CHUNK))))
         starts = range(0, len(checked), length)
 
         def search(start: int) -> None:
-            kernel.search(self._samples, checked[start : start + length], nearest[start : start + length])
+            kernel.search_nearest(self._samples, checked[start : start + length], nearest[start : start + length])
 
         if threads == 1:
             for start in starts:
@@ -76,7 +76,7 @@ class FoldedNeighbours:
             deque(pool.map(search, starts), maxlen=0)  # raises what was raised there
         return nearest
 
-    def warm(self) -> None:
+    def warm_up(self) -> None:
         """Load and compile now what the first search would: takes some seconds, once in a process."""
         self.search(self._samples[0, :1])
 

@@ -14,22 +14,22 @@ SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 has 40 samples; more of them, if smaller, vary less, and make single queries slower."""
 
 
-def draw(rng: np.random.Generator, items: int, count: int, size: int, sampling: Sampling = "iid") -> Int32s:
+def draw_samples(rng: np.random.Generator, items: int, count: int, size: int, sampling: Sampling = "iid") -> Int32s:
     """Draw samples of items: (count, size) int32 below ``items``, none twice in one sample.
 
     iid: each sample independently of the others; disjoint: no item in two of them. Raises InvalidRequest if there are
     too few items.
 
-    >>> draw(np.random.default_rng(0), 6, 3, 2, "disjoint").shape
+    >>> draw_samples(np.random.default_rng(0), 6, 3, 2, "disjoint").shape
     (3, 2)
     """
-    refuse_impossible(items, count, size, sampling)
+    check_sample_size(items, count, size, sampling)
     if sampling == "iid":
         return np.stack([rng.choice(items, size, replace=False) for _ in range(count)]).astype(np.int32)
     return rng.permutation(items)[: count * size].reshape(count, size).astype(np.int32)
 
 
-def refuse_impossible(items: int, count: int, size: int, sampling: Sampling) -> None:
+def check_sample_size(items: int, count: int, size: int, sampling: Sampling) -> None:
     """Raise InvalidRequest if there are too few items for such samples."""
     if size > items:
         raise InvalidRequest.at(Fault(("samples", "size"), f"is {size}, there are {items} items to draw from"))
@@ -38,17 +38,17 @@ def refuse_impossible(items: int, count: int, size: int, sampling: Sampling) -> 
         raise InvalidRequest.at(Fault(("samples",), asked))
 
 
-def shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+def list_shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """List the sizes to compare, with the numbers of samples of each: (size, counts).
 
     Up to the options' own samples, or as many items as ``auto`` may have.
 
-    >>> list(shapes(PortfolioOptions(max_items=1000), 60))
+    >>> list(list_shapes(PortfolioOptions(max_items=1000), 60))
     [(25, (10, 20, 40)), (50, (10, 20)), (60, (1,))]
     """
     given = options.samples
     if isinstance(given, Samples):
-        refuse_impossible(items, given.count, given.size, options.sampling)
+        check_sample_size(items, given.count, given.size, options.sampling)
         for size in (*(size for size in SIZES if size < given.size), given.size):
             yield size, (given.count,)
         return
