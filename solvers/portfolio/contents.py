@@ -13,7 +13,7 @@ from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedContents, check_invariants
 
 MAX_SAMPLES, MAX_NUMBERS = 1000, 500_000_000
-"""Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
+"""Maximum number of samples, and of coordinates in all of them: 2 GB in memory."""
 MAX_POWER = 15
 """Same as in ``models.cost``."""
 _DIMENSIONS = {

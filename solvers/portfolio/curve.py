@@ -1,14 +1,14 @@
-"""Accuracy against budget on held-out items, for the portfolio and what it is compared with (OCCAM, Section 5.2).
+"""Accuracy over budget on holdout rows, for the portfolio and its baselines (OCCAM, Section 5.2).
 
 ==============  ============================================================================
 method          how it chooses
 ==============  ============================================================================
-``batch``       the programme over the whole batch, by the estimates less λ times sigma
+``batch``       assignment of the whole batch, by the estimates minus λ times sigma
 ``route``       each item on its own, by the shadow price of the budget
 ``single_best``, ``random``, ``frugal_mct``, ``oracle``  see ``baselines``
 ==============  ============================================================================
 
-``batch``, ``route`` and ``frugal_mct`` need the embeddings, so these are taken off their budget.
+``batch``, ``route``, and ``frugal_mct`` need the embeddings, whose cost is subtracted from their budget.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,19 @@ from solvers.portfolio.routing_outcome import KnownItems, RoutingOutcome
 from solvers.statistics import standard_error_of_mean
 
 PRIOR_ITEMS = 30.0
-"""As many items as this are as good a reason to think that a classifier's estimates are off like those of all."""
+"""Prior weight, in items, of the mean optimism of all classifiers against a classifier's own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveMethod:
-    """How a method chooses. values: (n, m) its estimates, None if it has none; embeds: whether it needs embeddings."""
+    """A routing method.
+
+    Attributes:
+        name: its name.
+        choose: the router.
+        values: (n, m), its estimates; None: it has none.
+        uses_embeddings: whether it pays for embeddings.
+    """
 
     name: str
     choose: BudgetRouter
@@ -39,9 +46,17 @@ class CurveMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCurve:
-    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs, what these are beyond those
-    planned with, and the standard errors of that, (q, p), usage (q, p, m); too_high: (q, p, m) by how much the
-    estimates of classifiers are when these are chosen; estimate_errors: (q, p) the standard errors of that for all."""
+    """Outcomes of q methods at p budgets.
+
+    Attributes:
+        methods: q names.
+        budgets: (p,), per query.
+        estimates, accuracies, costs: (q, p).
+        cost_offsets, cost_errors: (q, p), measured minus planned cost, and its standard error.
+        usage: (q, p, m), items of each classifier.
+        too_high: (q, p, m), optimism of the estimates of chosen classifiers.
+        estimate_errors: (q, p), standard errors of the optimism over all classifiers.
+    """
 
     methods: tuple[str, ...]
     budgets: Floats
@@ -56,7 +71,7 @@ class MeasuredCurve:
 
     @property
     def plan_fields(self) -> dict[str, Any]:
-        """Name them as a plan does."""
+        """The fields of a plan."""
         return {
             f"curve_{each.name}": getattr(self, each.name) for each in dataclass_fields(self) if each.name != "methods"
         }
@@ -72,11 +87,15 @@ def list_methods(
     forests: Floats,
     rng: np.random.Generator,
 ) -> tuple[CurveMethod, ...]:
-    """Put the methods together.
+    """Return the methods of the curve.
 
-    estimates: (n, m) of the held-out items; values: (n, m) the same less λ times sigma; route: the choice of each item
-    on its own; known, plain: the items with the feature classifier's answers free, and with all costs as they are;
-    accuracies: (m,) on the build half; forests: (n, m) what the forests predict.
+    Args:
+        estimates: (n, m), of holdout rows.
+        values: (n, m), the same minus λ times sigma.
+        route: the router of single items.
+        known, plain: outcomes with the feature classifier's answers free, and with all costs as they are.
+        accuracies: (m,), on build rows.
+        forests: (n, m), predictions of the forests.
     """
     n, m = estimates.shape
     chance = draw_uniform_values(rng, n, m)
@@ -93,10 +112,9 @@ def list_methods(
 
 
 def list_budgets(known: KnownItems, plain: KnownItems, points: int) -> Floats:
-    """List budgets of a query: from the least that the portfolio can cost to the dearest classifier's cost.
+    """Return budgets per query, from the portfolio's least cost to the most expensive classifier's.
 
-    The lower they are the closer they lie: there accuracy rises fastest, and so does what estimates are too high by, of
-    which a line from one budget to the next has to tell.
+    They are denser at low budgets, where accuracy and optimism change fastest, because both are interpolated.
     """
     low = known.embedding_mean + float(known.means.min())
     high = max(float(plain.means.max()), low)
@@ -104,10 +122,13 @@ def list_budgets(known: KnownItems, plain: KnownItems, points: int) -> Floats:
 
 
 def measure_optimism(choice: Int64s, off: Floats, classifiers: int) -> Floats:
-    """Say how far the estimates of each classifier are too high when it is chosen: (m,) from (n,) choices, and by how
-    much the estimate of each was above the truth.
+    """Return the optimism of each classifier's estimates where it is chosen: (m,).
 
-    Those of few items are pulled to the mean of all; weighed by how often each was chosen, they are that mean.
+    Classifiers with few items are shrunk to the mean; the mean weighted by usage is preserved.
+
+    Args:
+        choice: (n,).
+        off: (n,), estimate minus outcome of each item.
 
     >>> measure_optimism(np.array([0, 0, 1]), np.array([0.5, 0.5, -0.4]), 3).round(2).tolist()
     [0.21, 0.17, 0.19]
@@ -124,14 +145,14 @@ def measure_curve(
     plain: KnownItems,
     report: Callable[[str], None] = lambda message: None,
 ) -> MeasuredCurve:
-    """Let every method route the held-out items at every budget; ``report`` hears which one does."""
+    """Route the holdout rows with every method at every budget; ``report`` receives the progress."""
     n, m = known.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
     costs, offsets, errors, estimate_errors = np.empty(shape), np.empty(shape), np.empty(shape), np.zeros(shape)
     usage, off = np.empty((*shape, m), dtype=np.int64), np.zeros((*shape, m))
     for row, method in enumerate(methods):
-        report(f"routing held-out items by {method.name}")
+        report(f"routing holdout rows by {method.name}")
         truth, embedding = (known, known.embedding_mean) if method.uses_embeddings else (plain, 0.0)
         for at, budget in enumerate(budgets.tolist()):
             choice = method.choose((budget - embedding) * n)

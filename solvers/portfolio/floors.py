@@ -1,8 +1,8 @@
-"""Floors of accuracy that come true on queries never seen: what is taken off estimates before they count for a floor.
+"""Accuracy floors that hold on unseen queries: estimates are corrected for selection optimism.
 
-Whoever chooses by estimates chooses those that are too high, the more so the fewer queries a classifier gets. By how
-much they were on held-out items is known for budgets; what an assignment costs is known when it is made. So it is made
-with what was taken off at a guess, and again with what has to be taken off at its cost, until its floors hold so.
+Choosing by estimates is optimistically biased, the more so the fewer queries a classifier gets. The optimism on holdout
+rows is known as a function of the budget, and the cost of an assignment only once it is made. So assignments are
+repeated, first with a guess of the optimism, then with the optimism at the cost of the last one, until floors hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,24 @@ from models.arrays import Floats, Int64s
 from solvers.portfolio.constrained import ConflictingConstraints, ConstrainedChoice, Constraint
 
 MAX_ROUNDS = 6
-"""Assignments that are made at most; two are usual."""
+"""Maximum number of assignments; two are typical."""
 FLOOR_TOLERANCE = 1e-6
-"""A floor that is missed by less, as a share of it, holds."""
+"""Relative violation up to which a floor holds."""
 OptimismFunction = Callable[[float], Floats]
-"""Given what a choice costs on average by the means, what is taken off the values of each classifier, (m,)."""
+"""Returns the optimism of each classifier's values, (m,), given the mean cost of a choice by mean costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyFloors:
-    """Queries whose floors are to come true. values: (n, m); means: (m,) what queries cost each classifier on average,
-    which tells choices apart whatever these queries cost; groups: (n,), of which there are ``labels``; too_high: what
-    is taken off."""
+    """Queries with accuracy floors.
+
+    Attributes:
+        values: (n, m).
+        means: (m,), mean costs of classifiers, which characterize choices whatever the queries cost.
+        groups: (n,), from 0.
+        group_count: the number of groups.
+        optimism: the optimism of values.
+    """
 
     values: Floats
     means: Floats
@@ -34,11 +40,11 @@ class AccuracyFloors:
     optimism: OptimismFunction
 
     def list_optimism(self, costs: Sequence[float]) -> Floats:
-        """Say what is taken off in each group, given what its choice costs by the means: (g, m)."""
+        """Return the optimism in each group, (g, m), given the mean costs of their choices."""
         return np.array([self.optimism(cost) for cost in costs])
 
     def subtract_optimism(self, optimism: Floats) -> Floats:
-        """Give what counts for floors, (n, m)."""
+        """Return the values that count for floors, (n, m)."""
         return np.asarray(self.values - optimism[self.groups])
 
     def solve(
@@ -48,11 +54,16 @@ class AccuracyFloors:
         solve: Callable[[Floats], ConstrainedChoice],
         most_accurate: Callable[[], ConstrainedChoice],
     ) -> ConstrainedChoice:
-        """Assign until floors hold with what has to be taken off at the cost of the assignment.
+        """Assign until floors hold with the optimism at the cost of the assignment.
 
-        start: (g,) the first guess of what a query of each group costs. floors: the constraints. solve: assigns, given
-        what counts for floors. most_accurate: assigns without floors, as accurately as can be: where a guess makes
-        floors impossible, they are so only if they are at the cost of that. Raises ConflictingConstraints.
+        Args:
+            start: (g,), first guess of the mean cost of each group.
+            floors: the constraints.
+            solve: assigns, given the values that count for floors.
+            most_accurate: assigns for the highest accuracy without floors. If a guess makes floors impossible, they are
+                impossible only if they also are at the cost of this assignment.
+        Raises:
+            ConflictingConstraints: the floors are impossible.
         """
         optimism, possible, is_surest = self.list_optimism(start), None, not floors
         for _ in range(MAX_ROUNDS):
@@ -60,7 +71,7 @@ class AccuracyFloors:
                 solution = solve(self.subtract_optimism(optimism))
             except ConflictingConstraints:
                 if possible is not None:
-                    optimism = (possible + optimism) / 2  # between what was not enough and what is too much
+                    optimism = (possible + optimism) / 2  # bisect between too little and too much
                     continue
                 if is_surest:
                     raise
@@ -73,7 +84,7 @@ class AccuracyFloors:
         return solution
 
     def _mean_costs(self, choice: Int64s, start: Sequence[float]) -> list[float]:
-        """Give what a query of each group costs on average; of a group without queries the guess."""
+        """Return the mean cost of each group; the guess for empty groups."""
         each = self.means[choice]
         sums, counts = (
             np.bincount(self.groups, each, self.group_count),

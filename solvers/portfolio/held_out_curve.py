@@ -33,14 +33,12 @@ class HeldOutCurve(PortfolioContents):
         """
         levels = self._cautious_accuracies(method)
         if wanted > levels[-1]:
-            most_accurate = (
-                f"at no budget are more than {levels[-1]:.4g} of the answers right, a standard error to spare"
-            )
-            raise Infeasible(f"{most_accurate}; asked is {wanted:g}")
+            highest = f"the highest accuracy at any budget is {levels[-1]:.4g} (minus one standard error)"
+            raise Infeasible(f"{highest}; requested: {wanted:g}")
         least = self._interpolate_budget(levels, wanted)
         if least > most:
-            needed = f"{wanted:g} of the answers right need a budget of {least:.4g} {self.unit} a query"
-            raise Infeasible(f"{needed}, it is {most:.4g}")
+            needed = f"accuracy {wanted:g} needs a budget of {least:.4g} {self.unit} per query"
+            raise Infeasible(f"{needed}, got {most:.4g}")
         return max(least, self.min_cost)
 
     def _cautious_accuracies(self, method: str) -> Floats:

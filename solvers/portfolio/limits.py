@@ -31,9 +31,9 @@ ROUNDING = 1e-9
 MAX_LIMITS = 1000
 """Maximum number of limits of a request."""
 MIN_SECONDS, TIME_SHARE = 0.01, 0.5
-"""Seconds that an assignment gets, at least; and, of the time that is left, where floors may ask for another one."""
+"""Minimum time limit of an assignment, and the share of the remaining time where floors may need another one."""
 COST, VALUE, CALLS = 0, 1, 2
-"""Places of the matrices that constraints count: costs with embeddings, what floors count, costs without; resources."""
+"""Places of matrices: costs with embeddings, accuracies for floors, costs without embeddings; resources follow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,8 +293,8 @@ def compute_total_budget(limits: BatchBudget, n: int, dearest: float) -> float:
 def _make_conflict(constraint: Constraint, violation: float | None, n: int, counts: Int64s) -> ConflictingLimit:
     """Return a limit that cannot hold; accuracy floors are converted from sums back to shares."""
     of = 1 if constraint.use != VALUE else n if constraint.group is None else max(int(counts[constraint.group]), 1)
-    give_as_asked = None if violation is None else violation / of
-    return ConflictingLimit(_join_name(constraint), constraint.bound / of, constraint.is_upper, give_as_asked)
+    share = None if violation is None else violation / of
+    return ConflictingLimit(_join_name(constraint), constraint.bound / of, constraint.is_upper, share)
 
 
 def _join_name(constraint: Constraint) -> str:

@@ -306,12 +306,12 @@ class PortfolioPlan(HeldOutCurve):
         if isinstance(options, LimitedOptions):
             check_classifier_names(self.classifiers, options)
             if options.is_constrained:
-                asked = (
+                request = (
                     options
                     if allowed is None
                     else exclude_classifiers(options, np.compress(~allowed, self.classifiers).tolist())
                 )
-                within = assign_within_limits(self._make_batch(values, costs, options), asked, limit)
+                within = assign_within_limits(self._make_batch(values, costs, options), request, limit)
                 return self._make_constrained_assignment(within, estimates, options)
         n, able = len(estimates), np.arange(len(self.classifiers)) if allowed is None else np.flatnonzero(allowed)
         least, total = self._cost_bounds(n, costs[..., able], options)
@@ -408,8 +408,8 @@ class PortfolioPlan(HeldOutCurve):
     def _check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
         total = compute_total_budget(options, n, self.dearest)
         if total < least * (1 - ROUNDING):
-            asked = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
-            raise Infeasible(asked)
+            message = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
+            raise Infeasible(message)
         return max(total, least)
 
     def _budget_of_choice(self, choice: Int64s) -> float:

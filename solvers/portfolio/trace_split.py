@@ -1,4 +1,4 @@
-"""A trace as portfolios use it: its classifiers, its rows by their use, and what the embeddings cost."""
+"""Train, validation, and holdout split of a trace, with the classifiers in use and costs of embeddings."""
 
 from dataclasses import dataclass, replace
 
@@ -15,11 +15,21 @@ from solvers.portfolio.routing_outcome import KnownItems
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceSplit:
-    """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
-    items: (n,) equal for rows of one item; build, validation, held_out: rows; success: of the build half, how likely
-    each classifier is right; right, costs: (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on
-    the build half; feature: place of the feature classifier, None if there is none; embedding_costs: (n,) what it
-    costs."""
+    """A trace split by the use of its rows.
+
+    Attributes:
+        names: the m classifiers in use.
+        dominated: dominated classifiers, by name, and which one dominates each.
+        vectors: (n, d), embeddings.
+        items: (n,), equal for rows of one item.
+        build, validation, held_out: places of rows.
+        success: (b, m), probability that each classifier is correct, on build rows.
+        right: (n, m), 1 where a classifier is correct.
+        costs: (n, m).
+        accuracies, means: (m,), mean accuracy and cost on build rows.
+        feature: place of the feature classifier; None: none.
+        embedding_costs: (n,), cost of the feature classifier.
+    """
 
     names: tuple[str, ...]
     dominated: dict[str, str]
@@ -38,11 +48,11 @@ class TraceSplit:
 
     @property
     def embedding_mean(self) -> float:
-        """What the embedding of an item costs on average."""
+        """The mean cost of an embedding."""
         return float(self.embedding_costs[self.build].mean())
 
     def take_rows(self, rows: Int64s, *, embeds: bool) -> KnownItems:
-        """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
+        """Return some rows; with ``embeds`` the feature classifier's answers are free, and embeddings cost."""
         costs, means = self.costs[rows], self.means.copy()
         embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
         if embeds and self.feature is not None:
@@ -52,7 +62,7 @@ class TraceSplit:
 
 
 def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
-    """Find the place in the trace of the classifier that the embeddings come from; None: they cost nothing."""
+    """Return the place in the trace of the classifier that computes embeddings; None: they are free."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     return None if options.feature_classifier is None else names.index(options.feature_classifier)
 
@@ -60,8 +70,10 @@ def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
 def take_planned_rows(
     dataset: Trace, table: TraceSplit, rows: Int64s, expected: Floats | None, *, embeds: bool
 ) -> KnownItems:
-    """Take some rows, as ``Table.known``, each planned with its own costs: those that its size says or, where they do
-    not depend on it, those expected of its embedding, (n, m); None: the means."""
+    """Return some rows, as ``TraceSplit.take_rows``, with planned costs of their own.
+
+    These are by size or, where costs do not depend on size, ``expected`` by embedding, (n, m); None: the means.
+    """
     known = table.take_rows(rows, embeds=embeds)
     powers, coefficients = list_cost_functions(dataset, table.names, table.means)
     own = evaluate_costs(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
@@ -71,7 +83,7 @@ def take_planned_rows(
 
 
 def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> TraceSplit:
-    """Cut the rows into parts, and take the classifiers that are used."""
+    """Split the rows into parts, and select the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
     success, right = dataset.likelihoods(options.temperature), dataset.quality
@@ -81,7 +93,7 @@ def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Genera
     feature, embedding = None, np.zeros(dataset.rows)
     if options.feature_classifier is not None:
         place = names.index(options.feature_classifier)
-        used = sorted({*used, place})  # its answers are free
+        used = sorted({*used, place})  # its answers are free of charge
         feature, embedding = used.index(place), dataset.costs[:, place]
     return TraceSplit(
         tuple(names[i] for i in used),

@@ -359,7 +359,7 @@ PACING = {"ledger": "l", "total": 1.0, "expected_items": 3}
         ({"kind": "portfolio", "budget": 4.0}, '{"item": 1, "embedding": [1.0]}', 422, "query"),
         (KNOWING, '{"item": "a"}\n{"item": [1]}', 422, "item 2 has no embedding"),
         (KNOWING, '{"item": 1, "embedding": [1.0]}', 422, "16 numbers"),
-        (KNOWING | {"min_accuracy": 1.0}, '{"item": "a"}', 409, "asked is 1"),
+        (KNOWING | {"min_accuracy": 1.0}, '{"item": "a"}', 409, "requested: 1"),
         (KNOWING | {"budget_pacing": PACING}, '{"item": "a"}', 422, "budget_pacing"),
     ],
 )

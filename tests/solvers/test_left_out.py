@@ -216,7 +216,7 @@ def test_names_that_are_none_are_refused_and_those_there_are_listed(kind: str) -
 def test_a_portfolio_goes_beyond_no_budget_for_what_is_left_out() -> None:
     plan = build("portfolio").plan
     query = RouteQuery(query=(0.5,) * plan.dimensions, budget=float(plan.costs.min()), excluded=("fast",))
-    with pytest.raises(Infeasible, match=r"the cheapest that is not left out costs 3 ms a query, the budget is 1"):
+    with pytest.raises(Infeasible, match=r"at least 3 ms per query without excluded .* got 1"):
         plan.decide(query)
     assert plan.decide(query.model_copy(update={"budget": 3.0})).classifier != "fast"
 
@@ -257,5 +257,5 @@ def test_as_few_as_need_be_go_to_what_fails_where_the_others_cannot_keep_the_lim
     assert given.usage == {"fast": 30, "middle": 30, "strong": 0}
     every = assign_available(plan, estimates, options, 5.0, set(plan.classifiers))
     assert every.assignments == plan.assign(estimates, options, 5.0).assignments
-    with pytest.raises(Infeasible, match=r"the cheapest assignment of 60 queries costs 60 ms"):
+    with pytest.raises(Infeasible, match=r"at least 60 ms for 60 queries"):
         assign_available(plan, estimates, AssignmentOptions(budget_total=59.0), 5.0, {"fast"})

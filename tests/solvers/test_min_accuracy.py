@@ -132,10 +132,10 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     row = made.methods.index("route")
     levels = made.curve_accuracies[row]
     reached = float((levels - off(levels, made.held_out)).max())
-    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.cheapest)
-    with pytest.raises(Infeasible, match="need a budget of"):
+    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.min_cost)
+    with pytest.raises(Infeasible, match="needs a budget of"):
         made.decide(query)
-    with pytest.raises(Infeasible, match="at no budget"):
+    with pytest.raises(Infeasible, match="the highest accuracy at any budget"):
         made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))
     estimates = made.estimate(np.zeros((5, 2)))
     assigned = made.assign(estimates, AssignmentOptions(min_accuracy=0.5))

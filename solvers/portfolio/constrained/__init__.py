@@ -1,20 +1,20 @@
-"""Assign each query to one classifier under several constraints at once, to a proved gap (beyond OCCAM's Equation 4).
+"""Constrained assignment: one classifier per query under several constraints, to a proved gap (beyond OCCAM).
 
-Budgets, capacities, floors and shares, of all queries or of groups of them, couple the queries. With only one budget
-``knapsack`` is far faster still.
+Budgets, capacities, floors, and shares, of all queries or of groups, couple the queries. For a single budget
+``knapsack`` is much faster.
 
 ==============  ==========================================================================================
-module          what it does
+module          purpose
 ==============  ==========================================================================================
-``programme``   what constraints are, what choices use of them, what prices prove
-``prices``      the linear relaxation: prices of all constraints, from samples to all rows
-``moves``       rows that leave a choice for another, as columns of a small programme
-``highs``       HiGHS by its Python interface
-``solve``       an assignment near to the relaxation's, and a search of what a better one can contain
-``conflict``    constraints that cannot hold together, and by how much they would have to give
+``problem``     constraints, their use by choices, and dual bounds
+``prices``      the linear relaxation: dual prices of all constraints, from samples to all rows
+``moves``       rows that change their choice, as columns of a small linear program
+``highs``       the HiGHS solver
+``solve``       rounding of the relaxation, and search for better assignments
+``conflict``    minimal sets of conflicting constraints, and their violations
 ==============  ==========================================================================================
 
-The answer is the same for the same input, whatever the order of the queries, unless time runs out.
+The result is deterministic and does not depend on the order of queries, unless time runs out.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,18 +35,16 @@ __all__ = ["ConflictingConstraints", "ConstrainedChoice", "Constraint", "Constra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstrainedChoice(AssignmentSolution):
-    """A solution, and used: (k,) what it uses of each constraint."""
+    """A solution with its uses. used: (k,), use of each constraint."""
 
     used: Floats
 
 
 class ConflictingConstraints(Exception):
-    """No assignment keeps all constraints; ``conflicts`` are a smallest set of them that cannot hold together."""
+    """No assignment satisfies all constraints; ``conflicts`` is a minimal conflicting set."""
 
     def __init__(self, conflicting: tuple[ConstraintConflict, ...]) -> None:
-        super().__init__(
-            "constraints that cannot hold together: " + ", ".join(".".join(c.constraint.name) for c in conflicting)
-        )
+        super().__init__("conflicting constraints: " + ", ".join(".".join(c.constraint.name) for c in conflicting))
         self.conflicts = conflicting
 
 
@@ -60,15 +58,22 @@ def assign_constrained(
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
 ) -> ConstrainedChoice:
-    """Maximise the sum of worths so that every constraint holds.
+    """Maximize the sum of values subject to constraints.
 
-    worths: (n, m) finite, of any sign. uses: matrices of (n, m), or (m,) where all queries use alike, that constraints
-    count by their place. groups: (n,) from 0. gap: how far the value may be from the best there is, relative to it.
-    time_limit_s: after that many seconds by ``clock`` the best assignment found is returned; ``gap`` of the solution
-    says what was proved of the whole programme, always. Constraints hold up to ``programme.ROUNDING``.
+    Constraints hold up to ``problem.ROUNDING``.
 
-    O(n m u) for u matrices, some dozen times, and HiGHS on some thousand columns; exponential in the worst case where
-    the gap is small. Raises ConflictingConstraints, and SolverTimeout if nothing was found in time.
+    Args:
+        values: (n, m), finite, of any sign.
+        constraints: k constraints.
+        uses: matrices of (n, m), or (m,) where all queries are alike; constraints refer to them by place.
+        groups: (n,), from 0.
+        gap: relative optimality gap.
+        time_limit_s: seconds by ``clock``, after which the best assignment is returned with its proved gap.
+    Raises:
+        ConflictingConstraints: no assignment satisfies all constraints.
+        SolverTimeout: no assignment was found in time.
+    Complexity: some dozen times O(n m u) for u matrices, and HiGHS on some thousand columns; exponential in the worst
+        case where the gap is small.
 
     >>> one_each = [Constraint(("at_most",), None, 1.0, classifier=1)]
     >>> solution = assign_constrained([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
@@ -78,8 +83,8 @@ def assign_constrained(
     numbers = np.asarray(values, dtype=np.float64)
     uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), numbers.shape) for use in uses]
     labels = np.zeros(len(numbers), dtype=np.int64) if groups is None else groups
-    order = _order([numbers, *uses_of_all], labels)
-    unit = float(np.ptp(numbers)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
+    order = _sort_rows([numbers, *uses_of_all], labels)
+    unit = float(np.ptp(numbers)) or 1.0  # rescale values: HiGHS treats 1e20 as infinite
     problem = ConstrainedProblem(
         numbers[order] / unit,
         tuple(use if use.strides[0] == 0 else use[order] for use in uses_of_all),
@@ -89,13 +94,13 @@ def assign_constrained(
         np.ones(len(numbers)),
     )
     end = np.inf if time_limit_s is None else clock() + time_limit_s
-    left = (lambda: np.inf) if time_limit_s is None else (lambda: end - clock())
+    remaining_s = (lambda: np.inf) if time_limit_s is None else (lambda: end - clock())
     try:
-        solution = solve(problem, gap, left)
+        solution = solve(problem, gap, remaining_s)
     except InfeasibleProblem:
-        conflicting = find_conflicts(problem, left)
+        conflicting = find_conflicts(problem, remaining_s)
         if not conflicting:
-            raise SolverTimeout("no assignment was found, and no constraints that conflict, in time") from None
+            raise SolverTimeout("no assignment and no conflict found within the time limit") from None
         raise ConflictingConstraints(conflicting) from None
     choice = np.empty(len(numbers), dtype=np.int64)
     choice[order] = solution.choice
@@ -104,8 +109,8 @@ def assign_constrained(
     return ConstrainedChoice(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
 
 
-def _order(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
-    """Order rows by their numbers alone, so that the order in which queries come makes no difference: (n,)."""
+def _sort_rows(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
+    """Return an order of the rows, (n,), that depends on their numbers only, not on the order of queries."""
     key = np.zeros(len(groups))
     weights = np.random.default_rng(0).random((len(matrices), matrices[0].shape[1]))
     for table, each in zip(matrices, weights, strict=True):

@@ -1,8 +1,8 @@
-"""Moves: single rows that leave a base choice for another, as the columns of a small programme.
+"""Moves of single rows from a base choice to another, as the columns of a small linear program.
 
-A row with one other choice is a column from 0 to 1, and needs no row of its own; rows with several need one, that they
-make one move at most. Each constraint's row can be missed, at a penalty, so that there is always a solution to learn
-prices from; what is missed is scaled by the largest single use.
+A row with one other choice is a column from 0 to 1 without a row of its own; rows with several need one that allows at
+most one move. Each constraint may be violated at a penalty, so that there is always a solution with dual prices;
+violations are scaled by the largest single use.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,20 @@ from solvers.portfolio.constrained.highs import LinearProgram
 from solvers.portfolio.constrained.problem import ConstrainedProblem, count_uses
 
 MAX_COUNTS = 200
-"""Numbers of rows that a search branches on."""
+"""Maximum number of row counts that a search branches on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowMoves:
-    """base: (n,) choices. rows, choices: (c,) the moves, by row. gains: (c,) what each is worth more. changes: what it
-    uses more, scaled: (e,) moves, constraints, and amounts that are not 0. room: (k,) what the base leaves, scaled."""
+    """Moves away from a base choice.
+
+    Attributes:
+        base: (n,), choices.
+        rows, choices: (c,), the moves, by row.
+        gains: (c,), increase of the value.
+        changes: nonzero scaled changes of use: moves, constraints, and amounts, (e,) each.
+        room: (k,), scaled slack of the base.
+    """
 
     base: Int64s
     rows: Int64s
@@ -32,34 +39,36 @@ class RowMoves:
 
     @classmethod
     def from_problem(cls, problem: ConstrainedProblem, base: Int64s, allowed: Bools) -> "RowMoves":
-        """Collect the moves to choices that are allowed, (n, m)."""
+        """Collect the moves to allowed choices, (n, m)."""
         others = allowed.copy()
         others[np.arange(len(base)), base] = False
         rows, choices = np.nonzero(others)
         weights, values, scales = problem.weights[rows], problem.values, problem.scales
         gains = weights * (values[rows, choices] - values[rows, base[rows]])
-        changes = _changes(problem, rows, choices, base[rows])
+        changes = _list_changes(problem, rows, choices, base[rows])
         room = problem.signs * (problem.bounds - problem.sum_uses(base)) / scales
         return cls(base, rows, choices, gains, changes, room)
 
     def to_program(self, penalties: Floats | None) -> LinearProgram:
-        """Write them as columns to minimise, the moves first; penalties: (k,) of missing each constraint by 1, None:
-        none may be missed."""
-        k, c, several = len(self.room), len(self.rows), _several(self.rows)
+        """Return the program to minimize, moves first.
+
+        Args:
+            penalties: (k,), cost of violating each constraint by 1; None: no violations.
+        """
+        k, c, several = len(self.room), len(self.rows), _number_shared_rows(self.rows)
         shared = np.flatnonzero(several >= 0)
         parts = [self.changes, (shared, k + several[shared], np.ones(len(shared)))]
         costs, upper = -self.gains, np.ones(c)
         if penalties is not None:
             parts.append((c + np.arange(k), np.arange(k), np.full(k, -1.0)))
             costs, upper = np.append(costs, penalties), np.append(upper, np.full(k, np.inf))
-        return _by_column(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
+        return _make_program(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
 
     def to_counted_program(self, problem: ConstrainedProblem) -> tuple[LinearProgram, Floats] | None:
-        """Write them as ``columns``, none missed, with a column more for each number of rows that have a choice, and
-        give where a search begins, which is with no move; None where there are very many such numbers.
+        """Return the program with an integer column for each number of rows with a choice, and the start without moves.
 
-        Rows whose uses are alike can be exchanged at will; a search that branches on single rows goes through all such
-        exchanges, one that branches on how many there are does not. Two rows for each hold it to that number.
+        Rows with equal uses are interchangeable. Branching on counts avoids the enumeration of such exchanges; two rows
+        tie each count to its moves. Returns None if there are too many counts.
         """
         alone, m, c = self.to_program(None), problem.values.shape[1], len(self.rows)
         grouped = any(constraint.group is not None for constraint in problem.constraints)
@@ -79,7 +88,7 @@ class RowMoves:
             (column, r + 2 * cell + 1, -change),
         )
         zeros, ends = np.zeros(len(cells)), np.ravel(np.column_stack([-counts, counts])).astype(np.float64)
-        columns = _by_column(
+        columns = _make_program(
             np.append(alone.costs, zeros),
             np.append(alone.upper, np.full(len(cells), float(len(self.base)))),
             np.append(alone.limits, ends),
@@ -88,27 +97,27 @@ class RowMoves:
         return columns, np.append(np.zeros(c), counts)
 
     def apply(self, which: Floats) -> Int64s:
-        """Give the choices after the moves, the first c columns, that are at least half made."""
+        """Return the choices after the moves, the first c columns, that are at least one half."""
         choice = self.base.copy()
         done = which[: len(self.rows)] > 0.5
         choice[self.rows[done]] = self.choices[done]
         return choice
 
 
-def _by_column(
+def _make_program(
     costs: Floats, upper: Floats, limits: Floats, parts: Sequence[tuple[Int64s | Int32s, Int64s | Int32s, Floats]]
 ) -> LinearProgram:
-    """Order entries, columns, rows and values of several parts, by their columns."""
+    """Return a program from entries of several parts: columns, rows, and values."""
     column, index, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     order = np.argsort(column, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
     return LinearProgram(costs, upper, limits, start, index[order].astype(np.int32), values[order])
 
 
-def _changes(
+def _list_changes(
     problem: ConstrainedProblem, rows: Int64s, choices: Int64s, before: Int64s
 ) -> tuple[Int64s, Int64s, Floats]:
-    """List what leaving the choices before for others, (c,), changes: moves, constraints and scaled amounts, (e,)."""
+    """Return the scaled changes of use by moves from ``before``, (c,): moves, constraints, and amounts, (e,)."""
     parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
     by_group = np.argsort(problem.groups[rows], kind="stable")
     ends = np.searchsorted(problem.groups[rows[by_group]], np.arange(problem.group_count + 1))
@@ -124,8 +133,8 @@ def _changes(
     return moves, constraints, amounts
 
 
-def _several(rows: Int64s) -> Int64s:
-    """Number the rows that have several moves, -1 where there is only one: (c,) for rows, (c,), in order."""
+def _number_shared_rows(rows: Int64s) -> Int64s:
+    """Return the number of each row with several moves, (c,), given rows in order; -1 for rows with one move."""
     same = np.zeros(len(rows), dtype=np.bool_)
     same[1:] = rows[1:] == rows[:-1]
     several = same.copy()

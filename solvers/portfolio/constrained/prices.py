@@ -1,11 +1,11 @@
-"""Prices of the constraints: the linear relaxation, solved by prices, from small samples to all rows.
+"""Dual prices of the constraints: linear relaxation by sifting, from small samples to all rows.
 
-At prices a row takes the choice whose worth, less what its use is priced at, is the highest; that bounds what any
-assignment can be worth (the Lagrangian dual), and the best such bound is that of the linear relaxation. Prices learned
-from a sample of s rows are off by some 1/√s, so of 4 s rows only those need be looked at again whose best two choices
-are that near to each other at these prices: some thousands, at every size. HiGHS solves the relaxation with all others
-fixed, and the bound of all rows tells how good its prices are (*sifting*: Bixby, Gregory, Lustig, Marsten, Shanno,
-Operations Research 40, 1992).
+At given prices each row takes the choice with the highest value minus priced use. This bounds the value of any
+assignment (Lagrangian dual), and the best bound is that of the linear relaxation. Prices from a sample of s rows are
+off by about 1/√s, so of 4 s rows only those whose two best choices are that close need another look: some thousands, at
+every size. HiGHS solves the relaxation with all others fixed, and the bound of all rows measures its prices.
+
+Source: Bixby, Gregory, Lustig, Marsten, Shanno, *Operations Research* 40, 1992 (sifting).
 """
 
 from collections.abc import Callable
@@ -21,24 +21,30 @@ from solvers.portfolio.constrained.moves import RowMoves
 from solvers.portfolio.constrained.problem import ConstrainedProblem
 
 FIRST_SAMPLE, GROWTH = 256, 4
-"""Rows of the first sample, and by what samples grow."""
+"""Rows of the first sample, and growth factor of samples."""
 MIN_MOVES, MOVES_PER_ROOT = 2_000, 10
-"""Moves that are looked at in one step: so many, and so many times √n; more if they turn out too few."""
+"""Moves of one step: a constant plus a multiple of √n; more if these are too few."""
 FRACTION_TOLERANCE = 1e-7
-"""RowMoves that are made by less are not made."""
+"""Fractions of moves below this count as 0."""
 MAX_STEPS = 30
-"""Steps at one size; some three are usual."""
+"""Maximum number of steps at one size; about three are typical."""
 MIN_SECONDS = 0.01
-"""Seconds that HiGHS gets, at least."""
+"""Minimum time limit of HiGHS."""
 MIN_GROUP_ROWS = 16
-"""Rows of a group, at least, in every sample."""
+"""Minimum number of rows of each group in every sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """prices: (k,), at least 0, of the constraints as they are. net: (n, m) worths less what is priced. bound: no
-    assignment is worth more. moves and made, (c,): the relaxation's solution, with some rows fixed. missed: (k,) how
-    far it misses constraints, scaled."""
+    """Solution of the linear relaxation.
+
+    Attributes:
+        prices: (k,), at least 0, of the unscaled constraints.
+        net: (n, m), values minus priced use.
+        bound: upper bound of the value of any assignment.
+        moves, made: the moves and their fractions, (c,); other rows are fixed.
+        violations: (k,), scaled.
+    """
 
     prices: Floats
     net: Floats
@@ -48,7 +54,7 @@ class Relaxation:
     violations: Floats
 
     def find_undecided(self) -> Bools:
-        """Tell between which choices rows are split, (n, m)."""
+        """Return the choices between which rows are split, (n, m)."""
         split = np.zeros(self.net.shape, dtype=np.bool_)
         part = (self.made > FRACTION_TOLERANCE) & (self.made < 1 - FRACTION_TOLERANCE)
         rows = self.moves.rows[part]
@@ -59,19 +65,22 @@ class Relaxation:
 def solve_relaxation(
     problem: ConstrainedProblem, penalties: Floats, close: float, remaining_s: Callable[[], float]
 ) -> Relaxation:
-    """Solve the relaxation, in which each constraint may be missed at a penalty, (k,), until bound and value differ by
-    at most ``close`` a row, or no seconds are left (``left_s``).
+    """Solve the relaxation until bound and value differ by at most ``close`` per row, or time is up.
 
-    Rows should be in an order that does not tell of their numbers alone: samples are every so many-th of them.
+    Every k-th row is sampled, so the order of rows must not correlate with their numbers.
+
+    Args:
+        penalties: (k,), cost of violating each constraint.
+        remaining_s: returns the remaining seconds.
     """
     prices = np.zeros(len(problem.constraints))
-    for rows, weights in _samples(problem):
-        prices = _level(problem.take_rows(rows, weights), prices, penalties, 0.1 * close, remaining_s).prices
-    return _level(problem, prices, penalties, close, remaining_s)
+    for rows, weights in _draw_samples(problem):
+        prices = _solve_level(problem.take_rows(rows, weights), prices, penalties, 0.1 * close, remaining_s).prices
+    return _solve_level(problem, prices, penalties, close, remaining_s)
 
 
-def _samples(problem: ConstrainedProblem) -> list[tuple[Int64s, Floats]]:
-    """Take samples of growing sizes, with what each row stands for: as many of each group as its share, or a few."""
+def _draw_samples(problem: ConstrainedProblem) -> list[tuple[Int64s, Floats]]:
+    """Return samples of growing sizes with the weights of rows, stratified by group."""
     n, order = len(problem.values), np.argsort(problem.groups, kind="stable")
     counts = np.bincount(problem.groups, minlength=problem.group_count)
     samples: list[tuple[Int64s, Floats]] = []
@@ -84,50 +93,50 @@ def _samples(problem: ConstrainedProblem) -> list[tuple[Int64s, Floats]]:
     return samples
 
 
-def _level(
+def _solve_level(
     problem: ConstrainedProblem, prices: Floats, penalties: Floats, close: float, remaining_s: Callable[[], float]
 ) -> Relaxation:
-    """Solve the relaxation of these rows, beginning with prices that are nearly right."""
+    """Solve the relaxation of these rows, starting from approximate prices."""
     many, k = MIN_MOVES + int(MOVES_PER_ROOT * sqrt(len(problem.values))), len(prices)
-    best = _priced(problem, prices)
+    best = _price_choices(problem, prices)
     base = best.net.argmax(axis=1)
-    allowed = _near(best.net, many)
+    allowed = _find_near_best(best.net, many)
     for step in range(MAX_STEPS):
         moves = RowMoves.from_problem(problem, base, allowed)
-        solution = _minimum(moves.to_program(penalties), remaining_s())
+        solution = _minimize(moves.to_program(penalties), remaining_s())
         value = problem.sum_values(base) - solution.value
-        current = _priced(problem, solution.prices[:k] / problem.scales)
+        current = _price_choices(problem, solution.prices[:k] / problem.scales)
         best = min(best, current, key=lambda one: one.bound)
         if best.bound - value <= close * float(problem.weights.sum()) or remaining_s() <= 0 or step == MAX_STEPS - 1:
             break
-        allowed = allowed | _near(current.net, many) | _near(best.net, many)
+        allowed = allowed | _find_near_best(current.net, many) | _find_near_best(best.net, many)
     made, missed = np.split(solution.columns, [len(moves.rows)])
     return Relaxation(best.prices, best.net, best.bound, moves, made, missed)
 
 
-def _minimum(columns: LinearProgram, limit_s: float) -> ProgramSolution:
+def _minimize(columns: LinearProgram, limit_s: float) -> ProgramSolution:
     minimum, _ = minimize(columns, time_limit_s=max(limit_s, MIN_SECONDS))
-    if minimum is None:  # all constraints may be missed, so there is one
-        raise SolverTimeout("the relaxation was not solved in time")
+    if minimum is None:  # violations are allowed, so a solution exists
+        raise SolverTimeout("relaxation not solved within the time limit")
     return minimum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Priced:
-    """Worths less what is used at prices, and the bound that this gives."""
+    """Values minus priced use, and the dual bound."""
 
     prices: Floats
     net: Floats
     bound: float
 
 
-def _priced(problem: ConstrainedProblem, prices: Floats) -> _Priced:
+def _price_choices(problem: ConstrainedProblem, prices: Floats) -> _Priced:
     net = problem.subtract_prices(prices)
     return _Priced(prices, net, problem.compute_bound(prices, net))
 
 
-def _near(net: Floats, many: int) -> Bools:
-    """Allow the best choice of each row, and so many others as lose least: (n, m)."""
+def _find_near_best(net: Floats, many: int) -> Bools:
+    """Return the mask, (n, m), of each row's best choice and of the ``many`` others that lose least."""
     losses = np.asarray(net.max(axis=1, keepdims=True) - net)
     if losses.size - len(losses) <= many:
         return np.ones(losses.shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The largest value that every query can be given within the budget (OCCAM, Section 6: the least accuracy counts)."""
+"""Max-min objective: the largest value that every query can reach within the budget (OCCAM, Section 6)."""
 
 import math
 
@@ -8,10 +8,12 @@ from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 
 def restrict_to_best_least(problem: KnapsackProblem) -> KnapsackProblem:
-    """Allow only choices of at least the largest value t for which every row can have a choice worth t or more.
+    """Allow only choices of at least the largest value t that every row can reach within the budget.
 
-    t is one of the values. More is affordable the lower t is, so bisection over the distinct values finds it exactly:
-    O(n m log(n m)) time. The programme must be feasible, and so is what comes of it.
+    t is one of the values, and lower t are affordable too, so bisection over the distinct values finds it exactly. The
+    problem must be feasible, and so is the result.
+
+    Complexity: O(n m log(n m)) time.
     """
     values = problem.values
     levels = np.unique(values[values <= values.max(axis=1).min()])

@@ -1,8 +1,8 @@
-"""The assignment programme (OCCAM, Equation 4), checked, and what an answer to it says.
+"""Multiple-choice knapsack problem (OCCAM, Equation 4): validated input and result.
 
-**What is within the budget.** The cost of an assignment is the sum of its n costs, rounded once (``math.fsum``), and
-it is within the budget if that number is at most the budget. So ten times 0.1 is within 1.0, though added up one by
-one it may seem less; three times 0.1 is 0.30000000000000004 and not within 0.3. Values are added up the same way.
+**Budget test.** The cost of an assignment is the sum of its n costs, rounded once (``math.fsum``), and it is within the
+budget if that number is at most the budget. So ten times 0.1 is within 1.0, though naive summation may differ; three
+times 0.1 is 0.30000000000000004 and not within 0.3. Values are summed the same way.
 """
 
 import math
@@ -18,18 +18,21 @@ from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
 
 MAX_NUMBER, MIN_COST = 1e75, 1e-75
-"""Values and costs are at most this, and costs that are not 0 at least that: no quotient can overflow."""
+"""Bounds of values and of nonzero costs, so that no quotient overflows."""
 MIN_VALUE = 1e-9
-"""Gaps are relative to the value of the assignment, or to this if it is nearer to 0."""
+"""Lower bound of the value that gaps are relative to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnapsackAssignment:
-    """Which classifier answers which query, and how good that is.
+    """An assignment and its quality.
 
-    choice: (n,) int64 classifiers, read-only. value and cost: their sums, in the units of the input, each rounded once.
-    bound: no assignment within the budget is worth more. gap: (bound - value) / max(\\|value\\|, 1e-9). price: of one
-    more unit of budget in the linear relaxation, at least 0.
+    Attributes:
+        choice: (n,) int64, classifiers, read-only.
+        value, cost: their sums, each rounded once.
+        bound: upper bound of the value of assignments within the budget.
+        gap: (bound - value) / max(abs(value), 1e-9).
+        price: shadow price of the budget in the linear relaxation, at least 0.
     """
 
     choice: Int64s
@@ -42,8 +45,13 @@ class KnapsackAssignment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnapsackProblem:
-    """values and costs: (n, m) float64, costs possibly a view that repeats one row; a choice that is not allowed has
-    the value -inf."""
+    """A knapsack problem.
+
+    Attributes:
+        values: (n, m) float64; -inf for excluded choices.
+        costs: (n, m) float64, possibly a view that repeats one row.
+        budget: for all n queries.
+    """
 
     values: Floats
     costs: Floats
@@ -51,36 +59,38 @@ class KnapsackProblem:
 
     @classmethod
     def from_input(cls, values: ArrayLike, costs: ArrayLike, budget: float) -> "KnapsackProblem":
-        """Check shapes, numbers and that something is affordable; raises InvalidRequest or Infeasible."""
-        values = _checked_values(values)
-        problem = cls(values, _checked_costs(costs, values.shape), _checked_budget(budget))
+        """Validate shapes, numbers, and feasibility; raises InvalidRequest or Infeasible."""
+        values = _validate_values(values)
+        problem = cls(values, _validate_costs(costs, values.shape), _validate_budget(budget))
         least = problem.sum_costs(problem.choose_cheapest())
         if least > problem.budget:
-            raise Infeasible(f"the cheapest assignment costs {least!r}, the budget is {problem.budget!r}")
+            raise Infeasible(
+                f"budget must be at least {least!r}, the cost of the cheapest assignment, got {problem.budget!r}"
+            )
         return problem
 
     def choose_cheapest(self) -> Int64s:
-        """Give each row its cheapest choice, the most valuable among equals, then the first."""
+        """Return each row's cheapest choice; ties go to the highest value, then to the first."""
         allowed = np.where(self.values == -np.inf, np.inf, self.costs)
         least = allowed.min(axis=1, keepdims=True)
         choice: Int64s = np.where(allowed == least, self.values, -np.inf).argmax(axis=1)
         return choice
 
     def sum_values(self, choice: Int64s) -> float:
-        """Add up the values of an assignment, rounded once."""
+        """Return the value of an assignment, rounded once."""
         return math.fsum(self.values[np.arange(len(choice)), choice].tolist())
 
     def list_costs(self, choice: Int64s) -> list[float]:
-        """List what an assignment pays."""
+        """Return the costs of an assignment."""
         paid: list[float] = self.costs[np.arange(len(choice)), choice].tolist()
         return paid
 
     def sum_costs(self, choice: Int64s) -> float:
-        """Add up the costs of an assignment, rounded once."""
+        """Return the cost of an assignment, rounded once."""
         return math.fsum(self.list_costs(choice))
 
     def make_assignment(self, choice: Int64s, bound: float, price: float) -> KnapsackAssignment:
-        """Say how good an assignment is, given a bound on what any can be worth, and the price of the budget."""
+        """Return the assignment with its gap, given an upper bound of the value and the shadow price."""
         value = self.sum_values(choice)
         bound = max(bound, value)
         choice.flags.writeable = False
@@ -88,60 +98,60 @@ class KnapsackProblem:
         return KnapsackAssignment(choice, value, self.sum_costs(choice), bound, gap, price)
 
 
-def _fault(name: str, message: str) -> InvalidRequest:
+def _make_error(name: str, message: str) -> InvalidRequest:
     return InvalidRequest.at(Fault((name,), message))
 
 
-def _numbers(name: str, given: ArrayLike) -> Floats:
+def _to_array(name: str, given: ArrayLike) -> Floats:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise _fault(name, f"must be an array of numbers: {error}") from error
+        raise _make_error(name, f"must be an array of numbers: {error}") from error
 
 
-def _checked_values(given: ArrayLike) -> Floats:
-    values = _numbers("values", given)
+def _validate_values(given: ArrayLike) -> Floats:
+    values = _to_array("values", given)
     if values.ndim != 2 or values.size == 0:
-        raise _fault("values", f"must have the shape (queries, classifiers), neither 0, has {values.shape}")
-    _refuse("values", values, ~(np.abs(values) <= MAX_NUMBER), f"must be finite and within ±{MAX_NUMBER:g}")
+        raise _make_error("values", f"must have shape (queries, classifiers), neither 0, got {values.shape}")
+    _reject_entries("values", values, ~(np.abs(values) <= MAX_NUMBER), f"must be finite and within ±{MAX_NUMBER:g}")
     return values
 
 
-def _checked_costs(given: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    costs = _numbers("costs", given)
+def _validate_costs(given: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    costs = _to_array("costs", given)
     if costs.shape not in (shape, shape[1:]):
-        raise _fault("costs", f"must have the shape {shape[1:]} or {shape}, has {costs.shape}")
+        raise _make_error("costs", f"must have shape {shape[1:]} or {shape}, got {costs.shape}")
     bad = ~((costs >= MIN_COST) & (costs <= MAX_NUMBER) | (costs == 0))
-    _refuse("costs", costs, bad, f"must be 0 or from {MIN_COST:g} to {MAX_NUMBER:g}")
+    _reject_entries("costs", costs, bad, f"must be 0 or from {MIN_COST:g} to {MAX_NUMBER:g}")
     return np.broadcast_to(costs, shape)
 
 
-def _refuse(name: str, array: Floats, bad: Bools, rule: str) -> None:
-    """Name the first entry that breaks the rule, and how many do."""
+def _reject_entries(name: str, array: Floats, bad: Bools, rule: str) -> None:
+    """Raise InvalidRequest for the first entry that violates the rule."""
     if bad.any():
         where = tuple(np.argwhere(bad)[0].tolist())
         many = int(bad.sum())
         more = f" (and {many - 1} more)" if many > 1 else ""
-        raise InvalidRequest.at(Fault((name, *where), f"is {array[where]}, {rule}{more}"))
+        raise InvalidRequest.at(Fault((name, *where), f"{rule}, got {array[where]}{more}"))
 
 
-def _checked_budget(given: Any) -> float:
+def _validate_budget(given: Any) -> float:
     if not isinstance(given, Real) or not math.isfinite(given):
-        raise _fault("budget", f"is {given!r}, must be a finite number")
+        raise _make_error("budget", f"must be a finite number, got {given!r}")
     return float(given)
 
 
 def validate_budgets(given: ArrayLike) -> Floats:
-    """Check a list of budgets."""
-    budgets = _numbers("budgets", given)
+    """Return a list of budgets as an array; raises InvalidRequest."""
+    budgets = _to_array("budgets", given)
     if budgets.ndim != 1 or budgets.size == 0:
-        raise _fault("budgets", f"must be a list of at least one, has the shape {budgets.shape}")
-    _refuse("budgets", budgets, ~np.isfinite(budgets), "must be finite")
+        raise _make_error("budgets", f"must be a nonempty list, got shape {budgets.shape}")
+    _reject_entries("budgets", budgets, ~np.isfinite(budgets), "must be finite")
     return budgets
 
 
 def validate_limit(name: str, given: Any) -> float:
-    """Check a number that must be at least 0, and may be infinite."""
+    """Return a number of at least 0, possibly infinite; raises InvalidRequest."""
     if not isinstance(given, Real) or not float(given) >= 0:
-        raise _fault(name, f"is {given!r}, must be a number of at least 0")
+        raise _make_error(name, f"must be a number of at least 0, got {given!r}")
     return float(given)

@@ -1,8 +1,8 @@
-"""The dual of the assignment programme: one price for all of the budget.
+"""Linear relaxation of the knapsack problem for all budgets at once: one dual price for the budget.
 
 At a price a row takes the choice with the largest value - price · cost. As the price falls, a row climbs along the
 upper concave hull of its points (cost, value); each step has a slope, the price at which it is taken. The steps of all
-rows by falling slope solve the linear relaxation for every budget at once: take them as long as the budget lasts.
+rows by falling slope solve the relaxation for every budget: take them while the budget lasts.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,15 @@ from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HullSteps:
-    """start: (n,) the cheapest choices. Steps by falling slope, (s,): the row that climbs, the choice it climbs to, the
-    slope, and what all steps up to this one cost together."""
+    """Steps of all rows along their hulls, (s,), by falling slope.
+
+    Attributes:
+        start: (n,), the cheapest choices.
+        rows: the row of each step.
+        choices: the choice that it climbs to.
+        slopes: its slope.
+        spent: cumulative cost.
+    """
 
     start: Int64s
     rows: Int64s
@@ -25,28 +32,31 @@ class HullSteps:
     spent: Floats
 
     def find_prices(self, remaining: Floats) -> Floats:
-        """Give the slope of the first step that does not fit, 0 if all do. left: (b,) what ``start`` leaves over."""
+        """Return the slope of the first step that does not fit, 0 if all do. remaining: (b,), budgets minus the cost
+        of ``start``."""
         return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, remaining, side="right")]
 
     def take_steps(self, count: int) -> Int64s:
-        """Give the choices (n,) after the first ``count`` steps; a row's later steps stand later."""
+        """Return the choices (n,) after the first ``count`` steps."""
         choice = self.start.copy()
         choice[self.rows[:count]] = self.choices[:count]
         return choice
 
 
 def compute_steps(problem: KnapsackProblem) -> HullSteps:
-    """Find the steps of all rows: O(n m h) time for hulls of at most h points, and some 60 n m bytes.
+    """Return the steps of all rows.
 
-    Of choices on one line the dearest is the next step. Slopes that rise along a row can only be rounding, and are
-    lowered to those before them, so that a row's steps stay in order.
+    Among choices on one line the most expensive is the next step. Slopes that rise along a row are rounding errors,
+    and are lowered to those before them, so that a row's steps stay in order.
+
+    Complexity: O(n m h) time for hulls of at most h points, and about 60 n m bytes.
     """
     start = problem.choose_cheapest()
     now, active = start.copy(), np.arange(len(start))
     last = np.full(len(start), np.inf)
     climbs: list[tuple[Int64s, Int64s, Floats, Floats]] = []
     while len(active):
-        slopes, rises = _from_here(problem, active, now[active])
+        slopes, rises = _list_steps(problem, active, now[active])
         best = slopes.max(axis=1)
         step = np.where(slopes == best[:, None], rises, -1.0).argmax(axis=1)
         going = best > 0
@@ -60,8 +70,8 @@ def compute_steps(problem: KnapsackProblem) -> HullSteps:
     return HullSteps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
 
 
-def _from_here(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
-    """Give slope and cost of every step that gains something, from where the rows are; other slopes are -1."""
+def _list_steps(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
+    """Return slope and cost of every step with a gain from the current choices; other slopes are -1."""
     chosen = np.arange(len(rows)), now
     values, costs = problem.values[rows], problem.costs[rows]
     gains = values - values[chosen][:, None]
@@ -72,14 +82,14 @@ def _from_here(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Flo
 
 
 def round_relaxation(problem: KnapsackProblem, steps: HullSteps) -> tuple[Int64s, float]:
-    """Take steps while the budget lasts: the assignment (n,), and the price, the slope of the first step left out.
+    """Take steps while the budget lasts; return the assignment (n,) and the slope of the first step left out.
 
     The assignment is within the budget, and at that price no row has a better choice.
     """
     remaining = problem.budget - problem.sum_costs(steps.start)
     count, back = int(np.searchsorted(steps.spent, remaining, side="right")), 1
     choice = steps.take_steps(count)
-    while problem.sum_costs(choice) > problem.budget:  # running sums round
+    while problem.sum_costs(choice) > problem.budget:  # cumulative sums round
         count, back = max(count - back, 0), 2 * back
         choice = steps.take_steps(count)
     return choice, float(np.append(steps.slopes, 0.0)[count])

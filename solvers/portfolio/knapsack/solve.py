@@ -1,7 +1,7 @@
-"""Solving the assignment programme: the relaxation, the core around it, and what both prove.
+"""Solve the knapsack problem: relaxation, best single move, then the core search.
 
-The relaxed solution is an assignment already, off the dual bound by less than one step of one row is worth. With many
-queries that is mostly within the gap; else the best single move is tried, then the core is searched.
+The relaxed solution is an assignment whose distance from the dual bound is less than one step of one row. With many
+queries that is mostly within the gap; otherwise the best single move is tried, then the core is searched.
 """
 
 import math
@@ -19,9 +19,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def solve(problem: KnapsackProblem, gap: float, in_time: Callable[[], bool]) -> KnapsackAssignment:
-    """Solve a checked programme to a relative gap."""
+    """Solve a validated problem to a relative gap."""
     base, price = round_relaxation(problem, compute_steps(problem))
-    if price == 0:  # nothing is left to climb: every row has its most valuable choice
+    if price == 0:  # every row has its most valuable choice
         return problem.make_assignment(base, math.fsum(problem.values.max(axis=1).tolist()), price)
     reduced = ReducedLosses.from_base(problem, base, price)
     ceiling = problem.sum_values(base) + reduced.deficit
@@ -36,12 +36,12 @@ def solve(problem: KnapsackProblem, gap: float, in_time: Callable[[], bool]) -> 
         return problem.make_assignment(moved, ceiling + slop, price)
     search = search_core(build_core(problem, reduced, limit), reduced, deficit, allowed, in_time)
     moves = search.list_moves()
-    choice = choose_affordable(problem, [_moved(base, moves) if moves else moved, moved, base])
+    choice = choose_affordable(problem, [_apply_moves(base, moves) if moves else moved, moved, base])
     return problem.make_assignment(choice, ceiling - min(search.best, search.proved) + slop + search.slop, price)
 
 
 def _move_once(problem: KnapsackProblem, reduced: ReducedLosses) -> tuple[Int64s, float]:
-    """Make the one move, or none, that leaves the least deficit and is sure to fit; give that deficit too."""
+    """Return the assignment with the best single move that surely fits, or none, and its deficit."""
     remaining, base = reduced.remaining[0], reduced.base
     extra = problem.costs - problem.costs[np.arange(len(base)), base][:, None]
     deficits = reduced.losses + reduced.price * (remaining - extra)
@@ -50,10 +50,10 @@ def _move_once(problem: KnapsackProblem, reduced: ReducedLosses) -> tuple[Int64s
     least = float(deficits[row, choice])
     if least >= reduced.deficit:
         return base, reduced.deficit
-    return _moved(base, [(np.array([row]), int(choice))]), least
+    return _apply_moves(base, [(np.array([row]), int(choice))]), least
 
 
-def _moved(base: Int64s, moves: Iterable[tuple[Int64s, int]]) -> Int64s:
+def _apply_moves(base: Int64s, moves: Iterable[tuple[Int64s, int]]) -> Int64s:
     choice = base.copy()
     for rows, to in moves:
         choice[rows] = to
@@ -61,5 +61,5 @@ def _moved(base: Int64s, moves: Iterable[tuple[Int64s, int]]) -> Int64s:
 
 
 def choose_affordable(problem: KnapsackProblem, candidates: Iterable[Int64s]) -> Int64s:
-    """Take the first assignment within the budget: the last resort if the cost of a better one rounds after all."""
+    """Return the first assignment within the budget, in case the cost of a better one rounds up."""
     return next(choice for choice in candidates if problem.sum_costs(choice) <= problem.budget)

@@ -1,4 +1,4 @@
-"""Random forests as arrays: trained by scikit-learn, kept and evaluated without it."""
+"""Random forests as arrays: trained by scikit-learn, stored and evaluated without it."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,20 @@ from models.arrays import Floats, Int32s, Int64s, Singles
 
 TREES, MAX_LEAVES, MIN_LEAF_ROWS, MAX_DEPTH = 100, 2000, 3, 30
 MAX_NUMBERS = 3_000_000
-"""Numbers in a forest, 12 MB: of many classifiers trees have fewer leaves."""
+"""Maximum number of stored numbers, 12 MB: with many classifiers trees have fewer leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomForest:
-    """T trees in one list of v nodes. roots: (T,) where each begins; columns: (v,) what a node asks about, -1: a leaf;
-    thresholds: (v,) a row goes on at ``left`` if it is not above, else at the node after that; left: (v,); values:
-    (v, m) what leaves say."""
+    """T trees in one list of v nodes.
+
+    Attributes:
+        roots: (T,), root of each tree.
+        columns: (v,), split column; -1: a leaf.
+        thresholds: (v,), larger values go right.
+        left: (v,), left child; the right child is the next node.
+        values: (v, m), estimates of leaves.
+    """
 
     roots: Int32s
     columns: Int32s
@@ -25,9 +31,11 @@ class RandomForest:
 
     @classmethod
     def fit(cls, inputs: Singles, targets: Floats, seed: int) -> "RandomForest":
-        """Train on (n, e) rows and their targets, (n, m), every tree on all rows, as extremely randomised ones are
-        (Geurts, Ernst, Wehenkel, 2006): on letters and language models better than with bootstrap samples. O(T n log n
-        e)."""
+        """Fit extremely randomized trees to (n, e) rows and targets, (n, m), without bootstrap samples.
+
+        Complexity: O(T n log n e).
+        Source: Geurts, Ernst, Wehenkel, *Extremely randomized trees*, 2006.
+        """
         from sklearn.ensemble import ExtraTreesRegressor
 
         forest = ExtraTreesRegressor(
@@ -40,11 +48,11 @@ class RandomForest:
             n_jobs=-1,
         )
         forest.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
-        return cls._join([_in_order(one.tree_) for one in forest.estimators_])
+        return cls._join([_renumber_nodes(one.tree_) for one in forest.estimators_])
 
     @classmethod
     def _join(cls, trees: "list[RandomForest]") -> "RandomForest":
-        """Put trees into one list."""
+        """Join trees into one list of nodes."""
         starts = np.cumsum([0, *(len(one.columns) for one in trees)])[:-1].astype(np.int32)
         return cls(
             starts,
@@ -55,7 +63,10 @@ class RandomForest:
         )
 
     def estimate(self, inputs: Singles) -> Floats:
-        """Average what the trees say about (n, e) rows: (n, m). O(T n (depth + m))."""
+        """Return the mean of the trees' estimates for (n, e) rows: (n, m).
+
+        Complexity: O(T n (depth + m)).
+        """
         total = np.zeros((len(inputs), self.values.shape[1]))
         if len(inputs) <= len(self.roots):
             for row, values in zip(inputs, total, strict=True):
@@ -66,7 +77,7 @@ class RandomForest:
         return total / len(self.roots)
 
     def _find_leaves(self, row: Singles) -> Int64s:
-        """Find the leaf of every tree for one row, (T,)."""
+        """Return the leaf of every tree for one row, (T,)."""
         at = self.roots.astype(np.int64)
         while True:
             columns = self.columns[at]
@@ -76,7 +87,7 @@ class RandomForest:
             at = np.where(going, self.left[at] + (row[columns] > self.thresholds[at]), at)
 
     def _find_tree_leaves(self, root: int, inputs: Singles) -> Int64s:
-        """Find one tree's leaf for every row, (n,)."""
+        """Return one tree's leaf for every row, (n,)."""
         at, going = np.full(len(inputs), root, dtype=np.int64), np.arange(len(inputs))
         while len(going):
             nodes = at[going]
@@ -86,8 +97,8 @@ class RandomForest:
         return at
 
 
-def _in_order(tree: object) -> RandomForest:
-    """Number a tree's nodes level by level, so that the two that follow one stand side by side."""
+def _renumber_nodes(tree: object) -> RandomForest:
+    """Renumber a tree's nodes level by level, so that siblings are adjacent."""
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)  # type: ignore[attr-defined]
     order, at = [0], 0
     while at < len(order):

@@ -1,4 +1,4 @@
-"""Samples of labelled items (OCCAM, Section 4.1): which items, how many samples, of what size (Appendix A.7)."""
+"""Random samples of labeled items (OCCAM, Section 4.1), and the candidate numbers and sizes (Appendix A.7)."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,19 @@ from models.portfolio import PortfolioOptions, Samples, Sampling
 
 COUNTS = (10, 20, 40, 100)
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""Numbers of samples and of their items that ``auto`` compares, beside the largest size that there can be. The paper
-has 40 samples; more of them, if smaller, vary less, and make single queries slower."""
+"""Numbers of samples and sizes that ``auto`` compares, in addition to the largest possible size.
+
+The paper has 40 samples. More and smaller ones vary less, and make single queries slower.
+"""
 
 
 def draw_samples(rng: np.random.Generator, items: int, count: int, size: int, sampling: Sampling = "iid") -> Int32s:
-    """Draw samples of items: (count, size) int32 below ``items``, none twice in one sample.
+    """Draw samples of items without repetition: (count, size) int32 below ``items``.
 
-    iid: each sample independently of the others; disjoint: no item in two of them. Raises InvalidRequest if there are
-    too few items.
+    Args:
+        sampling: iid: samples are independent; disjoint: no item is in two samples.
+    Raises:
+        InvalidRequest: too few items.
 
     >>> draw_samples(np.random.default_rng(0), 6, 3, 2, "disjoint").shape
     (3, 2)
@@ -32,16 +36,16 @@ def draw_samples(rng: np.random.Generator, items: int, count: int, size: int, sa
 def check_sample_size(items: int, count: int, size: int, sampling: Sampling) -> None:
     """Raise InvalidRequest if there are too few items for such samples."""
     if size > items:
-        raise InvalidRequest.at(Fault(("samples", "size"), f"is {size}, there are {items} items to draw from"))
+        raise InvalidRequest.at(Fault(("samples", "size"), f"must be at most {items}, the number of items, got {size}"))
     if sampling == "disjoint" and count * size > items:
-        asked = f"{count} disjoint samples of {size} need {count * size} items, there are {items} to draw from"
-        raise InvalidRequest.at(Fault(("samples",), asked))
+        fault = f"must need at most {items} items, got {count} disjoint samples of {size}"
+        raise InvalidRequest.at(Fault(("samples",), fault))
 
 
 def list_shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """List the sizes to compare, with the numbers of samples of each: (size, counts).
+    """Yield the sizes to compare, with the numbers of samples of each: (size, counts).
 
-    Up to the options' own samples, or as many items as ``auto`` may have.
+    They go up to the options' samples, or to the maximum number of items.
 
     >>> list(list_shapes(PortfolioOptions(max_items=1000), 60))
     [(25, (10, 20, 40)), (50, (10, 20)), (60, (1,))]
@@ -57,6 +61,6 @@ def list_shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tu
     for size in (*(size for size in SIZES if size < largest), largest):
         counts = tuple(count for count in COUNTS if count * size <= most)
         if size == items:
-            yield size, (1,)  # all are the same
+            yield size, (1,)  # all samples are equal
         else:
             yield size, counts or (min(most // size, COUNTS[-1]),)

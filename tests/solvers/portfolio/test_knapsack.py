@@ -318,16 +318,16 @@ def test_without_a_time_limit_the_clock_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0, 2.0], [1.0], 1.0), r"values: must have the shape \(queries, classifiers\), neither 0, has \(2,\)"),
-        ((np.zeros((0, 3)), [1.0] * 3, 1.0), r"values: .* has \(0, 3\)"),
-        (([[1.0, math.nan]], [1.0, 2.0], 1.0), r"values.0.1: is nan, must be finite"),
-        (([[1.0, 1e76], [1e80, 0.0]], [1.0, 2.0], 1.0), r"values.0.1: is 1e\+76, must be .* \(and 1 more\)"),
+        (([1.0, 2.0], [1.0], 1.0), r"values: must have shape .* got \(2,\)"),
+        ((np.zeros((0, 3)), [1.0] * 3, 1.0), r"values: .* got \(0, 3\)"),
+        (([[1.0, math.nan]], [1.0, 2.0], 1.0), r"values.0.1: must be finite .* got nan"),
+        (([[1.0, 1e76], [1e80, 0.0]], [1.0, 2.0], 1.0), r"values.0.1: must be .* got 1e\+76 \(and 1 more\)"),
         (([["a", "b"]], [1.0, 2.0], 1.0), r"values: must be an array of numbers"),
-        (([[1.0, 2.0]], [1.0, 2.0, 3.0], 1.0), r"costs: must have the shape \(2,\) or \(1, 2\), has \(3,\)"),
-        (([[1.0, 2.0]], [1.0, -2.0], 1.0), r"costs.1: is -2.0, must be 0 or from"),
-        (([[1.0, 2.0]], [[1.0, math.inf]], 1.0), r"costs.0.1: is inf, must be 0 or from"),
-        (([[1.0, 2.0]], [1.0, 2.0], math.inf), r"budget: is inf, must be a finite number"),
-        (([[1.0, 2.0]], [1.0, 2.0], "9"), r"budget: is '9', must be a finite number"),
+        (([[1.0, 2.0]], [1.0, 2.0, 3.0], 1.0), r"costs: must have shape \(2,\) or \(1, 2\), got \(3,\)"),
+        (([[1.0, 2.0]], [1.0, -2.0], 1.0), r"costs.1: must be 0 or from .* got -2.0"),
+        (([[1.0, 2.0]], [[1.0, math.inf]], 1.0), r"costs.0.1: must be 0 or from .* got inf"),
+        (([[1.0, 2.0]], [1.0, 2.0], math.inf), r"budget: must be a finite number, got inf"),
+        (([[1.0, 2.0]], [1.0, 2.0], "9"), r"budget: must be a finite number, got '9'"),
     ],
 )
 def test_bad_input_is_refused_with_its_place_and_numbers(arguments: tuple[Any, Any, Any], message: str) -> None:
@@ -346,7 +346,7 @@ def test_bad_limits_are_refused(name: str, value: Any) -> None:
 
 def test_a_budget_below_the_cheapest_assignment_is_infeasible() -> None:
     """The cost of the cheapest is told."""
-    with pytest.raises(Infeasible, match=r"the cheapest assignment costs 2.5, the budget is 2.25"):
+    with pytest.raises(Infeasible, match=r"at least 2.5, .* got 2.25"):
         assign([[1.0, 2.0], [0.0, 0.0]], [[1.0, 3.0], [4.0, 1.5]], 2.25)
 
 
@@ -380,13 +380,17 @@ def test_at_the_shadow_price_queries_on_their_own_spend_about_the_budget() -> No
 
 @pytest.mark.parametrize(
     ("budgets", "message"),
-    [([[1.0]], r"budgets: must be a list .* \(1, 1\)"), ([], r"\(0,\)"), ([1.0, math.inf], r"budgets.1: is inf")],
+    [
+        ([[1.0]], r"budgets: .* \(1, 1\)"),
+        ([], r"\(0,\)"),
+        ([1.0, math.inf], r"budgets.1: .* got inf"),
+    ],
 )
 def test_bad_budgets_are_refused(budgets: Any, message: str) -> None:
     """A grid is a list of numbers; the least must be feasible."""
     with pytest.raises(InvalidRequest, match=message):
         compute_shadow_prices([[1.0, 2.0]], [1.0, 2.0], budgets)
-    with pytest.raises(Infeasible, match=r"costs 1.0, the budget is 0.5"):
+    with pytest.raises(Infeasible, match=r"at least 1.0, .* got 0.5"):
         compute_shadow_prices([[1.0, 2.0]], [1.0, 2.0], [2.0, 0.5])
 
 

@@ -200,12 +200,12 @@ def test_arrays_of_other_types_and_layouts() -> None:
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (np.zeros((2, 3)), r"samples: have shape \(2, 3\), must be \(K, s, d\), none of them 0"),
-        (np.zeros((2, 0, 3)), r"samples: have shape \(2, 0, 3\)"),
-        (np.zeros((0, 2, 3)), r"samples: have shape \(0, 2, 3\)"),
+        (np.zeros((2, 3)), r"samples: must have shape \(K, s, d\), none 0, got \(2, 3\)"),
+        (np.zeros((2, 0, 3)), r"samples: .* got \(2, 0, 3\)"),
+        (np.zeros((0, 2, 3)), r"samples: .* got \(0, 2, 3\)"),
         ([[["a", "b"]]], "samples: must be numbers"),
-        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: 2 of 4 are not finite in float32, the first at \[0, 0, 1\]"),
-        ([[[1.0, 1e39]]], r"samples: 1 of 2 are not finite in float32, the first at \[0, 0, 1\]"),
+        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: .* 2 of 4 are not, the first at \[0, 0, 1\]"),
+        ([[[1.0, 1e39]]], r"samples: .* 1 of 2 are not, the first at \[0, 0, 1\]"),
     ],
 )
 def test_samples_that_are_refused(samples: object, message: str) -> None:
@@ -216,10 +216,10 @@ def test_samples_that_are_refused(samples: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (np.zeros(3), r"queries: have shape \(3,\), must be \(n, d\), none of them 0"),
-        (np.zeros((0, 3)), r"queries: have shape \(0, 3\)"),
-        (np.zeros((4, 2)), "queries: have 2 coordinates, the samples have 3"),
-        ([[0.0, 1.0, -np.inf]], r"queries: 1 of 3 are not finite in float32, the first at \[0, 2\]"),
+        (np.zeros(3), r"queries: must have shape \(n, d\), none 0, got \(3,\)"),
+        (np.zeros((0, 3)), r"queries: .* got \(0, 3\)"),
+        (np.zeros((4, 2)), "queries: must have 3 coordinates, got 2"),
+        ([[0.0, 1.0, -np.inf]], r"queries: .* 1 of 3 are not, the first at \[0, 2\]"),
         ([[0.0, 1.0], [1.0]], "queries: must be numbers"),
     ],
 )

@@ -39,7 +39,7 @@ def test_embeddings_are_scaled_by_the_items_and_queries_like_them() -> None:
 
 @pytest.mark.parametrize("bad", [np.zeros(3), np.zeros((2, 2)), np.zeros((1, 3, 1))])
 def test_queries_of_another_shape_are_refused(bad: np.ndarray) -> None:
-    with pytest.raises(InvalidRequest, match=r"queries: are .* numbers, must be n x 3"):
+    with pytest.raises(InvalidRequest, match=r"queries: must have shape n x 3, got "):
         EmbeddingScaling.from_vectors(np.eye(3, dtype=np.float32)).apply(bad)
 
 
@@ -99,7 +99,7 @@ def test_samples_hold_no_item_twice_and_seeds_reproduce(
     count: int, size: int, items: int, sampling: str, seed: int
 ) -> None:
     if size > items or (sampling == "disjoint" and count * size > items):
-        with pytest.raises(InvalidRequest, match=rf"there are {items} (items )?to draw from"):
+        with pytest.raises(InvalidRequest, match=rf"at most {items}\b"):
             draw_samples(np.random.default_rng(seed), items, count, size, sampling)  # type: ignore[arg-type]
         return
     one, two = (draw_samples(np.random.default_rng(seed), items, count, size, sampling) for _ in range(2))  # type: ignore[arg-type]
