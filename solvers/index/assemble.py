@@ -210,7 +210,10 @@ def join_indexes(indexes: Sequence[SkylineIndex], orders: Sequence[Int64s], edge
 
 
 def list_modeled_sets(searched: SearchResult, candidates: Int64s) -> Int64s:
-    """Return the masks of the sets that need a model: candidates and prefixes of sequences, without the empty set."""
+    """Return the masks of the sets that need a model.
+
+    These are candidates and prefixes of sequences, without the empty set.
+    """
     prefixes = np.cumsum(1 << searched.orders.astype(np.int64), axis=1).ravel()
     kept = np.unique(np.concatenate((candidates, prefixes)))
     return kept[kept > 0]

@@ -27,7 +27,7 @@ def split_into_batches(values: Sequence[T], size: int) -> Iterator[tuple[T, ...]
 def validate_sets(
     table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float, folds: Folds
 ) -> list[bytes]:
-    """Return for each set of columns the packed bits of the rows that cross-validated models classify correctly."""
+    """Cross-validate models of sets of columns; return packed bits of the correct rows."""
     right = np.zeros((len(sets), len(labels)), dtype=bool)
     for train, test in folds:
         mean, scale = _standardization(table[train])

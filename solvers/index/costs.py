@@ -46,9 +46,9 @@ class SetCosts:
         return int(self.powers.shape[1])
 
     def sum_features(self, masks: Int64s) -> Floats:
-        """Return the coefficients of each set, (m, t), as correctly rounded sums, so that order does not matter.
+        """Return the coefficients of each set, (m, t), as correctly rounded sums.
 
-        A superset's coefficients are never smaller, also in floating point.
+        The order of features does not matter, and a superset's coefficients are never smaller.
 
         >>> costs = SetCosts.from_functions([CostFunction.constant(3.0), CostFunction.constant(0.5)])
         >>> costs.sum_features(np.array([0, 3])).tolist()
@@ -66,9 +66,10 @@ class SetCosts:
         return evaluate_curves(curves, self.powers, size)
 
     def find_affordable_sizes(self, curves: Floats, budget: float) -> Floats:
-        """Return the largest size at which each curve is within the budget, (m,), for 0 or 1 dimensions; -∞: none.
+        """Return the largest size at which each curve is within the budget, (m,); -∞: none.
 
-        Horner's rule is monotone in floating point, so bisection over floating-point numbers, by their bits, is exact.
+        It requires 0 or 1 dimensions. Horner's rule is monotone in floating point, so bisection over floating-point
+        numbers, by their bits, is exact.
 
         >>> costs = SetCosts.from_functions([CostFunction.polynomial([1.0, 2.0])])
         >>> costs.find_affordable_sizes(np.array([[1.0, 2.0]]), 9.0).tolist()
@@ -167,7 +168,7 @@ def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
 
 
 def check_dimensions(size: tuple[float, ...], dimensions: int, where: str) -> tuple[float, ...]:
-    """Raise InvalidRequest if a size has other dimensions than the costs; costs of 0 dimensions accept any."""
+    """Raise InvalidRequest unless a size has the dimensions of the costs, or these have none."""
     if dimensions and len(size) != dimensions:
         raise InvalidRequest.at(Fault((where,), f"must have {dimensions} numbers, got {len(size)}"))
     return size

@@ -109,7 +109,10 @@ def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
 
 @njit()
 def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: float, roots: Floats) -> int:
-    """Write the sign changes from start to limit of a polynomial that turns only at the cuts; return their number."""
+    """Write the sign changes of a polynomial from start to limit into roots; return their number.
+
+    The polynomial is monotone between the cuts.
+    """
     count = 0
     low = start
     at_low = evaluate_polynomial(d, degree, low)

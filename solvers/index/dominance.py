@@ -54,10 +54,11 @@ def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools
 
 
 def is_never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bools:
-    """Return (m,), whether each curve is provably never above the other one, for sizes of several dimensions.
+    """Return (m,), whether each curve is provably never above the other one.
 
-    With n_i = 1 + u_i the difference is a polynomial in u ≥ 0; if all its coefficients are at least 0, so is the
-    difference. The test is sufficient, not necessary: false negatives keep more candidates than needed, never too few.
+    For sizes of several dimensions: with n_i = 1 + u_i the difference is a polynomial in u ≥ 0; if all its coefficients
+    are at least 0, so is the difference. The test is sufficient, not necessary: false negatives keep more candidates
+    than needed, never too few.
 
     Args:
         curves: (m, t).

@@ -66,7 +66,7 @@ class LookUp:
         return bisect_right(self.edges, prod(sizes_of(size))) if self.edges else 0
 
     def find_skyline(self, costs: Floats, region: int) -> Int64s:
-        """Return the candidates on the skyline, by falling cost and accuracy, given their costs (c,) in a region."""
+        """Return the candidates on the skyline of a region, by falling cost and accuracy. costs: (c,)."""
         levels = self.accuracies[region]
         order = np.argsort(-levels, kind="stable")
         return np.asarray(order[find_skyline(costs[order], levels[order])])

@@ -109,9 +109,11 @@ class IndexPlan(IndexContents):
         choosing, others, spread = self.reached[places].T
         of_all = others + self.choosing / self.rows * (choosing - others)
         variance = np.maximum(of_all * (1 - of_all), 1e-9)
-        telling = (variance / (variance / self.rows + spread**2)).astype(np.int64)
+        effective_rows = (variance / (variance / self.rows + spread**2)).astype(np.int64)
         named = [self.list_names(mask) for mask in self.masks[places].tolist()]
-        return dict(zip(named, zip(of_all.tolist(), others.tolist(), telling.tolist(), strict=True), strict=True))
+        return dict(
+            zip(named, zip(of_all.tolist(), others.tolist(), effective_rows.tolist(), strict=True), strict=True)
+        )
 
     @cached_property
     def _sequences(self) -> FeatureSequences:
@@ -172,7 +174,7 @@ class IndexPlan(IndexContents):
         )
 
     def estimate_accuracy(self, query: IndexQuery, decision: IndexDecision) -> tuple[float, int]:
-        """Return the expected accuracy of the chosen model at the query's size, and the number of rows of the estimate.
+        """Return the chosen model's expected accuracy at the query's size, and its number of rows.
 
         With ``min_accuracy`` the estimate is by the holdout rows, which did not take part in the choice.
         """
@@ -184,8 +186,8 @@ class IndexPlan(IndexContents):
             if promised is not None:
                 return promised
         plain = decision.accuracy, decision.accuracy, self.rows
-        of_all, of_others, telling = self._set_expectations.get(decision.features, plain)
-        return (of_all, telling) if query.min_accuracy is None else (of_others, self.rows - self.choosing)
+        of_all, of_others, effective_rows = self._set_expectations.get(decision.features, plain)
+        return (of_all, effective_rows) if query.min_accuracy is None else (of_others, self.rows - self.choosing)
 
     def skyline(self, size: float | tuple[float, ...] | None = None) -> tuple[SkylineItem, ...]:
         """Return the undominated candidates at one size, by rising cost and accuracy."""
@@ -240,7 +242,7 @@ class IndexPlan(IndexContents):
         return predict_items(self, self._mask(names, "features"), items, learner_modules, run_in)
 
     def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
-        """Return the class codes, (n,), of complete rows from ``read_values``, (n, D), by some of the features."""
+        """Return the class codes, (n,), of rows (n, D) from ``read_values``, by some of the features."""
         return classify_rows(self, self._mask(features, "features"), values, learner_modules)
 
     def read_values(self, table: FeatureTable) -> Floats:
@@ -263,19 +265,21 @@ class IndexPlan(IndexContents):
             raise InvalidRequest.at(Fault((option if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
         region, costs = look_up.find_region(size), evaluate_curves(look_up.curves, self.powers, sizes_of(size))
-        accuracies, safe = look_up.accuracies[region], self._cautious_accuracies[region]
+        accuracies, cautious = look_up.accuracies[region], self._cautious_accuracies[region]
         allowed = self.masks[self.candidates] & self._mask(query.excluded, "excluded") == 0
         within = allowed & (costs <= budget)
-        shown = np.ones(len(costs), dtype=bool)
+        is_close = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
-            shown = accuracies >= self._subtract_standard_error(float(accuracies[within].max(initial=0.0)), size)
-        fine = np.flatnonzero(within & shown & (safe >= wanted))
-        if not len(fine):
-            raise Infeasible(self._describe_infeasible(query, budget, safe[within], costs[allowed & (safe >= wanted)]))
-        orders = -accuracies[fine], costs[fine]  # the last one orders first
+            is_close = accuracies >= self._subtract_standard_error(float(accuracies[within].max(initial=0.0)), size)
+        feasible = np.flatnonzero(within & is_close & (cautious >= wanted))
+        if not len(feasible):
+            raise Infeasible(
+                self._describe_infeasible(query, budget, cautious[within], costs[allowed & (cautious >= wanted)])
+            )
+        orders = -accuracies[feasible], costs[feasible]  # the last one orders first
         wants_cheapest = query.min_accuracy is not None or query.one_standard_error
-        choice = int(fine[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
+        choice = int(feasible[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
         return _decision(
             self._candidate_features[choice], float(accuracies[choice]), float(costs[choice]), query.method, None
         )
@@ -329,17 +333,17 @@ class IndexPlan(IndexContents):
 
     def _continue(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Return the best set that is still reachable, given computed features and money spent."""
-        mask, outside = self._mask(query.computed, "computed"), self._left_out_cost(query)
+        mask, left_out_cost = self._mask(query.computed, "computed"), self._left_out_cost(query)
         feature_costs = evaluate_curves(self.coefficients, self.powers, sizes_of(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
-            within = max(budget - outside, 0.0)
+            within = max(budget - left_out_cost, 0.0)
             continued = self._reachable_sets.find_best(mask, feature_costs, within, query.spent, exact)
             return self._construct(*continued, query.method)
-        paid = float(sum(feature_costs[list_members(mask)].tolist())) + outside
-        left = max(budget - (paid if query.spent is None else query.spent), 0.0)
+        paid = float(sum(feature_costs[list_members(mask)].tolist())) + left_out_cost
+        remaining = max(budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
-            self._walk(chosen, mask, feature_costs.tolist(), left)
+            self._walk(chosen, mask, feature_costs.tolist(), remaining)
             for chosen in self._list_following(query.method, mask)
         ]
         accuracy, paid, _, best = max(reached)
@@ -373,8 +377,10 @@ class IndexPlan(IndexContents):
         following = [i for i, prefixes in enumerate(sequences.masks) if mask in prefixes]
         return following or list(range(len(sequences.masks)))
 
-    def _walk(self, chosen: int, mask: int, feature_costs: list[float], left: float) -> tuple[float, float, int, int]:
-        reached, paid = continue_sequence(self.orders[chosen].tolist(), mask, feature_costs, left)
+    def _walk(
+        self, chosen: int, mask: int, feature_costs: list[float], remaining: float
+    ) -> tuple[float, float, int, int]:
+        reached, paid = continue_sequence(self.orders[chosen].tolist(), mask, feature_costs, remaining)
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:

@@ -67,7 +67,10 @@ def classify_rows(kept: IndexContents, mask: int, values: Floats, learner_module
 
 
 def read_values(kept: IndexContents, table: FeatureTable) -> Floats:
-    """Return a table's rows in the numerical encoding of models, (n, D). Raises: as ``IndexPlan.read_values``."""
+    """Return a table's rows in the numerical encoding of models: (n, D).
+
+    Raises: as ``IndexPlan.read_values``.
+    """
     own, encoding = select_features(table, kept.features), kept.encoding
     if [each.columns for each in own.spec.features] != list(kept.columns):
         raise InvalidRequest.at(Fault(("dataset", "features"), "must have the columns that the index was built from"))

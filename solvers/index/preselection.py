@@ -89,20 +89,20 @@ def choose_features(values: Floats, labels: Int64s, owners: Int64s, costs: Float
 
 def _pursue_features(bins: UInt8s, labels: Int64s, owners: Int64s, prices: Floats) -> Iterator[int]:
     """Yield features in the order of one pursuit: by gain per price. bins: (d, n); prices: (F,)."""
-    left = np.eye(int(labels.max()) + 1)[labels]
-    left -= left.mean(axis=0)
-    fitted = np.zeros((len(bins), BINS, left.shape[1]))
+    residual = np.eye(int(labels.max()) + 1)[labels]
+    residual -= residual.mean(axis=0)
+    fitted = np.zeros((len(bins), BINS, residual.shape[1]))
     taken: list[int] = []
     while len(taken) < len(prices):
-        gains = np.bincount(owners, weights=[_measure_gain(each, left) for each in bins], minlength=len(prices))
+        gains = np.bincount(owners, weights=[_measure_gain(each, residual) for each in bins], minlength=len(prices))
         gains[taken] = -np.inf
         taken.append(int(np.where(gains > 0, gains / prices, gains).argmax()))
         yield taken[-1]
         columns = np.flatnonzero(np.isin(owners, taken)).tolist()
         for column in columns * PASSES:
-            left += fitted[column][bins[column]]
-            fitted[column] = _average_bins(bins[column], left)
-            left -= fitted[column][bins[column]]
+            residual += fitted[column][bins[column]]
+            fitted[column] = _average_bins(bins[column], residual)
+            residual -= fitted[column][bins[column]]
 
 
 def _assign_bins(column: Floats) -> UInt8s:
@@ -111,15 +111,15 @@ def _assign_bins(column: Floats) -> UInt8s:
     return np.searchsorted(edges, column, side="left").astype(np.uint8)
 
 
-def _average_bins(bins: UInt8s, left: Floats) -> Floats:
+def _average_bins(bins: UInt8s, residual: Floats) -> Floats:
     """Return the mean residual of each bin, (BINS, C), 0 for an empty one."""
     counts = np.maximum(np.bincount(bins, minlength=BINS), 1)
-    sums = np.stack([np.bincount(bins, weights=each, minlength=BINS) for each in left.T], axis=1)
+    sums = np.stack([np.bincount(bins, weights=each, minlength=BINS) for each in residual.T], axis=1)
     return np.asarray(sums / counts[:, None])
 
 
-def _measure_gain(bins: UInt8s, left: Floats) -> float:
+def _measure_gain(bins: UInt8s, residual: Floats) -> float:
     """Return the reduction of squared residuals, (n, C), by the bins' means, minus what chance would explain."""
     counts = np.bincount(bins, minlength=BINS)
-    by_chance = (np.count_nonzero(counts) - 1) * float((left**2).sum()) / len(left)
-    return float((_average_bins(bins, left) ** 2 * counts[:, None]).sum()) - by_chance
+    by_chance = (np.count_nonzero(counts) - 1) * float((residual**2).sum()) / len(residual)
+    return float((_average_bins(bins, residual) ** 2 * counts[:, None]).sum()) - by_chance

@@ -99,7 +99,7 @@ def unpack_bits(bits: bytes, rows: int) -> Bools:
 def estimate_prefix_optimism(
     right: Singles, items: Int64s, rng: np.random.Generator, weights: Floats | None = None
 ) -> Floats:
-    """Return, for the best of the first 1, 2, … sets, its optimism and the standard deviation of the choice: (c, 2).
+    """Return optimism and standard deviation of the choice among the first 1, 2, … sets: (c, 2).
 
     Of equal accuracies the first wins.
 

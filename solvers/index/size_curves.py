@@ -75,7 +75,7 @@ def spline_basis(knots: Floats, at: Floats) -> Floats:
 
 
 def choose_knots(right: Bools, extents: Floats, items: Int64s) -> Floats:
-    """Choose knots by leave-one-out cross-validation; none where one accuracy for all sizes predicts as well.
+    """Choose spline knots by leave-one-out cross-validation; (0,): size does not matter.
 
     Args:
         right: (s, n), rows that each of some feature sets classifies correctly.

@@ -68,7 +68,7 @@ class SizeExpectations:
         return accuracy, max(int(variance / error), 1)
 
     def count_rows(self, extent: float, which: int = 1) -> float:
-        """Return the effective number of rows of an accuracy at an extent; which: 1 for all rows, 0 for holdout."""
+        """Return the effective number of rows at an extent. which: 1 for all rows, 0 for holdout rows."""
         low, high, share = self._between(extent)
         table = self.covariance[which]
         leverage = (1 - share) ** 2 * table[low][low] + share**2 * table[high][high]

@@ -82,9 +82,10 @@ def predict_by_forests(
 
 
 def find_dominated(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
-    """Return the dominated classifiers, and for each the cheapest, then most accurate, efficient one that dominates it.
+    """Return the dominated classifiers by name, and which one dominates each.
 
-    One dominates another if it costs no more and is as accurate, and is better in one of both.
+    One dominates another if it costs no more and is as accurate, and is better in one of both. Of several the cheapest,
+    then the most accurate is named.
 
     >>> find_dominated(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}

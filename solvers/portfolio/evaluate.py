@@ -12,9 +12,8 @@ from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan
 
 METHODS = {"batch": "whole batches", "single_best": "the best classifier within the budget", "random": "at random"}
-"""Display names of the other measured methods."""
 METHODS |= {"frugal_mct": "FrugalMCT", "oracle": "an oracle"}
-"""What else was measured over budgets, by the names that the artifact gives them."""
+"""Display names of the other measured methods."""
 
 
 def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> Evaluated:

@@ -99,7 +99,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
 
 
 def check_options(facts: DatasetFacts, options: PortfolioOptions) -> None:
-    """Reject traces without embeddings or with too few rows, unknown feature classifiers, and impossible samples."""
+    """Reject traces that are too small or lack embeddings, and options that do not fit them."""
     if facts.embedding_dimensions == 0:
         fault = "must have embeddings: upload an .npy array with one row for each row of the table"
         raise InvalidRequest.at(Fault(("dataset",), fault))

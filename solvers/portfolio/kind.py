@@ -149,7 +149,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         plan.allowed_mask(query)
 
     def start_run(self, plan: PortfolioPlan, query: RouteQuery, context: RunContext) -> StartedRun:
-        """Route an item, or use its assigned classifier, and fall back to the best other one if the call fails."""
+        """Route an item, or use its assigned classifier; if the call fails, use the best other one."""
         estimated, budget, costs = (
             plan.estimate_one(query.query),
             plan.resolve_query_budget(query),

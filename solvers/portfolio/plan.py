@@ -145,7 +145,10 @@ class PortfolioPlan(HeldOutCurve):
         return able
 
     def min_cost_excluding(self, left_out: Collection[str]) -> float:
-        """Return the least cost of a query, including its embedding, without some classifiers; 0 if none remains."""
+        """Return the least cost of a query, including its embedding, without excluded classifiers.
+
+        It is 0 if all are excluded.
+        """
         costs = self.costs[~np.isin(self.classifiers, list(left_out))]
         return self.embedding_cost + float(costs.min()) if len(costs) else 0.0
 

@@ -23,7 +23,7 @@ def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -
 
 
 def make_cost_fields(regression: CostRegression | None) -> dict[str, Any]:
-    """Return the fields of ``PortfolioContents`` for predicted costs, which apply to queries without a size."""
+    """Return the plan's fields of predicted costs, which apply to queries without a size."""
     if regression is None:
         return {}
     return {f"cost_{name}": getattr(regression, name) for name in ("weights", "intercepts", "knots", "levels")}

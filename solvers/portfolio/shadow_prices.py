@@ -116,7 +116,14 @@ class ShadowPrices:
         )
 
     def choose_each(self, values: Floats, costs: Floats, budget: float, tie_breaks: Floats | None = None) -> Int64s:
-        """Return the choice of each item, (n,), given values (n, m), costs (m,) or (n, m), and tie-breaks (n,)."""
+        """Return the choice of each item: (n,).
+
+        Args:
+            values: (n, m).
+            costs: (m,) or (n, m).
+            budget: budget per query.
+            tie_breaks: (n,), in [0, 1).
+        """
         able = np.where(self._affordable(costs, budget), values, -np.inf)
         return choose_best(
             able, costs, self.price_at(budget), None if tie_breaks is None else tie_breaks < self.share_at(budget)

@@ -65,10 +65,10 @@ class RowMoves:
         return _make_program(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
 
     def to_counted_program(self, problem: ConstrainedProblem) -> tuple[LinearProgram, Floats] | None:
-        """Return the program with an integer column for each number of rows with a choice, and the start without moves.
+        """Return the integer program with a column for each count of rows with a choice, and its start.
 
         Rows with equal uses are interchangeable. Branching on counts avoids the enumeration of such exchanges; two rows
-        tie each count to its moves. Returns None if there are too many counts.
+        tie each count to its moves. The start has no moves. Returns None if there are too many counts.
         """
         alone, m, c = self.to_program(None), problem.values.shape[1], len(self.rows)
         grouped = any(constraint.group is not None for constraint in problem.constraints)

@@ -104,10 +104,10 @@ class CoreSearch:
         order = np.lexsort((lost, -compute_residue(high, low, remaining), -remaining))
         order = order[self._find_undominated(-(lost[order] + self.price * remaining[order]))]
         self.high, self.low, self.lost = high[order], low[order], lost[order]
-        came = alive[order]
-        before, move = (came % state_count).astype(np.int32), (came // state_count).astype(np.int32)
+        origin = alive[order]
+        before, move = (origin % state_count).astype(np.int32), (origin // state_count).astype(np.int32)
         self.layers.append(SearchLayer(rows, group.choices, before, move))
-        self.kept += len(came)
+        self.kept += len(origin)
         return bool(move.any())
 
     def thin_out(self, most: int, up: float, down: float) -> None:
@@ -200,8 +200,8 @@ def search_core(
 
 def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_time: Callable[[], bool]) -> bool:
     """Search one group; return whether the search may continue."""
-    at, size, news = 0, 1, True
-    while at < len(group.rows) and news and len(search.lost):
+    at, size, has_moved = 0, 1, True
+    while at < len(group.rows) and has_moved and len(search.lost):
         group = _drop_losing_moves(search, group)
         if not len(group.choices):
             break
@@ -211,7 +211,7 @@ def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_t
         rows = group.rows[at : at + size]
         at += len(rows)
         rest = k if at < len(group.rows) else k + 1
-        news = search.step(group, rows, core.up[rest], core.down[rest])
+        has_moved = search.step(group, rows, core.up[rest], core.down[rest])
         size = 2 * size if len(group.choices) == 1 else 1
     return True
 

@@ -55,6 +55,6 @@ def split_amounts(amounts: Floats, unit: float) -> tuple[Floats, Floats]:
 
 
 def compute_residue(high: Floats, low: Floats, total: Floats) -> Floats:
-    """Return the rounding error of ``total``, the sum of high and low (Knuth's two-sum), for exact comparisons."""
+    """Return the rounding error of ``total``, the sum of high and low (Knuth's two-sum)."""
     part = total - high
     return (high - (total - part)) + (low - part)

@@ -32,8 +32,11 @@ class HullSteps:
     spent: Floats
 
     def find_prices(self, remaining: Floats) -> Floats:
-        """Return the slope of the first step that does not fit, 0 if all do. remaining: (b,), budgets minus the cost
-        of ``start``."""
+        """Return the slope of the first step that does not fit, 0 if all do: (b,).
+
+        Args:
+            remaining: (b,), budgets minus the cost of ``start``.
+        """
         return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, remaining, side="right")]
 
     def take_steps(self, count: int) -> Int64s:
@@ -82,7 +85,7 @@ def _list_steps(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Fl
 
 
 def round_relaxation(problem: KnapsackProblem, steps: HullSteps) -> tuple[Int64s, float]:
-    """Take steps while the budget lasts; return the assignment (n,) and the slope of the first step left out.
+    """Return the assignment (n,) after all affordable steps, and the slope of the next one.
 
     The assignment is within the budget, and at that price no row has a better choice.
     """

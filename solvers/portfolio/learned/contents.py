@@ -133,13 +133,13 @@ def _is_valid_forest(plan: LearnedContents, e: int, m: int) -> bool:
     if not (plan.forest_thresholds.shape == left.shape == (v,) and plan.forest_values.shape == (v, m)):
         return False
     inner = columns >= 0
-    onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
+    are_children_valid = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
     places = 0 < len(roots) <= MAX_TREES and bool(np.all((roots >= 0) & (roots < v)))
-    asks = bool(np.all((columns >= -1) & (columns < e))) and _are_finite(plan.forest_thresholds)
+    are_splits_valid = bool(np.all((columns >= -1) & (columns < e))) and _are_finite(plan.forest_thresholds)
     return (
         places
-        and onwards
-        and asks
+        and are_children_valid
+        and are_splits_valid
         and _are_probabilities(plan.forest_values)
         and _has_bounded_depth(roots, left, inner)
     )

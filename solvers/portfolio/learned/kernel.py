@@ -96,9 +96,9 @@ def _solve_ridge(features: Floats, targets: Floats) -> Floats:
     best, chosen = np.inf, along
     for ridge in RIDGES:
         one = along / (variances + ridge)
-        left = float((targets * targets).sum() - (one * (2 * along - variances * one)).sum())
+        residual = float((targets * targets).sum() - (one * (2 * along - variances * one)).sum())
         used = float((variances / (variances + ridge)).sum()) / len(features)
-        error = left / max(1 - used, 1e-9) ** 2
+        error = residual / max(1 - used, 1e-9) ** 2
         if error < best:
             best, chosen = error, one
     return np.asarray(directions @ chosen)

@@ -44,7 +44,9 @@ class NeighborSearch:
         self._samples = np.ascontiguousarray(checked[:, :, self._order])
 
     def search(self, queries: ArrayLike) -> Int64s:
-        """Return the index of the nearest item for each query and sample, the smallest among ties: (n, K) int64.
+        """Return the index of the nearest item for each query and sample: (n, K) int64.
+
+        Ties go to the smallest index.
 
         Args:
             queries: (n, d), converted to float32; n at least 1.

@@ -12,7 +12,7 @@ BLOCK = 32
 # Inputs are finite, so no difference is NaN, and signs of zeros do not matter: fastmath vectorizes the maximum.
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def search_nearest(samples: Singles, queries: Singles, nearest: Int64s) -> None:
-    """Write the first nearest item of each sample, (K, s, d), for each of the queries, (n, d), into nearest, (n, K)."""
+    """Write the nearest item of each sample (K, s, d) for queries (n, d) into nearest, (n, K)."""
     _, size, dims = samples.shape
     whole = dims // BLOCK * BLOCK
     for k in range(len(samples)):  # sample by sample, so that a sample stays in cache for all queries
