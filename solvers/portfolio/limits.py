@@ -101,10 +101,8 @@ def assign_within_limits(
         raise InvalidRequest.at(Fault((), f"must have at most {MAX_LIMITS} limits, got {len(constraints)}"))
     objective = batch.values if request.goal == "accuracy" else -costs
     floors = [each for each in constraints if each.use == VALUE]
-    gap, end = (
-        DEFAULT_GAP if request.gap is None else request.gap,
-        None if time_limit_s is None else clock() + time_limit_s,
-    )
+    gap = DEFAULT_GAP if request.gap is None else request.gap
+    end = None if time_limit_s is None else clock() + time_limit_s
 
     def solve(
         counting: Floats, objective: Floats = objective, kept: Sequence[Constraint] = constraints

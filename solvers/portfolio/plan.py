@@ -309,26 +309,22 @@ class PortfolioPlan(HeldOutCurve):
         if isinstance(options, LimitedOptions):
             check_classifier_names(self.classifiers, options)
             if options.is_constrained:
-                request = (
-                    options
-                    if allowed is None
-                    else exclude_classifiers(options, np.compress(~allowed, self.classifiers).tolist())
-                )
+                excluded = [] if allowed is None else np.compress(~allowed, self.classifiers).tolist()
+                request = exclude_classifiers(options, excluded) if excluded else options
                 within = assign_within_limits(self._make_batch(values, costs, options), request, limit)
                 return self._make_constrained_assignment(within, estimates, options)
         n, able = len(estimates), np.arange(len(self.classifiers)) if allowed is None else np.flatnonzero(allowed)
         least, total = self._cost_bounds(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
         is_shifted = is_expected and bool(np.isfinite(total))
-        beyond = (
-            n * self.estimate_cost_overrun("batch", total / n)[0] if is_shifted else 0.0
-        )  # selection effect, about a percent
-        room = max(total - beyond, least * (1 + ROUNDING)) - n * self.embedding_cost
+        # Selection makes costs exceed predictions by about a percent.
+        overrun = n * self.estimate_cost_overrun("batch", total / n)[0] if is_shifted else 0.0
+        room = max(total - overrun, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = DEFAULT_GAP if options.gap is None else options.gap
         solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)
         choice = able[solution.choice]
         budget = total / n if given is None else self._budget_of_choice(choice)
-        figures = self._make_figures(choice, estimates, solution.cost + beyond, budget, solution.gap)
+        figures = self._make_figures(choice, estimates, solution.cost + overrun, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
 

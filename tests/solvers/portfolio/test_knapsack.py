@@ -340,7 +340,7 @@ def test_bad_input_is_refused_with_its_place_and_numbers(arguments: tuple[Any, A
 @pytest.mark.parametrize(("name", "value"), [("gap", -1.0), ("gap", math.nan), ("time_limit_s", -0.5), ("gap", "0")])
 def test_bad_limits_are_refused(name: str, value: Any) -> None:
     """With their names."""
-    with pytest.raises(InvalidRequest, match=f"{name}: is .*, must be a number of at least 0"):
+    with pytest.raises(InvalidRequest, match=f"{name}: must be a number of at least 0, got "):
         assign([[1.0]], [1.0], 1.0, **{name: value})
 
 
