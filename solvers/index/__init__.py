@@ -2,24 +2,24 @@
 
 Source: *Indexing Cost Sensitive Prediction*, cited as "the paper". ``kind`` fits a plan to a feature table.
 
-=====================  ===================================================================================
-module                 purpose
-=====================  ===================================================================================
-``costs``              cost functions of features and feature sets (Equation 1), fitted to timings
-``lattice``            which sets to train: Algorithm 2, Properties 3.3, 3.4, 3.9, 3.11
-``dominance``          whether one cost curve is never above another (Definition 3.1)
-``candidates``         which sets to keep: Algorithm 1, Properties 3.6 and 3.7
-``crossings``          the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
-``greedy``             greedy feature sequences: Algorithm 4
-``cells``              numerical encoding of categories and missing cells (not in the paper)
-``preselection``       feature selection for tables of more than 20 features (not in the paper)
-``selection_bias``     optimism of choosing among many sets (not in the paper)
-``size_curves``        accuracy as a function of size (not in the paper)
-``training``           parallel, cached training of feature sets by ``solvers.learners``
+======================  ===================================================================================
+module                  purpose
+======================  ===================================================================================
+``costs``               cost functions of features and feature sets (Equation 1), fitted to timings
+``lattice``             which sets to train: Algorithm 2, Properties 3.3, 3.4, 3.9, 3.11
+``dominance``           whether one cost curve is never above another (Definition 3.1)
+``candidates``          which sets to keep: Algorithm 1, Properties 3.6 and 3.7
+``crossings``           the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
+``greedy``              greedy feature sequences: Algorithm 4
+``cells``               numerical encoding of categories and missing cells (not in the paper)
+``preselection``        feature selection for tables of more than 20 features (not in the paper)
+``selection_bias``      optimism of choosing among many sets (not in the paper)
+``size_curves``         accuracy as a function of size (not in the paper)
+``training``            parallel, cached training of feature sets by ``solvers.learners``
 ``contents``, ``plan``  the stored arrays with their invariants, and the decisions
-``curves``             cost curves, crossings, and a map of decisions for charts
-``baselines``          Naive-Expand-All and Poly-Dom-Index-All
-=====================  ===================================================================================
+``curves``              cost curves, crossings, and a map of decisions for charts
+``baselines``           Naive-Expand-All and Poly-Dom-Index-All
+======================  ===================================================================================
 """
 
 from solvers.index.candidates import choose_candidates
