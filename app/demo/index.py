@@ -202,7 +202,7 @@ def keep_to(plan: IndexPlan, budget: float, side: int, data: tuple[Floats, NDArr
         measured_mean_ms=float(times.mean()),
         measured_maximum_ms=float(times.max()),
         within_budget=float(np.mean(times <= budget)),
-        predicted_accuracy=plan.expected(query, decision)[0],
+        predicted_accuracy=plan.estimate_accuracy(query, decision)[0],
         accuracy=_accuracy(plan, decision, chosen, vectors, data[1]),
     )
 

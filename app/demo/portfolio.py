@@ -24,9 +24,9 @@ from models.arrays import Floats
 from models.portfolio import RouteQuery
 from solvers import Progress
 from solvers.portfolio import PortfolioPlan
-from solvers.portfolio.baselines import forest_values
-from solvers.portfolio.curve import draw_curve, methods_of
-from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.baselines import predict_by_forests
+from solvers.portfolio.curve import list_methods, measure_curve
+from solvers.portfolio.routing_outcome import KnownItems
 
 TRACE = "digits"
 """The cascades' dataset, which knows what each classifier's answer takes."""
@@ -194,21 +194,23 @@ def _compare(
     accuracies = np.array([each["accuracy"] for each in record.summary["classifiers"]])
     with training_on(None):
         columns = [[k.name for k in learned.spec.classifiers].index(name) for name in plan.classifiers]
-        forests = forest_values(learned.embeddings, learned.quality[:, columns], vectors, SEED)
-    methods = methods_of(
-        estimates, plan.values(estimates), plan.route_each(estimates, vectors), known, plain, accuracies, forests,
-        np.random.default_rng(SEED),
+        forests = predict_by_forests(learned.embeddings, learned.quality[:, columns], vectors, SEED)
+    methods = list_methods(
+        estimates, plan.penalize_estimates(estimates), plan.make_router(estimates, vectors), known, plain, accuracies,
+        forests, np.random.default_rng(SEED),
     )  # fmt: skip
     budgets = np.array(FRACTIONS) * plan.dearest
-    drawn = draw_curve(methods, budgets, known, plain)
+    drawn = measure_curve(methods, budgets, known, plain)
     return tuple(MethodRow(*row) for row in np.column_stack((budgets, drawn.accuracies.T)).tolist())
 
 
-def _known(plan: PortfolioPlan, vectors: NDArray[np.float32], right: Floats, costs: Floats, *, embeds: bool) -> Known:
+def _known(
+    plan: PortfolioPlan, vectors: NDArray[np.float32], right: Floats, costs: Floats, *, embeds: bool
+) -> KnownItems:
     n = len(right)
     means = plan.costs if embeds else costs
     embedding = plan.embedding_cost if embeds else 0.0
-    return Known(vectors, right, np.tile(means, (n, 1)), np.full(n, embedding), means, embedding, np.arange(n))
+    return KnownItems(vectors, right, np.tile(means, (n, 1)), np.full(n, embedding), means, embedding, np.arange(n))
 
 
 def _route(

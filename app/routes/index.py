@@ -11,7 +11,7 @@ from app.routes.query_parameters import from_parameters
 from app.serving.answers import encode
 from models.index import CurvesQuery, CurvesReply, IndexCurveQuery, SkylineReply
 from solvers import index
-from solvers.index import draw
+from solvers.index import draw_curves
 
 router = JsonRouter()
 IndexName = Annotated[str, path_name(index.kind.example)]
@@ -60,7 +60,7 @@ async def show_winners(
     """
     loaded = await plan_of(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
-    drawing = await run_in_solver(context, draw, loaded.plan, query)
+    drawing = await run_in_solver(context, draw_curves, loaded.plan, query)
     reply = CurvesReply(**dict(drawing), unit=loaded.record.unit, artifact=loaded.ref)
     return Response(encode(reply, loaded), media_type="application/json")
 

@@ -255,7 +255,7 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
         return request
     fewer = request.model_copy(update={"excluded": (*request.excluded, *failing)})
     try:
-        plan.among(fewer)
+        plan.allowed_mask(fewer)
     except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone
         return request
     return fewer
@@ -263,7 +263,7 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
 
 def _route_at_once(loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest) -> bytes | None:
     """Answer where neither a ledger, an embedder, nor a slow search for neighbors is needed."""
-    if request.budget_pacing is not None or request.text is not None or not loaded.plan.answers_at_once:
+    if request.budget_pacing is not None or request.text is not None or not loaded.plan.is_fast:
         return None
     request = with_default_limits(loaded, request)
     decision = loaded.plan.decide(request)
@@ -278,14 +278,14 @@ async def _routed(
     loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest, context: Context
 ) -> tuple[RouteDecision, LedgerState | None]:
     plan = loaded.plan
-    budget, among = plan.budget_of(request), plan.among(request)
-    if plan.answers_at_once:
+    budget, among = plan.resolve_query_budget(request), plan.allowed_mask(request)
+    if plan.is_fast:
         estimates = plan.estimate_one(request.query)
     else:
         estimates = await run_in_solver(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
-        lot, costs = plan.lot_of(request), plan.own_costs(request)
-        return plan.route(estimates, budget, lot=lot, costs=costs, among=among), None
+        lot, costs = plan.draw_tie_break(request), plan.query_costs(request)
+        return plan.route(estimates, budget, tie_break=lot, costs=costs, allowed=among), None
     single = PacedQuery(request, estimates, budget, among)
     return await decide_paced(loaded, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 

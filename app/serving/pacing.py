@@ -14,8 +14,8 @@ from models.errors import StoreUnavailable
 from models.portfolio import RouteDecision, RouteQuery
 from models.portfolio_streams import LedgerState, Pacing
 from solvers.portfolio import PortfolioPlan
-from solvers.portfolio.limits import uses_of
-from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
+from solvers.portfolio.limits import resolve_uses
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
 
 LEDGER_TIMEOUT_S = 5.0
 """A query of a stream is refused if its ledger does not answer within this time."""
@@ -49,7 +49,7 @@ async def assign_paced(
     plan = loaded.plan
     among = np.array([name not in unavailable for name in plan.classifiers])
     able = among if among.any() and not among.all() else None
-    single = PacedQuery(query, plan.estimate_one(query.query), plan.budget_of(query), able)
+    single = PacedQuery(query, plan.estimate_one(query.query), plan.resolve_query_budget(query), able)
     decision, _ = await decide_paced(loaded, single, pacing, ledgers, is_up=is_up)
     counted = plan.classifiers if pacing.resources else pacing.classifiers
     return decision.classifier, frozenset(counted)
@@ -64,21 +64,21 @@ async def decide_paced(
     does not have, and StoreUnavailable or StoreRefused if the ledger cannot count.
     """
     plan, terms = loaded.plan, terms_of(loaded.plan, single, pacing)
-    costs, lot = plan.own_costs(single.query), plan.lot_of(single.query)
+    costs, lot = plan.query_costs(single.query), plan.draw_tie_break(single.query)
 
-    def routed(states: tuple[Spending, ...], able: Bools) -> RouteDecision:
+    def routed(states: tuple[StreamSpending, ...], able: Bools) -> RouteDecision:
         decision: RouteDecision = plan.route(
             single.estimates,
             single.budget,
-            budget_now=terms.budget_now(states),
-            lot=lot,
+            current_budget=terms.current_budget(states),
+            tie_break=lot,
             costs=costs,
-            among=able,
-            priced=terms.priced(states),
+            allowed=able,
+            resource_costs=terms.price_resources(states),
         )
         return decision
 
-    def choose(states: tuple[Spending, ...], able: Bools) -> int:
+    def choose(states: tuple[StreamSpending, ...], able: Bools) -> int:
         decisions.append(routed(states, able))
         return plan.classifiers.index(decisions[-1].classifier)
 
@@ -94,36 +94,40 @@ async def decide_paced(
     return decisions[-1], _told(pacing, terms, counted)
 
 
-def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> Terms:
+def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamTerms:
     """Return the limits of a stream, and what this query uses of them; raises InvalidRequest, and Infeasible where not
     even the least that queries take fits."""
     accounts = tuple(_accounts(plan, single.query, pacing))
     for account in accounts:
-        account.stream.refuse_if_hopeless(plan.unit if account.is_cost else f"of {account.name[1]}")
+        account.stream.check_feasible(plan.unit if account.is_cost else f"of {account.name[1]}")
     for name in pacing.classifiers:
         if name not in plan.classifiers:
             said = f"is not a classifier of this portfolio; available: {', '.join(plan.classifiers)}"
             raise InvalidRequest.at(Fault(("budget_pacing", "classifiers", name), said))
     limits = pacing.classifiers.items()
-    windows = [Window(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
-    return Terms(accounts, tuple(windows), single.among)
+    windows = [RateWindow(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
+    return StreamTerms(accounts, tuple(windows), single.among)
 
 
-def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterator[Account]:
-    own = plan.own_costs(query)
+def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterator[StreamAccount]:
+    own = plan.query_costs(query)
     costs = (plan.costs if own is None else own) + plan.embedding_cost
-    yield Account((), Stream(pacing.total, pacing.queries, plan.cheapest), costs, is_cost=True)
+    yield StreamAccount((), BudgetStream(pacing.total, pacing.queries, plan.min_cost), costs, is_cost=True)
     if (tenant := pacing.tenant) is not None:
-        yield Account(("tenant", tenant.name), Stream(tenant.total, tenant.queries, plan.cheapest), costs, is_cost=True)
-    own_uses, means = plan.own_uses(query), dict(zip(plan.resources, plan.resource_means, strict=True))
+        yield StreamAccount(
+            ("tenant", tenant.name), BudgetStream(tenant.total, tenant.queries, plan.min_cost), costs, is_cost=True
+        )
+    own_uses, means = plan.query_uses(query), dict(zip(plan.resources, plan.resource_means, strict=True))
     for name, resource in pacing.resources.items():
         place = ("budget_pacing", "resources", name)
-        uses = uses_of(plan.classifiers, own_uses, resource.uses, place)
-        least = float(uses_of(plan.classifiers, means, resource.uses, place).min())
-        yield Account(place[1:], Stream.of_resource(resource.total, pacing.queries, least), uses, is_cost=False)
+        uses = resolve_uses(plan.classifiers, own_uses, resource.uses, place)
+        least = float(resolve_uses(plan.classifiers, means, resource.uses, place).min())
+        yield StreamAccount(
+            place[1:], BudgetStream.from_resource(resource.total, pacing.queries, least), uses, is_cost=False
+        )
 
 
-def _told(pacing: Pacing, terms: Terms, counted: Counted) -> LedgerState:
+def _told(pacing: Pacing, terms: StreamTerms, counted: Counted) -> LedgerState:
     names = [account.name for account in terms.accounts]
     spent = {name: state.spent for name, state in zip(names, counted.states, strict=True)}
     return LedgerState(

@@ -12,7 +12,15 @@ from typing import Any
 
 from app.store.client import Store, make_key
 from models.errors import Conflict, Infeasible
-from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Account, Choose, Spending, Terms, Window
+from solvers.portfolio.pacing import (
+    MAX_CREDIT,
+    ROUNDING,
+    ChooseClassifier,
+    RateWindow,
+    StreamAccount,
+    StreamSpending,
+    StreamTerms,
+)
 
 KEPT_S = 90 * 24 * 3600
 """A ledger goes when nobody has counted in it for so long, in seconds."""
@@ -81,7 +89,7 @@ allow it: in each account what is taken of it, and its leaning."""
 class Counted:
     """How far the accounts have come, and how many calls windows have free, in the terms' order."""
 
-    states: tuple[Spending, ...]
+    states: tuple[StreamSpending, ...]
     free: tuple[int, ...]
 
 
@@ -90,9 +98,11 @@ class Ledgers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[tuple[str, tuple[str, ...]], Spending] = {}
+        self._seen: dict[tuple[str, tuple[str, ...]], StreamSpending] = {}
 
-    def count_query(self, portfolio: str, name: str, terms: Terms, choose: Choose) -> tuple[int, Counted]:
+    def count_query(
+        self, portfolio: str, name: str, terms: StreamTerms, choose: ChooseClassifier
+    ) -> tuple[int, Counted]:
         """Choose for the next query of a stream, and count it in the ledger of this name.
 
         Raises Infeasible if nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
@@ -101,10 +111,10 @@ class Ledgers:
         seen = self._remembered(ledger, terms)
         counted = self._ask(ledger, terms)[1] if seen is None else seen
         for tried in range(TRIES + 1):
-            able = terms.able(counted.states, counted.free)
+            able = terms.available_mask(counted.states, counted.free)
             if not able.any():
                 counted = self._ask(ledger, terms)[1]  # it may have been emptied meanwhile
-                if not terms.able(counted.states, counted.free).any():
+                if not terms.available_mask(counted.states, counted.free).any():
                     break
                 continue
             if tried == TRIES:
@@ -115,27 +125,27 @@ class Ledgers:
                 return choice, counted
         raise Infeasible(_exhausted(name, terms, counted))
 
-    def _remembered(self, ledger: str, terms: Terms) -> Counted | None:
+    def _remembered(self, ledger: str, terms: StreamTerms) -> Counted | None:
         """Return the state that was seen last; None if it is incomplete, or windows depend on the clock."""
         states = [self._seen.get((ledger, account.name)) for account in terms.accounts]
         known = tuple(state for state in states if state is not None)
         return Counted(known, ()) if len(known) == len(states) and not terms.windows else None
 
     def _ask(
-        self, ledger: str, terms: Terms, choice: int | None = None, states: tuple[Spending, ...] = ()
+        self, ledger: str, terms: StreamTerms, choice: int | None = None, states: tuple[StreamSpending, ...] = ()
     ) -> tuple[bool, Counted]:
         """Ask for the state; choice: of a query that is counted if everything allows it, chosen by these states."""
         chosen = next((i for i, each in enumerate(terms.windows, start=1) if each.classifier == choice), 0)
-        arguments: list[Any] = [len(terms.accounts), -MOST_LEAN, KEPT_S, int(choice is not None), chosen]
+        arguments: list[Any] = [len(terms.accounts), -MAX_CREDIT, KEPT_S, int(choice is not None), chosen]
         for place, account in enumerate(terms.accounts):
             stream, amount, leaning = account.stream, 0.0, 0.0
             if choice is not None:
                 amount = float(account.uses[choice])
-                leaning = stream.leaning(states[place], amount)
+                leaning = stream.credit_change(states[place], amount)
             allowed = stream.total * (1 + ROUNDING)
-            arguments += [_field(account), allowed, stream.cheapest, stream.queries, stream.highest, amount, leaning]
+            arguments += [_field(account), allowed, stream.cheapest, stream.queries, stream.max_credit, amount, leaning]
         for window in terms.windows:
-            arguments += [window.most, window.span_s]
+            arguments += [window.max_calls, window.span_s]
         keys = [ledger, *(_key(ledger, window) for window in terms.windows)]
         reply = self._store.run(_COUNT, keys, [one if isinstance(one, str) else repr(one) for one in arguments])
         if reply[0] < 0:
@@ -147,35 +157,37 @@ class Ledgers:
         return bool(reply[0]), counted
 
 
-def _field(account: Account) -> str:
+def _field(account: StreamAccount) -> str:
     """Begin the names of an account's fields; the stream's own have none before them, as they ever had."""
     return "".join(f"{part} " for part in account.name)
 
 
-def _key(ledger: str, window: Window) -> str:
+def _key(ledger: str, window: RateWindow) -> str:
     return f"{ledger}:calls:{ceil(window.span_s * 1e6)}:{window.name}"
 
 
 def _read(reply: list[Any], accounts: int) -> Counted:
     triples = [reply[1 + 3 * i : 4 + 3 * i] for i in range(accounts)]
-    states = tuple(Spending(float(spent), int(queries), float(lean)) for spent, queries, lean in triples)
+    states = tuple(StreamSpending(float(spent), int(queries), float(lean)) for spent, queries, lean in triples)
     return Counted(states, tuple(reply[1 + 3 * accounts :]))
 
 
-def _other_terms(account: Account) -> str:
+def _other_terms(account: StreamAccount) -> str:
     stream, whose = account.stream, f" of its {' '.join(account.name)}" if account.name else ""
     asked = f"{stream.total:g} for {stream.queries} queries"
     return f"this ledger was begun with another total or number of queries{whose} than {asked}; take a new name"
 
 
-def _exhausted(name: str, terms: Terms, counted: Counted) -> str:
+def _exhausted(name: str, terms: StreamTerms, counted: Counted) -> str:
     """Return which account, or which windows, leave nothing for the next query."""
     for account, state in zip(terms.accounts, counted.states, strict=True):
-        if float(account.uses.min()) > account.stream.most(state):
+        if float(account.uses.min()) > account.stream.max_cost(state):
             of = f" of {' '.join(account.name)}" if account.name else ""
             spent = f"has spent {state.spent:g} of {account.stream.total:g}{of} on {state.queries} queries"
             answer = f"the cheapest answer costs {float(account.uses.min()):g}"
             return f"ledger {name!r} {spent}; {answer}; begin another ledger"
     full = [w for w, free in zip(terms.windows, counted.free, strict=True) if free <= 0]
-    said = ", ".join(f"{w.name} (at most {w.most} calls in {w.span_s:g} s)" for w in full) or "none is at its limit"
+    said = (
+        ", ".join(f"{w.name} (at most {w.max_calls} calls in {w.span_s:g} s)" for w in full) or "none is at its limit"
+    )
     return f"ledger {name!r} leaves no classifier for this query within everything; at their limits: {said}"

@@ -1,4 +1,4 @@
-"""The last steps of a build: from expanded sets to candidates and their index, and all of it into a plan."""
+"""Last steps of a build: choose candidates, index them over sizes, and assemble the plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,34 @@ import numpy as np
 from models.arrays import Floats, Int32s, Int64s
 from models.index import IndexOptions, sizes_of
 from solvers.cell_encoding import CellEncoding
-from solvers.index.candidates import choose_candidates, preference
-from solvers.index.costs import Costs
-from solvers.index.crossings import Index, build_index, index_affordable
-from solvers.index.lattice import Expanded
+from solvers.index.candidates import choose_candidates, rank_by_preference
+from solvers.index.costs import SetCosts
+from solvers.index.crossings import SkylineIndex, build_budget_index, build_index
+from solvers.index.lattice import ExpandedSets
 from solvers.index.plan import IndexPlan
 from solvers.index.size_curves import SizeRegions
 
 MAX_REGION_SETS = 3000
-"""Expanded sets that the candidates of a region are chosen from: of more, those that come nearest to the best."""
+"""Expanded sets that a region's candidates are chosen from: those nearest to the best."""
 RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
-"""The greedy weights of cost if none are given, in accuracy per cost of all features."""
+"""Default greedy weights of cost, in accuracy per cost of all features."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Names:
-    """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs; of
-    how many rows accuracies are, 0 if of none; the features that were not looked at, and their costs; how cells become
-    numbers."""
+class PlanSchema:
+    """What the plan's numbers refer to.
+
+    Attributes:
+        features: F names.
+        columns: the columns of each feature.
+        classes: C names.
+        class_shares: (C,), share of each class.
+        unit: the unit of costs.
+        rows: number of rows of the accuracies; 0: none.
+        left_out: features excluded by preselection.
+        left_out_costs: their costs.
+        encoding: numerical encoding of the cells.
+    """
 
     features: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
@@ -37,16 +47,24 @@ class Names:
     unit: str
     rows: int = 0
     left_out: tuple[str, ...] = ()
-    left_out_costs: Costs | None = None
+    left_out_costs: SetCosts | None = None
     encoding: CellEncoding | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched:
-    """What the lattice search and the sequences found. alpha: the smallest that could be afforded; accuracies: of every
-    set by mask; lambdas (q,), orders (q, l): the sequences; median_size: where they weighed cost."""
+class SearchResult:
+    """Result of the lattice search and the greedy sequences.
 
-    expanded: Expanded
+    Attributes:
+        expanded: the expanded sets.
+        alpha: the smallest affordable alpha.
+        accuracies: accuracy of every set, by mask.
+        lambdas: (q,), weights of cost of the sequences.
+        orders: (q, l), features of the sequences.
+        median_size: the size at which sequences weigh cost.
+    """
+
+    expanded: ExpandedSets
     alpha: float
     accuracies: dict[int, float]
     lambdas: Floats
@@ -55,17 +73,17 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Models:
-    """Trained models: kind as of ``learners``, and the bytes of each by mask."""
+class TrainedModels:
+    """Trained models. kind: as in ``learners``; by_mask: the bytes of each."""
 
     kind: str
-    of: dict[int, bytes]
+    by_mask: dict[int, bytes]
 
 
-def lambdas_of(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
-    """List the weights of cost: 0, those given or relative to the cost of all features, and infinity.
+def choose_lambdas(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
+    """Return the weights of cost: 0, those given or the defaults, and infinity.
 
-    >>> lambdas_of([2.0, 0.5], np.array([1.0])).tolist()
+    >>> choose_lambdas([2.0, 0.5], np.array([1.0])).tolist()
     [0.0, 0.5, 2.0, inf]
     """
     whole = float(feature_costs.sum())
@@ -75,46 +93,49 @@ def lambdas_of(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
 
 
 def index_sets(
-    expanded: Expanded,
-    costs: Costs,
+    expanded: ExpandedSets,
+    costs: SetCosts,
     names: Sequence[str],
     *,
     alpha: float = 0.0,
     own_alpha: float = inf,
     budget: float | None = None,
-) -> tuple[Int64s, Index]:
-    """Choose the candidates and index them over all sizes: their places in ``expanded`` by preference, and the index.
+) -> tuple[Int64s, SkylineIndex]:
+    """Choose the candidates and index them over all sizes.
 
-    alpha, own_alpha: as of ``choose_candidates``.
+    With a budget (Problem 3), sets that never fit it are dropped, and a set that fits up to a larger size counts as
+    cheaper. Sizes of several dimensions have no index.
 
-    With a budget (Problem 3) sets that are within it at no size go, and a set is as good as cheaper if it is within it
-    up to a larger size. Sizes of several dimensions have no index.
+    Args:
+        alpha, own_alpha: as in ``choose_candidates``.
+    Returns:
+        The candidates' places in ``expanded``, by preference, and the index.
     """
-    curves = costs.of_sets(expanded.masks)
+    curves = costs.sum_features(expanded.masks)
     if budget is not None and costs.dimensions <= 1:
-        reach = costs.affordable_sizes(curves, budget)
+        reach = costs.find_affordable_sizes(curves, budget)
         able = np.flatnonzero(np.isfinite(reach))
         constant = np.zeros((1, 0), dtype=np.int64)
         factors = {"alpha": alpha, "own_alpha": own_alpha}
-        chosen = choose_candidates(expanded.only(able), -reach[able][:, None], constant, names, **factors)
-        empty = np.flatnonzero(expanded.masks == 0)  # it stays for when part of the budget is spent
+        chosen = choose_candidates(expanded.select(able), -reach[able][:, None], constant, names, **factors)
+        empty = np.flatnonzero(expanded.masks == 0)  # needed when part of the budget is spent
         places = np.union1d(able[chosen], empty)
-        places = places[np.argsort(preference(expanded.masks[places], expanded.accuracies[places], names))]
-        return places, index_affordable(reach[places], expanded.accuracies[places])
+        places = places[np.argsort(rank_by_preference(expanded.masks[places], expanded.accuracies[places], names))]
+        return places, build_budget_index(reach[places], expanded.accuracies[places])
     able = np.arange(len(curves))
     if budget is not None:
-        able = np.flatnonzero(costs.at(curves, (1.0,) * costs.dimensions) <= budget)
-    sets = expanded.only(able)
+        able = np.flatnonzero(costs.evaluate(curves, (1.0,) * costs.dimensions) <= budget)
+    sets = expanded.select(able)
     factors = {"alpha": alpha, "own_alpha": own_alpha, "largest": costs.largest}
     places = able[choose_candidates(sets, curves[able], costs.powers, names, **factors)]
     if costs.dimensions > 1:
-        return places, Index(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
+        return places, SkylineIndex(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
     return places, build_index(curves[places], expanded.accuracies[places], costs.largest)
 
 
 def index_regions(
-    expanded: Expanded,
-    costs: Costs,
+    expanded: ExpandedSets,
+    costs: SetCosts,
     names: Sequence[str],
     pooled: Int64s,
     regions: SizeRegions,
@@ -122,23 +143,26 @@ def index_regions(
     *,
     alpha: float = 0.0,
     own_alpha: float = inf,
-) -> tuple[Int64s, Index]:
-    """Choose candidates for each region of sizes and index them: as ``index_sets``, by the accuracies there, (R, m).
+) -> tuple[Int64s, SkylineIndex]:
+    """Choose candidates for each region of sizes and index them, by the accuracies there.
 
-    pooled: the candidates by accuracies over all sizes, which stay.
+    Args:
+        pooled: places of the candidates for all sizes, which are kept.
+        levels: (R, m), accuracies in each region.
+        alpha, own_alpha: as in ``choose_candidates``.
     """
-    curves = costs.of_sets(expanded.masks)
+    curves = costs.sum_features(expanded.masks)
     factors = {"alpha": alpha, "own_alpha": own_alpha, "largest": costs.largest}
     chosen = [pooled]
     for own, extents in zip(levels, _region_ranges(regions), strict=True):
         near = _near_the_best(curves, costs, own, extents)
-        sets = Expanded(expanded.features, expanded.masks[near], own[near], own[near])
+        sets = ExpandedSets(expanded.features, expanded.masks[near], own[near], own[near])
         chosen.append(near[choose_candidates(sets, curves[near], costs.powers, names, **factors)])
     places = np.unique(np.concatenate(chosen))
-    places = places[np.argsort(preference(expanded.masks[places], expanded.accuracies[places], names))]
+    places = places[np.argsort(rank_by_preference(expanded.masks[places], expanded.accuracies[places], names))]
     if costs.dimensions > 1:
-        return places, Index(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
-    orders = [np.argsort(-own[places], kind="stable") for own in levels]  # as a look-up orders them
+        return places, SkylineIndex(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
+    orders = [np.argsort(-own[places], kind="stable") for own in levels]  # same order as in the look-up
     indexes = [
         build_index(curves[places[order]], own[places[order]], costs.largest)
         for order, own in zip(orders, levels, strict=True)
@@ -147,31 +171,31 @@ def index_regions(
 
 
 def _region_ranges(regions: SizeRegions) -> list[tuple[float, float, float]]:
-    """Give for each region an extent where it begins, one in the middle, and one where it ends."""
+    """Return an extent at the start, in the middle, and at the end of each region."""
     middles = np.exp(regions.centers)
     starts = np.concatenate(([1.0], regions.edges))
     ends = np.append(regions.edges, middles[-1] ** 2 / starts[-1])
     return list(zip(starts.tolist(), middles.tolist(), ends.tolist(), strict=True))
 
 
-def _near_the_best(curves: Floats, costs: Costs, levels: Floats, extents: Sequence[float]) -> Int64s:
-    """List the sets that come nearest to the best that costs no more at sizes of a region: where there are many, the
-    others are never chosen."""
+def _near_the_best(curves: Floats, costs: SetCosts, levels: Floats, extents: Sequence[float]) -> Int64s:
+    """Return the sets nearest to the best one that costs no more, at sizes of a region."""
     if len(curves) <= MAX_REGION_SETS:
         return np.arange(len(curves))
     near = [np.flatnonzero(np.all(curves == 0, axis=1))]
     for extent in extents:
-        at = costs.at(curves, (extent ** (1 / costs.dimensions),) * costs.dimensions)
+        at = costs.evaluate(curves, (extent ** (1 / costs.dimensions),) * costs.dimensions)
         order = np.lexsort((-levels, at))
         behind = np.maximum.accumulate(levels[order]) - levels[order]
         near.append(order[np.argsort(behind, kind="stable")[: MAX_REGION_SETS // len(extents)]])
     return np.unique(np.concatenate(near))
 
 
-def join_indexes(indexes: Sequence[Index], orders: Sequence[Int64s], edges: Floats) -> Index:
-    """Take each region's part of its index over all sizes, from one edge to the next.
+def join_indexes(indexes: Sequence[SkylineIndex], orders: Sequence[Int64s], edges: Floats) -> SkylineIndex:
+    """Join the regions' indexes, each from its edge to the next.
 
-    orders: for each region the places of its curves among those of the whole.
+    Args:
+        orders: for each region, the places of its curves among all curves.
     """
     bounds = [1.0, *edges.tolist(), inf]
     sizes, skylines = [], []
@@ -182,39 +206,43 @@ def join_indexes(indexes: Sequence[Index], orders: Sequence[Int64s], edges: Floa
         skylines += [order[index.members[index.offsets[i] : index.offsets[i + 1]]] for i in range(first, last)]
     offsets = np.cumsum([0, *map(len, skylines)], dtype=np.int64)
     crossings, entries = (sum(getattr(index, name) for index in indexes) for name in ("crossings", "entries_if_all"))
-    return Index(np.array(sizes), offsets, np.concatenate(skylines).astype(np.int32), crossings, entries)
+    return SkylineIndex(np.array(sizes), offsets, np.concatenate(skylines).astype(np.int32), crossings, entries)
 
 
-def kept_sets(searched: Searched, candidates: Int64s) -> Int64s:
-    """List the sets that need a model: candidates, and all parts of sequences, but not the empty set."""
+def list_modeled_sets(searched: SearchResult, candidates: Int64s) -> Int64s:
+    """Return the masks of the sets that need a model.
+
+    These are candidates and prefixes of sequences, without the empty set.
+    """
     prefixes = np.cumsum(1 << searched.orders.astype(np.int64), axis=1).ravel()
     kept = np.unique(np.concatenate((candidates, prefixes)))
     return kept[kept > 0]
 
 
-def known_masks(searched: Searched) -> Int64s:
-    """List every set whose accuracy the plan keeps, rising; the empty set first."""
-    return np.concatenate((np.zeros(1, dtype=np.int64), kept_sets(searched, searched.expanded.masks)))
+def list_known_masks(searched: SearchResult) -> Int64s:
+    """Return the masks of all sets whose accuracy the plan stores, rising."""
+    return np.concatenate((np.zeros(1, dtype=np.int64), list_modeled_sets(searched, searched.expanded.masks)))
 
 
-def assemble(
-    names: Names,
+def assemble_plan(
+    names: PlanSchema,
     options: IndexOptions,
-    costs: Costs,
-    searched: Searched,
-    indexed: tuple[Int64s, Index],
-    models: Models,
+    costs: SetCosts,
+    searched: SearchResult,
+    indexed: tuple[Int64s, SkylineIndex],
+    models: TrainedModels,
     reaching: Mapping[str, Any] = MappingProxyType({}),
 ) -> IndexPlan:
-    """Put everything into arrays.
+    """Return the plan.
 
-    indexed: the candidates' places among the expanded sets, and the index over them. reaching: the plan's fields of
-    what sets reach.
+    Args:
+        indexed: the candidates' places among the expanded sets, and the index.
+        reaching: the plan's fields of bias-corrected accuracies.
     """
     places, index = indexed
-    masks = known_masks(searched)
-    held = sorted(models.of)
-    flat = b"".join(models.of[mask] for mask in held)
+    masks = list_known_masks(searched)
+    held = sorted(models.by_mask)
+    flat = b"".join(models.by_mask[mask] for mask in held)
     archived = models.kind == "skops"
     return IndexPlan(
         features=names.features,
@@ -236,7 +264,7 @@ def assemble(
         model_kind=models.kind,
         model_sets=np.searchsorted(masks, np.array(held, dtype=np.int64)).astype(np.int32),
         model_offsets=np.cumsum(
-            [0, *(len(models.of[mask]) // (1 if archived else 8) for mask in held)], dtype=np.int64
+            [0, *(len(models.by_mask[mask]) // (1 if archived else 8) for mask in held)], dtype=np.int64
         ),
         model_numbers=np.frombuffer(b"" if archived else flat, dtype=np.float64).copy(),
         model_bytes=np.frombuffer(flat if archived else b"", dtype=np.uint8).copy(),
@@ -252,7 +280,7 @@ def assemble(
     )
 
 
-def _left_out_costs(costs: Costs | None) -> dict[str, Any]:
+def _left_out_costs(costs: SetCosts | None) -> dict[str, Any]:
     if costs is None:
         return {}
     return {"left_out_powers": costs.powers, "left_out_coefficients": costs.coefficients}

@@ -1,4 +1,4 @@
-"""Logistic regressions of many feature sets at once: the columns are standardized once for all sets of a fold."""
+"""Batched logistic regressions of many feature sets; columns are standardized once per fold."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -13,21 +13,21 @@ from solvers.learners.estimators import Folds
 T = TypeVar("T")
 
 
-def batched(values: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    """Cut a sequence into batches, the last of which may be shorter.
+def split_into_batches(values: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Yield batches of a sequence; the last may be shorter.
 
-    >>> list(batched("abcde", 2))
+    >>> list(split_into_batches("abcde", 2))
     [('a', 'b'), ('c', 'd'), ('e',)]
     """
-    left = iter(values)
-    while batch := tuple(islice(left, size)):
+    remaining = iter(values)
+    while batch := tuple(islice(remaining, size)):
         yield batch
 
 
 def validate_sets(
     table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float, folds: Folds
 ) -> list[bytes]:
-    """Return for each set of columns the packed bits of the rows that models which had not seen them get right."""
+    """Cross-validate models of sets of columns; return packed bits of the correct rows."""
     right = np.zeros((len(sets), len(labels)), dtype=bool)
     for train, test in folds:
         mean, scale = _standardization(table[train])
@@ -41,7 +41,7 @@ def validate_sets(
 
 
 def train_sets(table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float) -> list[bytes]:
-    """Return for each set of columns the model of all rows, as ``linear_numbers`` writes it."""
+    """Return for each set of columns the model trained on all rows, in the format of ``linear_numbers``."""
     mean, scale = _standardization(table)
     models = fit_sets((table - mean) / scale, labels, classes, sets, C)
     return [

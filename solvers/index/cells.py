@@ -1,8 +1,7 @@
-"""Categories and missing cells of an index's tables, as numbers: models see complete numbers only.
+"""Numerical encoding of categories and missing cells: models receive complete numbers only.
 
-A table is encoded before anything is learned (``solvers.cell_encoding``): each feature then fills as many columns as
-its cells become numbers. A plan keeps the encoding of the features that it looks at, and answers for cells as the table
-had them.
+A table is encoded before training (``solvers.cell_encoding``): each feature then has a column for each number of its
+encoding. A plan keeps the encoding of its features and accepts cells in the table's original form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +15,17 @@ from models.arrays import Floats, Int32s
 from solvers.cell_encoding import CellEncoding, finite
 
 
-def owners_of(columns: Sequence[Sequence[str]]) -> Int32s:
-    """Tell the feature of each column, (d,), given the columns of each."""
+def list_column_owners(columns: Sequence[Sequence[str]]) -> Int32s:
+    """Return the feature of each column, (d,), given the columns of each feature."""
     return np.repeat(np.arange(len(columns), dtype=np.int32), [len(own) for own in columns])
 
 
-def encoded(table: FeatureTable) -> FeatureTable:
-    """Make all cells of a table numbers: the same features, each with a column for each number; a table of complete
-    numbers is left as it is."""
-    encoding = CellEncoding.of(table, owners_of([feature.columns for feature in table.spec.features]))
+def encode_table(table: FeatureTable) -> FeatureTable:
+    """Encode a mixed table numerically: the same features, each with a column for each number.
+
+    Tables of complete numbers are returned unchanged.
+    """
+    encoding = CellEncoding.of(table, list_column_owners([feature.columns for feature in table.spec.features]))
     if encoding is None:
         return table
     owners, widths = np.repeat(encoding.owners, encoding.widths), encoding.widths.tolist()
@@ -43,15 +44,16 @@ def encoded(table: FeatureTable) -> FeatureTable:
     return replace(table, spec=spec, values=encoding.apply(table), categories=((),) * len(every))
 
 
-def only(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
-    """Take some of a table's features, in this order, with all rows.
+def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
+    """Return the table with some of its features, in this order, and all rows.
 
-    Raises InvalidRequest for a feature that the table does not have.
+    Raises:
+        InvalidRequest: the table lacks a feature.
     """
     known = {feature.name: feature for feature in table.spec.features}
     lacking = [name for name in names if name not in known]
     if lacking:
-        raise InvalidRequest.at(Fault(("dataset", "features"), f"lack {lacking[0]!r}, which the index was built from"))
+        raise InvalidRequest.at(Fault(("dataset", "features"), f"feature {lacking[0]!r} of the index not found"))
     features = tuple(known[name] for name in names)
     place = {column: at for at, column in enumerate(table.spec.feature_columns)}
     columns = [place[column] for feature in features for column in feature.columns]
@@ -60,19 +62,22 @@ def only(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
     return replace(table, spec=spec, categories=categories, values=np.ascontiguousarray(table.values[:, columns]))
 
 
-def numbers_of(
+def encode_items(
     encoding: CellEncoding | None, columns: Sequence[tuple[int, str]], items: Sequence[Mapping[str, Any]]
 ) -> Floats:
-    """Read some columns, by their place among the encoding's and their name, of items: (n, D) as models see them.
+    """Encode some columns of items numerically: (n, D).
 
-    Raises InvalidRequest for a column that an item lacks, or a cell that cannot be one of it.
+    Args:
+        columns: place in the encoding and name of each column.
+    Raises:
+        InvalidRequest: an item lacks a column or has an invalid cell.
     """
     rows, faults = [], list[Fault]()
     for i, item in enumerate(items):
         row: list[float] = []
         for place, column in columns:
             if column not in item:
-                raise InvalidRequest.at(Fault(("items", i, column), "is missing, the chosen features need it"))
+                raise InvalidRequest.at(Fault(("items", i, column), "is required by the chosen features"))
             cell = item[column]
             try:
                 row += [finite(cell)] if encoding is None else encoding.numbers(place, cell)

@@ -1,4 +1,4 @@
-"""What an index plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
+"""Stored arrays of an index plan, and validation of their invariants: a plan may come from untrusted bytes."""
 
 from dataclasses import dataclass, field, fields
 
@@ -8,143 +8,147 @@ from models import InvalidRequest
 from models.arrays import Amounts, Bools, Floats, Int32s, Int64s, Probabilities, UInt8s
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
-from solvers.index.cells import owners_of
-from solvers.index.costs import members_of
+from solvers.index.cells import list_column_owners
+from solvers.index.costs import list_members
 from solvers.index.size_curves import spline_basis
 from solvers.learners.linear import linear_length
 
 KINDS = ("none", "skops", "softmax")
-MOST_POWER = 15
-"""As in ``models.cost``."""
+MAX_POWER = 15
+"""Same as in ``models.cost``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexContents:
-    """Feature sets for every size and budget, over F features. Costs are in ``unit``."""
+    """Arrays of an index plan over F features. Costs are in ``unit``."""
 
     features: tuple[str, ...]
     """F names."""
     columns: tuple[tuple[str, ...], ...]
     """The columns of each feature."""
     classes: tuple[str, ...]
-    """C names, in whose order labels are coded."""
+    """C names; a label's code is its place."""
     unit: str
     """The unit of costs and budgets."""
     alpha: float
-    """An answer's accuracy, times 1 + alpha, is at least that of every set within the budget."""
+    """A decision's accuracy, times 1 + alpha, is at least that of every set within the budget."""
     powers: Int64s
-    """(t, k) the powers of each term of the cost polynomials, for sizes of k dimensions."""
+    """(t, k), powers of the terms of the cost polynomials, for sizes of k dimensions."""
     coefficients: Amounts
-    """(F, t) what each feature costs: the factor of each term, at least 0."""
+    """(F, t), coefficients of each feature's cost polynomial, at least 0."""
     masks: Int64s
-    """(m,) every feature set whose accuracy is known, as bits over the features, rising."""
+    """(m,), all feature sets with a known accuracy, as bit masks over the features, rising."""
     accuracies: Probabilities
-    """(m,) their cross-validated accuracies, from 0 to 1."""
+    """(m,), cross-validated accuracies, from 0 to 1."""
     candidates: Int32s
-    """(c,) places in masks of the sets to choose from, the preferred first."""
+    """(c,), places in ``masks`` of the sets to choose from, the most accurate first."""
     sizes: Amounts
-    """(b,) the index over one size: where each skyline begins, rising from 1; (0,) for sizes of several dimensions."""
+    """(b,), breakpoints: where each skyline begins, rising from 1; (0,) for sizes of several dimensions."""
     offsets: Int64s
-    """(b + 1,) cuts ``members`` into skylines."""
+    """(b + 1,), where each skyline begins in ``members``."""
     members: Int32s
-    """The skylines by rising cost and accuracy, as places in ``candidates``."""
+    """Skylines by rising cost and accuracy, as places in ``candidates``."""
     lambdas: Floats
-    """(q,) what greedy sequences weighed cost by: 0 first, infinity last."""
+    """(q,), weights of cost of the greedy sequences: 0 first, infinity last."""
     orders: Int32s
-    """(q, l) the sequences: l ≤ F features each."""
+    """(q, l), greedy sequences of l ≤ F features each."""
     median_size: tuple[float, ...]
-    """k numbers: the size at which they weighed cost."""
+    """k numbers: the size at which greedy sequences weigh cost."""
     model_kind: str
-    """How models are kept: as numbers, giving probabilities (softmax) or none, or as bytes (skops)."""
+    """Format of the models: ``softmax`` (numbers, with probabilities), ``none`` (numbers, without), ``skops`` (bytes).
+    """
     model_sets: Int32s
-    """(p,) places in masks of the sets that have a model, rising."""
+    """(p,), places in ``masks`` of the sets that have a model, rising."""
     model_offsets: Int64s
-    """(p + 1,) cuts ``model_numbers``, or ``model_bytes``, into models."""
+    """(p + 1,), where each model begins in ``model_numbers`` or ``model_bytes``."""
     model_numbers: Floats
-    """The models that are linear."""
+    """Parameters of linear models."""
     model_bytes: UInt8s
-    """The models that are archives."""
+    """Archives of other models."""
     class_shares: Probabilities
-    """(C,) the share of each class, which the empty set predicts by."""
+    """(C,), share of each class: the prediction of the empty set."""
     largest_size: float | None
-    """The largest size that the plan was built for, if it was not for all."""
+    """Largest supported size; None: unlimited."""
     fixed_size: tuple[float, ...]
-    """The only size that it was built for; empty if it was not for one."""
+    """The only supported size; empty: all sizes."""
     fixed_budget: float | None
-    """The only budget that it was built for, if it was for one."""
+    """The only supported budget; None: all budgets."""
     rows: int = 0
-    """How many rows the accuracies are of; 0: built before that was kept."""
+    """Number of rows of the accuracies; 0 in older artifacts."""
     reached: Probabilities = field(default_factory=lambda: np.empty((0, 3)))
-    """(m, 3) what each set reaches, less what being the best within its cost at the median size makes that too high by:
-    on the rows that choose who reaches an accuracy, and on the others; and how far other rows would have chosen a
-    better or a worse one, by a standard deviation (``selection_bias``); (0, 3): built before that was kept."""
+    """(m, 3), for each set: accuracy on validation rows, accuracy on holdout rows, and standard deviation of the
+    choice.
+
+    Accuracies are corrected for the optimism of choosing the best set within a cost at the median size
+    (``selection_bias``). (0, 3) in older artifacts.
+    """
     choosing: int = 0
-    """How many of the rows those are that choose."""
+    """Number of validation rows."""
     size_knots: Floats = field(default_factory=lambda: np.empty(0))
-    """(K,) logarithms of extents (products of a size's numbers) between which accuracies are linear, rising
-    (``size_curves``); (0,): accuracies do not depend on the size."""
+    """(K,), logarithms of extents (products of a size's numbers) between which accuracies are linear, rising.
+
+    (0,): accuracies do not depend on size. See ``size_curves``.
+    """
     size_edges: Floats = field(default_factory=lambda: np.empty(0))
-    """(R - 1,) extents where the regions of sizes begin that have accuracies and skylines of their own."""
+    """(R - 1,), extents where regions of sizes with their own accuracies and skylines begin."""
     size_centers: Floats = field(default_factory=lambda: np.empty(0))
-    """(R,) logarithms of the extents at which the accuracies of regions are taken; (0,) without knots."""
+    """(R,), logarithms of the extents at which accuracies of regions are evaluated; (0,) without knots."""
     size_levels: Floats = field(default_factory=lambda: np.empty((3, 0, 0)))
-    """(3, K, m) accuracies at the knots: on the rows that choose, on the others, and on all."""
+    """(3, K, m), accuracies at the knots: on validation rows, on holdout rows, and on all rows."""
     size_covariance: Floats = field(default_factory=lambda: np.empty((3, 0, 0)))
-    """(3, K, K) the covariance of these, for outcomes of variance 1."""
+    """(3, K, K), covariance of the levels, for outcomes of variance 1."""
     size_optimism: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(R, m) what being the best of its region makes each set's accuracy too high by."""
+    """(R, m), optimism of each set's accuracy from being chosen as the best of a region."""
     size_spread: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(R, m) how far other rows would have chosen a better or a worse one there, by a standard deviation."""
+    """(R, m), standard deviation of that choice."""
     left_out: tuple[str, ...] = ()
-    """The features of the table that were not looked at, for there were too many (``preselection``)."""
+    """Features of the table that preselection excluded (``preselection``)."""
     left_out_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
-    """(t', k) the powers of sizes in the terms of their costs; (0, 0): built before these were kept, or none is left
-    out."""
+    """(t', k), powers of the terms of their cost polynomials; (0, 0): none, or an older artifact."""
     left_out_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(G, t') their costs, over those terms."""
+    """(G, t'), coefficients of their cost polynomials."""
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(d,) the feature of each column of the table where some have categories or missing cells (``CellEncoding``);
-    (0,): none has."""
+    """(d,), feature of each column if some have categories or missing cells (``CellEncoding``); else (0,)."""
     cell_fills: Floats = field(default_factory=lambda: np.empty(0))
-    """(d,) what stands for a missing number."""
+    """(d,), imputed value of missing numbers."""
     cell_marks: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    """(d,) whether a second number tells that it was missing."""
+    """(d,), whether the column has a missing indicator."""
     cell_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    """(d + 1,) where the categories of each column stand in ``cell_categories``, none for numbers."""
+    """(d + 1,), where each column's categories begin in ``cell_categories``; numbers have none."""
     cell_categories: tuple[str, ...] = ()
-    """Those that models see."""
+    """Categories known to the models."""
     cells_missing: bool = False
     """Whether cells may be missing."""
 
     @property
     def encoding(self) -> CellEncoding | None:
-        """How categories and missing cells become numbers; None where there are none."""
+        """Numerical encoding of categories and missing cells; None if there are none."""
         if not len(self.cell_owners):
             return None
         return CellEncoding.kept_in(self)
 
     @property
     def candidate_levels(self) -> Floats:
-        """The accuracies by which candidates are chosen, in each region of sizes: (R, c)."""
+        """(R, c), accuracies of candidates in each region of sizes."""
         if not len(self.size_edges):
             return self.accuracies[self.candidates][None]
         basis = spline_basis(self.size_knots, self.size_centers)
         return np.asarray(basis @ self.size_levels[2][:, self.candidates])
 
-    def names_of(self, mask: int) -> tuple[str, ...]:
-        """Name the features of a set."""
-        return tuple(self.features[f] for f in members_of(mask))
+    def list_names(self, mask: int) -> tuple[str, ...]:
+        """Return the names of a set's features."""
+        return tuple(self.features[f] for f in list_members(mask))
 
     @property
     def widths(self) -> Int64s:
-        """How many numbers models see of each feature: (F,)."""
+        """(F,), number of encoded columns of each feature."""
         encoding = self.encoding
         if encoding is None:
             return np.array([len(columns) for columns in self.columns], dtype=np.int64)
         return np.bincount(encoding.owners, weights=encoding.widths, minlength=len(self.features)).astype(np.int64)
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other."""
+        """Raise InvalidRequest if the arrays violate an invariant."""
         refuse_out_of_range(self)
         for group in (
             _dimensions,
@@ -155,10 +159,10 @@ class IndexContents:
             _index,
             _greedy,
             _models,
-        ):  # a later group relies on those before it
-            broken = [promise for promise, kept in group(self).items() if not kept]
+        ):  # each group relies on the ones before it
+            broken = [invariant for invariant, holds in group(self).items() if not holds]
             if broken:
-                raise InvalidRequest(f"this is no index plan: it lacks {', '.join(broken)}")
+                raise InvalidRequest(f"invalid index plan; violated: {', '.join(broken)}")
 
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
@@ -169,7 +173,7 @@ def _dimensions(plan: IndexContents) -> dict[str, bool]:
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     right = all(array.ndim == dimensions.get(name, 1) for name, array in arrays.items())
     return {
-        "arrays of the right dimensions": right,
+        "arrays of the correct dimensions": right,
         "different features and classes": len({*plan.features, *plan.left_out}) == len(plan.features + plan.left_out)
         and len(set(plan.classes)) == len(plan.classes),
         "an alpha, a budget and sizes in range": plan.alpha >= 0
@@ -195,11 +199,11 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         "finite numbers": bool(np.all(np.isfinite(plan.model_numbers))),
         "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
         "a number of rows of at least 0": plan.rows >= 0,
-        "what all sets reach or none": plan.reached.shape in ((0, 3), (m, 3))
+        "reached accuracies of all sets or none": plan.reached.shape in ((0, 3), (m, 3))
         and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "costs of at least 0 for each feature left out, or of none": _left_out_costs(plan),
-        "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
+        "no fixed size with costs that depend on size": not plan.fixed_size or powers.shape[-1] == 0,
     }
 
 
@@ -211,7 +215,7 @@ def _left_out_costs(plan: IndexContents) -> bool:
 
 
 def _are_powers(powers: Int64s) -> bool:
-    return bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
+    return bool(np.all((powers >= 0) & (powers <= MAX_POWER)))
 
 
 def _cells(plan: IndexContents) -> dict[str, bool]:
@@ -219,7 +223,9 @@ def _cells(plan: IndexContents) -> dict[str, bool]:
     if not encoding.fits(len(plan.features)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
-    return {"columns that encode cells": not encodes or np.array_equal(plan.cell_owners, owners_of(plan.columns))}
+    return {
+        "columns that encode cells": not encodes or np.array_equal(plan.cell_owners, list_column_owners(plan.columns))
+    }
 
 
 def _sets(plan: IndexContents) -> dict[str, bool]:
@@ -227,18 +233,17 @@ def _sets(plan: IndexContents) -> dict[str, bool]:
     inside = bool(np.all((candidates >= 0) & (candidates < len(masks))))
     levels = plan.accuracies[candidates] if inside else np.zeros(0)
     free = ~np.any(plan.coefficients > 0, axis=1)
-    dear = sum(1 << f for f in np.flatnonzero(~free).tolist())
+    paid = sum(1 << f for f in np.flatnonzero(~free).tolist())
     return {
         "sets of its features, rising": bool(np.all(np.diff(masks) > 0))
         and masks[0] == 0
         and int(masks[-1]) < 1 << len(plan.features),
         "candidates among its sets, the most accurate first": inside and bool(np.all(np.diff(levels) <= 0)),
-        "a candidate that costs nothing": inside and bool(np.any(masks[candidates] & dear == 0)),
+        "a candidate that costs nothing": inside and bool(np.any(masks[candidates] & paid == 0)),
     }
 
 
 def _size_curves(plan: IndexContents) -> dict[str, bool]:
-    """Check the accuracies over size."""
     knots, edges, levels = plan.size_knots, plan.size_edges, plan.size_levels
     k, r, m = len(knots), len(edges) + 1 if len(knots) else 0, len(plan.masks) if len(knots) else 0
     arrays = (knots, edges, plan.size_centers, levels, plan.size_covariance, plan.size_optimism, plan.size_spread)

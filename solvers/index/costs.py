@@ -1,4 +1,4 @@
-"""What feature sets cost: the features' cost functions over common terms, and their sums (Equation 1)."""
+"""Costs of feature sets: the features' cost polynomials over common terms, and their sums (Equation 1)."""
 
 import math
 from collections.abc import Sequence
@@ -14,18 +14,25 @@ from models.index import IndexOptions, sizes_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Costs:
-    """The features' costs over common terms. powers: (t, k), coefficients: (F, t); largest: sizes go up to this."""
+class SetCosts:
+    """Cost polynomials of the features over common terms.
+
+    Attributes:
+        powers: (t, k), powers of the terms.
+        coefficients: (F, t).
+        largest: the largest size.
+    """
 
     powers: Int64s
     coefficients: Floats
     largest: float = math.inf
 
     @classmethod
-    def of(cls, functions: Sequence[CostFunction], largest: float = math.inf) -> "Costs":
-        """Put cost functions over common terms.
+    def from_functions(cls, functions: Sequence[CostFunction], largest: float = math.inf) -> "SetCosts":
+        """Express cost functions over common terms.
 
-        >>> Costs.of([CostFunction.constant(3.0), CostFunction.polynomial([1.0, 2.0])]).coefficients.tolist()
+        >>> functions = [CostFunction.constant(3.0), CostFunction.polynomial([1.0, 2.0])]
+        >>> SetCosts.from_functions(functions).coefficients.tolist()
         [[3.0, 0.0], [1.0, 2.0]]
         """
         every = CostFunction.total(functions)
@@ -35,35 +42,37 @@ class Costs:
 
     @property
     def dimensions(self) -> int:
-        """The number of dimensions of the size; 0 if no cost depends on it."""
+        """The number of dimensions of sizes; 0 if no cost depends on size."""
         return int(self.powers.shape[1])
 
-    def of_sets(self, masks: Int64s) -> Floats:
-        """Add up the features of each set, correctly rounded, so that no order matters: (m, t).
+    def sum_features(self, masks: Int64s) -> Floats:
+        """Return the coefficients of each set, (m, t), as correctly rounded sums.
 
-        A superset's coefficients are never below, also in floating point.
+        The order of features does not matter, and a superset's coefficients are never smaller.
 
-        >>> Costs.of([CostFunction.constant(3.0), CostFunction.constant(0.5)]).of_sets(np.array([0, 3])).tolist()
+        >>> costs = SetCosts.from_functions([CostFunction.constant(3.0), CostFunction.constant(0.5)])
+        >>> costs.sum_features(np.array([0, 3])).tolist()
         [[0.0], [3.5]]
         """
         columns = self.coefficients.T.tolist()
         rows = []
         for mask in masks.tolist():
-            members = members_of(mask)
+            members = list_members(mask)
             rows.append([math.fsum([column[f] for f in members]) for column in columns])
         return np.array(rows, dtype=np.float64).reshape(len(masks), len(columns))
 
-    def at(self, curves: Floats, size: Sequence[float]) -> Floats:
-        """Evaluate curves (m, t) at one size: (m,). One dimension by Horner's rule, in the order of ``horner``."""
-        return evaluate(curves, self.powers, size)
+    def evaluate(self, curves: Floats, size: Sequence[float]) -> Floats:
+        """Return the values, (m,), of curves (m, t) at one size."""
+        return evaluate_curves(curves, self.powers, size)
 
-    def affordable_sizes(self, curves: Floats, budget: float) -> Floats:
-        """Find the largest size at which each curve is within the budget: (m,), -∞ if none is, for 0 or 1 dimensions.
+    def find_affordable_sizes(self, curves: Floats, budget: float) -> Floats:
+        """Return the largest size at which each curve is within the budget, (m,); -∞: none.
 
-        Horner's rule never falls with size in floating point, so bisection over the floating-point numbers, which order
-        as their bits do, is exact.
+        It requires 0 or 1 dimensions. Horner's rule is monotone in floating point, so bisection over floating-point
+        numbers, by their bits, is exact.
 
-        >>> Costs.of([CostFunction.polynomial([1.0, 2.0])]).affordable_sizes(np.array([[1.0, 2.0]]), 9.0).tolist()
+        >>> costs = SetCosts.from_functions([CostFunction.polynomial([1.0, 2.0])])
+        >>> costs.find_affordable_sizes(np.array([[1.0, 2.0]]), 9.0).tolist()
         [4.0]
         """
         top = min(self.largest, float(np.finfo(np.float64).max))
@@ -71,22 +80,22 @@ class Costs:
         high = np.full(len(curves), np.array([top]).view(np.int64)[0] + 1)
         while np.any(high - low > 1):
             middle = low + (high - low) // 2
-            fits = horner(curves, middle.view(np.float64)) <= budget
+            fits = evaluate_horner(curves, middle.view(np.float64)) <= budget
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        return np.where(horner(curves, np.ones(len(curves))) <= budget, low.view(np.float64), -np.inf)
+        return np.where(evaluate_horner(curves, np.ones(len(curves))) <= budget, low.view(np.float64), -np.inf)
 
 
-def members_of(mask: int) -> list[int]:
-    """List the features of a set.
+def list_members(mask: int) -> list[int]:
+    """Return the features of a set.
 
-    >>> members_of(0b1011)
+    >>> list_members(0b1011)
     [0, 1, 3]
     """
     return [f for f in range(mask.bit_length()) if mask >> f & 1]
 
 
-def horner(curves: Floats, sizes: Floats | float) -> Floats:
-    """Evaluate curves (m, d + 1) at one size, or each at its own (m,)."""
+def evaluate_horner(curves: Floats, sizes: Floats | float) -> Floats:
+    """Return the values of curves (m, d + 1) at one size, or at a size each, (m,)."""
     value = np.zeros(len(curves))
     with np.errstate(over="ignore"):
         for column in curves.T[::-1]:
@@ -94,37 +103,40 @@ def horner(curves: Floats, sizes: Floats | float) -> Floats:
     return value
 
 
-MOST_TERMS = 4096
+MAX_TERMS = 4096
+"""Maximum number of terms over which costs of several dimensions are compared."""
 
 
 def _refuse_too_many_terms(functions: Sequence[CostFunction]) -> None:
-    """Comparing costs multiplies out all powers up to the largest in each dimension: no more than so many."""
+    """Raise InvalidRequest if all powers up to the largest in each dimension are too many."""
     powers = [function.powers for function in functions if function.dimensions > 1]
     if powers:
         terms = prod(int(top) + 1 for top in np.concatenate(powers).max(axis=0))
-        if terms > MOST_TERMS:
-            fault = f"their powers multiply out to {terms} terms, at most {MOST_TERMS} can be compared"
+        if terms > MAX_TERMS:
+            fault = f"must have costs of at most {MAX_TERMS} terms in all powers, got {terms}"
             raise InvalidRequest.at(Fault(("dataset", "features"), fault))
 
 
-LARGEST_TERM = 1e200
-"""Beyond it a product of powers stays finite, so that a coefficient of 0 takes it away."""
+MAX_TERM = 1e200
+"""Products of powers are clipped to this, so that they stay finite and times 0 are 0."""
 
 
-def evaluate(curves: Floats, powers: Int64s, size: Sequence[float]) -> Floats:
-    """Evaluate curves (m, t) at one size: (m,)."""
+def evaluate_curves(curves: Floats, powers: Int64s, size: Sequence[float]) -> Floats:
+    """Return the values, (m,), of curves (m, t) at one size. One dimension uses Horner's rule."""
     if powers.shape[1] <= 1:
-        return horner(curves, size[0] if powers.shape[1] else 1.0)
+        return evaluate_horner(curves, size[0] if powers.shape[1] else 1.0)
     with np.errstate(over="ignore"):
         terms = np.prod(np.asarray(size) ** powers, axis=1)
-    return np.asarray(curves @ np.minimum(terms, LARGEST_TERM))
+    return np.asarray(curves @ np.minimum(terms, MAX_TERM))
 
 
-def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dict[str, Residuals]]:
-    """Make the cost functions that the dataset's spec describes; timings are fitted, and their residuals told.
+def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, dict[str, Residuals]]:
+    """Return the features' costs by the dataset's spec, and the residuals of fitted timings.
 
-    With a fixed size every cost is the constant that it is there (Problem 2). Raises InvalidRequest if the dimensions
-    of costs, size columns and sizes in the options do not agree.
+    With a fixed size every cost is a constant (Problem 2).
+
+    Raises:
+        InvalidRequest: the dimensions of costs, size columns, and sizes in the options differ.
     """
     spec = dataset.spec
     functions, residuals = [], {}
@@ -137,11 +149,11 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dic
     _refuse_too_many_terms(functions)
     if options.fixed_size is not None:
         size = check_dimensions(sizes_of(options.fixed_size), dimensions, "fixed_size")
-        return Costs.of([function.at(size) for function in functions]), residuals
+        return SetCosts.from_functions([function.at(size) for function in functions]), residuals
     if options.max_size is not None and dimensions != 1:
-        fault = f"is for sizes of one number, the costs' sizes have {dimensions}"
+        fault = f"is supported only for sizes of one number; costs have sizes of {dimensions}"
         raise InvalidRequest.at(Fault(("max_size",), fault))
-    return Costs.of(functions, options.max_size or math.inf), residuals
+    return SetCosts.from_functions(functions, options.max_size or math.inf), residuals
 
 
 def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
@@ -150,20 +162,20 @@ def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
     for dimensions, name in example.items():
         other = len(spec.size_columns) or wanted
         if dimensions != other:
-            fault = f"the cost of {name!r} is for sizes of {dimensions} numbers, others for {other}"
+            fault = f"must have equal size dimensions: {name!r} has {dimensions}, others {other}"
             raise InvalidRequest.at(Fault(("dataset", "features"), fault))
     return wanted
 
 
 def check_dimensions(size: tuple[float, ...], dimensions: int, where: str) -> tuple[float, ...]:
-    """Refuse a size of another number of dimensions than the costs have; costs of 0 dimensions take any."""
+    """Raise InvalidRequest unless a size has the dimensions of the costs, or these have none."""
     if dimensions and len(size) != dimensions:
-        raise InvalidRequest.at(Fault((where,), f"has {len(size)} numbers, the costs' sizes have {dimensions}"))
+        raise InvalidRequest.at(Fault((where,), f"must have {dimensions} numbers, got {len(size)}"))
     return size
 
 
-def median_size(dataset: FeatureTable, options: IndexOptions, dimensions: int) -> tuple[float, ...]:
-    """Find the size at which greedy sequences weigh cost; () if costs do not depend on size."""
+def choose_median_size(dataset: FeatureTable, options: IndexOptions, dimensions: int) -> tuple[float, ...]:
+    """Return the size at which greedy sequences weigh cost; () if costs do not depend on size."""
     if not dimensions:
         return ()
     if options.median_size is not None:

@@ -1,8 +1,8 @@
-"""The sweep over sizes, compiled: what ``crossings`` describes. Sizes are float64, curves int64 places in the table.
+"""Compiled plane sweep over sizes for ``crossings``. Sizes are float64, curves int64 places in the table.
 
-A curve is a row of coefficients by rising power. The queue is a tournament over the c - 1 pairs of neighbours in the
-order of cost: leaf ``len(queue) // 2 + i`` holds the size at which places i and i + 1 are to change, and queue[1] the
-least of them.
+A curve is a row of coefficients by rising power. The queue is a tournament tree over the c - 1 pairs of neighbors in
+the order of cost: leaf ``len(queue) // 2 + i`` holds the size at which places i and i + 1 swap, and queue[1] the
+smallest of them.
 """
 
 from typing import NamedTuple
@@ -13,27 +13,27 @@ from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.jit import njit
 
 ROUNDING = 4e-15
-"""Values below this share of what they were computed from count as 0."""
+"""Values below this share of their terms' magnitude count as 0."""
 FIRST, LENGTH = 0, 1
 """Places in the ends of a skyline."""
 
 
-class Skyline(NamedTuple):
-    """The skyline as a linked list in order of cost, with room for c curves."""
+class LinkedSkyline(NamedTuple):
+    """Skyline as a linked list in order of cost, with capacity for c curves."""
 
     before: Int64s
-    """(c,) the member before each, which costs less; -1: none."""
+    """(c,), the next cheaper member; -1: none."""
     after: Int64s
-    """(c,) the member after each; -1: none."""
+    """(c,), the next more expensive member; -1: none."""
     on: Bools
-    """(c,) whether a curve is a member."""
+    """(c,), whether a curve is a member."""
     ends: Int64s
-    """(2,) the first member, and how many there are."""
+    """(2,), the first member, and the number of members."""
 
 
 @njit()
-def value(d: Floats, degree: int, x: float) -> float:
-    """Evaluate a polynomial."""
+def evaluate_polynomial(d: Floats, degree: int, x: float) -> float:
+    """Return the value of a polynomial at x."""
     total = 0.0
     for p in range(degree, -1, -1):
         total = total * x + d[p]
@@ -41,8 +41,8 @@ def value(d: Floats, degree: int, x: float) -> float:
 
 
 @njit()
-def magnitude(d: Floats, degree: int, x: float) -> float:
-    """Add up a polynomial's terms without their signs: what rounding of its value is a share of."""
+def sum_magnitudes(d: Floats, degree: int, x: float) -> float:
+    """Return the sum of a polynomial's absolute terms, which bounds the rounding of its value."""
     total = 0.0
     for p in range(degree, -1, -1):
         total = total * x + abs(d[p])
@@ -50,14 +50,14 @@ def magnitude(d: Floats, degree: int, x: float) -> float:
 
 
 @njit()
-def bisected(d: Floats, degree: int, low: float, high: float) -> float:
-    """Find where a polynomial changes its sign between low and high, to the last bit."""
-    rising = value(d, degree, high) > 0
+def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float:
+    """Return where a polynomial changes sign between low and high, to the last bit."""
+    rising = evaluate_polynomial(d, degree, high) > 0
     for _ in range(200):
         middle = low + (high - low) / 2
         if middle <= low or middle >= high:
             break
-        if (value(d, degree, middle) > 0) == rising:
+        if (evaluate_polynomial(d, degree, middle) > 0) == rising:
             high = middle
         else:
             low = middle
@@ -65,15 +65,15 @@ def bisected(d: Floats, degree: int, low: float, high: float) -> float:
 
 
 @njit()
-def quadratic(c0: float, c1: float, c2: float, start: float, roots: Floats) -> int:
-    """Find where c0 + c1 x + c2 x² changes its sign after ``start``; returns how many roots it wrote."""
+def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: Floats) -> int:
+    """Write the sign changes of c0 + c1 x + c2 x² from ``start`` on into roots; return their number."""
     if c2 == 0.0:
         if c1 == 0.0:
             return 0
         roots[0] = -c0 / c1
         return 1 if roots[0] >= start else 0
     inner = c1 * c1 - 4 * c2 * c0
-    if inner <= ROUNDING * (c1 * c1 + abs(4 * c2 * c0)):  # touches at most, as far as rounding can tell
+    if inner <= ROUNDING * (c1 * c1 + abs(4 * c2 * c0)):  # touches at most, within rounding
         return 0
     q = -0.5 * (c1 + np.sqrt(inner)) if c1 >= 0 else -0.5 * (c1 - np.sqrt(inner))
     one, two = q / c2, c0 / q
@@ -89,8 +89,8 @@ def quadratic(c0: float, c1: float, c2: float, start: float, roots: Floats) -> i
 
 
 @njit()
-def root_limit(c: Floats, degree: int, start: float) -> float:
-    """Give a size beyond all roots: Cauchy's bound, with room for rounding."""
+def bound_roots(c: Floats, degree: int, start: float) -> float:
+    """Return a size beyond all roots: Cauchy's bound, with a margin for rounding."""
     limit = 0.0
     for p in range(degree):
         limit = max(limit, abs(c[p] / c[degree]))
@@ -99,7 +99,7 @@ def root_limit(c: Floats, degree: int, start: float) -> float:
 
 @njit()
 def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
-    """Write the derivative of this order, of ``degree - order``, into d."""
+    """Write the derivative of an order, of degree ``degree - order``, into d."""
     for p in range(degree - order + 1):
         factor = 1.0
         for i in range(order):
@@ -108,19 +108,22 @@ def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
 
 
 @njit()
-def roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: float, roots: Floats) -> int:
-    """Find the sign changes from start to limit of a polynomial that turns only at the cuts; returns their number."""
+def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: float, roots: Floats) -> int:
+    """Write the sign changes of a polynomial from start to limit into roots; return their number.
+
+    The polynomial is monotone between the cuts.
+    """
     count = 0
     low = start
-    at_low = value(d, degree, low)
-    sign = np.sign(at_low)  # of the last value that is not 0: what touches 0 does not change its sign
+    at_low = evaluate_polynomial(d, degree, low)
+    sign = np.sign(at_low)  # of the last nonzero value: touching 0 is not a sign change
     for k in range(len(cuts) + 1):
         high = cuts[k] if k < len(cuts) else limit
-        at_high = value(d, degree, high)
-        if k < len(cuts) and abs(at_high) <= ROUNDING * magnitude(d, degree, high):
+        at_high = evaluate_polynomial(d, degree, high)
+        if k < len(cuts) and abs(at_high) <= ROUNDING * sum_magnitudes(d, degree, high):
             at_high = 0.0
         if sign * at_high < 0.0:
-            roots[count] = bisected(d, degree, low, high) if at_low != 0.0 else low
+            roots[count] = bisect_sign_change(d, degree, low, high) if at_low != 0.0 else low
             count += 1
         low, at_low = high, at_high
         sign = np.sign(at_high) if at_high != 0.0 else sign
@@ -128,10 +131,12 @@ def roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: flo
 
 
 @njit()
-def sign_changes_of_degree(c: Floats, degree: int, start: float, roots: Floats) -> int:
-    """Find the sign changes of a polynomial of degree 3 or more: from the linear derivative up, the roots of each cut
-    the next into pieces without a turning point."""
-    limit = root_limit(c, degree, start)
+def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: Floats) -> int:
+    """Write the sign changes of a polynomial of degree 3 or more into roots; return their number.
+
+    From the linear derivative up, the roots of each derivative cut the next into monotone pieces.
+    """
+    limit = bound_roots(c, degree, start)
     cuts = np.empty(degree + 2)
     d = np.zeros(degree + 1)
     count = 0
@@ -139,25 +144,29 @@ def sign_changes_of_degree(c: Floats, degree: int, start: float, roots: Floats) 
         for k in range(count):
             cuts[k] = roots[k]
         differentiate(c, degree, order, d)
-        count = roots_between(d, degree - order, start, cuts[:count], limit, roots)
+        count = find_roots_between(d, degree - order, start, cuts[:count], limit, roots)
     return count
 
 
 @njit()
-def sign_changes(c: Floats, start: float, roots: Floats) -> int:
-    """Find all sizes from ``start`` on at which a polynomial changes its sign, ascending; returns their number."""
+def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
+    """Write all sign changes of a polynomial from ``start`` on into roots, ascending; return their number."""
     degree = len(c) - 1
     while degree > 0 and c[degree] == 0.0:
         degree -= 1
     if degree > 2:
-        return sign_changes_of_degree(c, degree, start, roots)
-    return quadratic(c[0], c[1] if degree > 0 else 0.0, c[2] if degree > 1 else 0.0, start, roots)
+        return find_high_degree_sign_changes(c, degree, start, roots)
+    return find_quadratic_roots(c[0], c[1] if degree > 0 else 0.0, c[2] if degree > 1 else 0.0, start, roots)
 
 
 @njit()
-def next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
-    """Tell when the upper of two curves should be below the lower one: now, at a later size, or never. d, (p,), and
-    roots, (p + 2,), are room to compute in."""
+def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
+    """Return the size at which the upper of two curves must swap with the lower: now, later, or inf.
+
+    Args:
+        d: (p,), workspace.
+        roots: (p + 2,), workspace.
+    """
     one, two = min(lower, upper), max(lower, upper)
     last = -1
     for p in range(curves.shape[1]):
@@ -166,7 +175,7 @@ def next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats,
             last = p
     if last < 0:
         return now if lower > upper else np.inf
-    count = sign_changes(d, 1.0, roots)
+    count = find_sign_changes(d, 1.0, roots)
     two_above = d[last] > 0  # after the last root
     k = count
     while k > 0 and roots[k - 1] > now:
@@ -178,22 +187,22 @@ def next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats,
 
 
 @njit()
-def first_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Floats:
-    """Make the queue of the crossings after size 1."""
+def make_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Floats:
+    """Return the queue of the crossings after size 1."""
     leaves = 1
     while leaves < len(curves):
         leaves *= 2
     queue = np.full(2 * leaves, np.inf)
     for place in range(len(curves) - 1):
-        queue[leaves + place] = next_exchange(curves, order[place], order[place + 1], 1.0, d, roots)
+        queue[leaves + place] = find_next_exchange(curves, order[place], order[place + 1], 1.0, d, roots)
     for node in range(leaves - 1, 0, -1):
         queue[node] = min(queue[2 * node], queue[2 * node + 1])
     return queue
 
 
 @njit()
-def first_place(queue: Floats) -> int:
-    """Give the place of the lower of the two curves that are to cross next."""
+def find_next_place(queue: Floats) -> int:
+    """Return the place of the lower of the two curves that cross next."""
     leaves = len(queue) // 2
     node = 1
     while node < leaves:
@@ -202,35 +211,37 @@ def first_place(queue: Floats) -> int:
 
 
 @njit()
-def requeue(queue: Floats, curves: Floats, order: Int64s, place: int, now: float, d: Floats, roots: Floats) -> None:
-    """Queue anew the three pairs of neighbours that the curves at this place and the next belong to."""
+def update_queue(
+    queue: Floats, curves: Floats, order: Int64s, place: int, now: float, d: Floats, roots: Floats
+) -> None:
+    """Update the three pairs of neighbors that include the curves at this place and the next."""
     for near in range(max(place - 1, 0), min(place + 2, len(order) - 1)):
         node = len(queue) // 2 + near
-        queue[node] = next_exchange(curves, order[near], order[near + 1], now, d, roots)
+        queue[node] = find_next_exchange(curves, order[near], order[near + 1], now, d, roots)
         while node > 1:
             node //= 2
             queue[node] = min(queue[2 * node], queue[2 * node + 1])
 
 
 @njit()
-def first_skyline(order: Int64s, accuracies: Floats) -> Skyline:
-    """Make the skyline at size 1 from the order of cost there."""
+def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
+    """Return the skyline at size 1 from the order of cost there."""
     count = len(order)
     before, after = np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-    skyline = Skyline(before, after, np.zeros(count, dtype=np.bool_), np.array([-1, 0], dtype=np.int64))
+    skyline = LinkedSkyline(before, after, np.zeros(count, dtype=np.bool_), np.array([-1, 0], dtype=np.int64))
     tail = -1
     for curve in order:
         if tail < 0 or accuracies[curve] > accuracies[tail]:
             skyline.on[curve] = True
-            link(skyline, tail, curve)
+            link_member(skyline, tail, curve)
             skyline.ends[LENGTH] += 1
             tail = curve
     return skyline
 
 
 @njit()
-def link(skyline: Skyline, below: int, curve: int) -> None:
-    """Let a curve follow another one, or be the first if that is -1."""
+def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
+    """Link a curve after another, or as the first if that is -1."""
     skyline.before[curve] = below
     if below < 0:
         skyline.ends[FIRST] = curve
@@ -239,22 +250,22 @@ def link(skyline: Skyline, below: int, curve: int) -> None:
 
 
 @njit()
-def exchange(skyline: Skyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
-    """Take account of curve 2, a member, having been below curve 1, and being above it now: tells of any change."""
+def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
+    """Update the skyline after member curve 2 rose above curve 1; return whether it changed."""
     before, after, on, ends = skyline.before, skyline.after, skyline.on, skyline.ends
     below = before[curve2]
     if on[curve1]:  # both are on it, so curve 1 is the more accurate: curve 2 leaves
         on[curve2] = False
         ends[LENGTH] -= 1
-        link(skyline, below, curve1)
+        link_member(skyline, below, curve1)
         return True
     if below >= 0 and accuracies[curve1] <= accuracies[below]:
         return False
     on[curve1] = True  # curve 1 joins before curve 2
-    link(skyline, below, curve1)
+    link_member(skyline, below, curve1)
     if accuracies[curve1] < accuracies[curve2]:
         ends[LENGTH] += 1
-        link(skyline, curve1, curve2)
+        link_member(skyline, curve1, curve2)
         return True
     on[curve2] = False  # and takes its place
     after[curve1] = after[curve2]
@@ -264,8 +275,8 @@ def exchange(skyline: Skyline, accuracies: Floats, curve1: int, curve2: int) -> 
 
 
 @njit()
-def write_members(skyline: Skyline, members: Int32s, start: int) -> int:
-    """Write the members from this place on, by rising cost; returns the place after the last one."""
+def write_members(skyline: LinkedSkyline, members: Int32s, start: int) -> int:
+    """Write the members from ``start`` on, by rising cost; return the end."""
     curve = skyline.ends[FIRST]
     while curve >= 0:
         members[start] = curve
@@ -278,14 +289,19 @@ def write_members(skyline: Skyline, members: Int32s, start: int) -> int:
 def sweep(
     curves: Floats, accuracies: Floats, order: Int64s, largest: float, together: float
 ) -> tuple[Floats, Int64s, Int32s, int, int]:
-    """Let the size grow from 1 to ``largest``, and store the skylines.
+    """Sweep the size from 1 to ``largest``, and store the skylines.
 
-    curves: (c, p); accuracies: (c,); order: (c,) the curves by cost at size 1, which is written to. Crossings closer
-    than the share ``together`` of the size are one point. Returns sizes (b,), offsets (b + 1,) and members, as in
-    ``Index``, the number of crossings, and the sum of the skyline's lengths at the start and after each of them.
+    Args:
+        curves: (c, p).
+        accuracies: (c,).
+        order: (c,), curves by cost at size 1; overwritten.
+        together: crossings within this share of the size are one point.
+    Returns:
+        Sizes (b,), offsets (b + 1,), and members as in ``SkylineIndex``; the number of crossings; and the sum of the
+        skyline's lengths at the start and after each crossing.
     """
     d, roots = np.empty(curves.shape[1]), np.empty(curves.shape[1] + 2)
-    queue, skyline = first_queue(curves, order, d, roots), first_skyline(order, accuracies)
+    queue, skyline = make_queue(curves, order, d, roots), make_skyline(order, accuracies)
     sizes, offsets, members = np.empty(64), np.zeros(65, dtype=np.int64), np.empty(1024, dtype=np.int32)
     points, used, crossings, entries = 0, 0, 0, skyline.ends[LENGTH]
     now, point, changed = 1.0, 1.0, True
@@ -307,10 +323,10 @@ def sweep(
         if now > point * (1 + together):
             point = now
         crossings += 1
-        place = first_place(queue)
+        place = find_next_place(queue)
         order[place], order[place + 1] = order[place + 1], order[place]
-        if skyline.on[order[place + 1]]:  # a curve that is not on it changes nothing by rising
-            changed |= exchange(skyline, accuracies, order[place], order[place + 1])
+        if skyline.on[order[place + 1]]:  # rising curves outside the skyline change nothing
+            changed |= exchange_curves(skyline, accuracies, order[place], order[place + 1])
         entries += skyline.ends[LENGTH]
-        requeue(queue, curves, order, place, now, d, roots)
+        update_queue(queue, curves, order, place, now, d, roots)
     return sizes[:points].copy(), offsets[: points + 1].copy(), members[:used].copy(), crossings, entries

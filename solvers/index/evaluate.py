@@ -1,4 +1,4 @@
-"""Complete items through an index, and its operating points."""
+"""Evaluation of an index on complete items, and its operating points."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ def evaluate(
     models: ModelRunner,
     with_number: Callable[[IndexQuery], IndexQuery],
 ) -> Evaluated:
-    """Classify every item with the model that is chosen for its size.
+    """Classify every item with the model chosen for its size.
 
-    Columns of features that are not chosen may be missing. One decision for each different size, and one prediction for
-    each different feature set.
+    Columns of features that are not chosen may be missing. There is one decision for each distinct size, and one
+    batch of predictions for each distinct feature set.
     """
-    asked = shared_fields(limits, IndexLimits)
+    shared_limits = shared_fields(limits, IndexLimits)
     sizes = [limits.size if size is None else size for size in items.sizes]
-    by_size = {size: plan.decide(with_number(make_query(IndexQuery, **asked, size=size))) for size in {*sizes}}
+    by_size = {size: plan.decide(with_number(make_query(IndexQuery, **shared_limits, size=size))) for size in {*sizes}}
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, size in enumerate(sizes):
         groups[by_size[size].features].append(at)
@@ -56,15 +56,15 @@ def evaluate(
     )
 
 
-def curve(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the skyline at a size: the feature sets that no other one both undercuts and reaches in accuracy."""
-    points, size = [], plan.usual_size if query.size is None else query.size
+def list_operating_points(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[OperatingPoint]:
+    """Return the operating points on the skyline at a size."""
+    points, size = [], plan.default_size if query.size is None else query.size
     sized: dict[str, Any] = {} if size is None else {"size": size}
     budgets = [round_up(item.cost) for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
     for budget in budgets:
-        asked = IndexQuery(budget=budget, **sized)
-        decision = plan.decide(asked)
-        accuracy, rows = plan.expected(asked, decision)
+        point_query = IndexQuery(budget=budget, **sized)
+        decision = plan.decide(point_query)
+        accuracy, rows = plan.estimate_accuracy(point_query, decision)
         expectations = Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
         points.append(OperatingPoint({"budget": budget, **sized}, expectations, {"features": decision.features}))
     return points

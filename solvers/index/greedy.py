@@ -1,13 +1,13 @@
-"""Greedy sequences of features (Algorithm 4): cheap to build, any-time at look-up, without a guarantee.
+"""Greedy feature sequences (Algorithm 4): cheap to build, any-time at look-up, without a guarantee.
 
 For each λ a sequence starts from the empty set and adds, one at a time, the feature of the largest
 
     gain = (increase in accuracy) - λ · (increase in cost at the median size).
 
-λ = 0 looks at accuracy only, λ → ∞ at cost only. The paper gives the names Greedy-Acc and Greedy-Cost to these both
-ways round; here ``greedy-acc`` is λ = 0, the largest rise in accuracy first, and ``greedy-cost`` the least cost first.
+λ = 0 is by accuracy only, λ → ∞ by cost only. The paper uses the names Greedy-Acc and Greedy-Cost for these both ways
+round; here ``greedy-acc`` is λ = 0, the largest increase in accuracy first, and ``greedy-cost`` the cheapest first.
 
-``greedy_sequences`` builds them; ``Sequences`` says at look-up where to start, and how far the budget goes.
+``build_sequences`` builds them; ``FeatureSequences`` chooses one at look-up and adds features within the budget.
 """
 
 from bisect import bisect_right
@@ -18,22 +18,26 @@ from math import inf
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.index.costs import Costs
-from solvers.index.lattice import Accuracy, Exhausted
-from solvers.index.skyline import skyline
+from solvers.index.costs import SetCosts
+from solvers.index.lattice import AccuracyFunction, BudgetExhausted
+from solvers.index.skyline import find_skyline
 
 
-def greedy_sequences(
-    accuracy: Accuracy, costs: Floats, lambdas: Sequence[float], names: Sequence[str]
+def build_sequences(
+    accuracy: AccuracyFunction, costs: Floats, lambdas: Sequence[float], names: Sequence[str]
 ) -> list[list[int]]:
-    """Find the sequence of each λ; inf stands for λ → ∞.
+    """Return the sequence of each λ; inf means λ → ∞.
 
-    accuracy is called once for each step, with the sets that any sequence needs; costs: (F,) at the median size. Among
-    equal gains the cheaper feature comes first, then the name. At most F (F + 1) / 2 trainings for each λ; where their
-    budget is used up, all sequences end at the same length.
+    If the budget of trainings is exhausted, all sequences end at the same length.
+
+    Args:
+        accuracy: called once for each step, with the sets that any sequence needs.
+        costs: (F,), at the median size.
+        names: F names; ties are broken by cost, then by name.
+    Complexity: at most F (F + 1) / 2 trainings for each λ.
 
     >>> value = {0: 0.5, 1: 0.8, 2: 0.7, 3: 0.9}
-    >>> greedy_sequences(lambda sets: [value[s] for s in sets], np.array([4.0, 1.0]), [0.0, 1.0], ["a", "b"])
+    >>> build_sequences(lambda sets: [value[s] for s in sets], np.array([4.0, 1.0]), [0.0, 1.0], ["a", "b"])
     [[0, 1], [1, 0]]
     """
     step_costs = costs.tolist()
@@ -48,7 +52,7 @@ def greedy_sequences(
         fresh = [mask for mask in wanted if mask not in known]
         try:
             known.update(zip(fresh, accuracy(fresh), strict=True))
-        except Exhausted:
+        except BudgetExhausted:
             return sequences
         for i, weight in enumerate(lambdas):
             mask = sets[i]
@@ -66,9 +70,9 @@ def greedy_sequences(
 
 
 def _eligible(mask: int, weight: float, costs: Sequence[float], names: Sequence[str]) -> list[int]:
-    """List the features that can come next: all that are left, with λ → ∞ the cheapest only."""
-    left = [f for f in range(len(costs)) if not mask >> f & 1]
-    return left if weight < inf else [min(left, key=lambda f: (costs[f], names[f]))]
+    """Return the features that can come next: all remaining ones, or with λ → ∞ the cheapest."""
+    remaining = [f for f in range(len(costs)) if not mask >> f & 1]
+    return remaining if weight < inf else [min(remaining, key=lambda f: (costs[f], names[f]))]
 
 
 def _gain(rise: float, weight: float, cost: float) -> float:
@@ -76,12 +80,16 @@ def _gain(rise: float, weight: float, cost: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequences:
-    """Sequences of l features, one for each λ, each prefix a feature set.
+class FeatureSequences:
+    """Sequences of l features, one for each λ; each prefix is a feature set.
 
-    lambdas: q, 0 first and inf last. masks: for each sequence its l + 1 prefixes, accuracies the same. curves: their
-    cost polynomials, highest power first (with several dimensions: by terms). skyline_costs, skyline_sequences: the
-    prefixes that are undominated at the median size, by rising cost, and the sequence that each is from.
+    Attributes:
+        lambdas: q weights, 0 first and inf last.
+        masks: l + 1 prefixes of each sequence.
+        accuracies: accuracies of the prefixes.
+        curves: cost polynomials of the prefixes, highest power first; by terms for several dimensions.
+        skyline_costs: costs of the undominated prefixes at the median size, rising.
+        skyline_sequences: the sequence of each.
     """
 
     lambdas: list[float]
@@ -92,17 +100,17 @@ class Sequences:
     skyline_sequences: list[int]
 
     @classmethod
-    def of(
-        cls, costs: Costs, lambdas: Floats, orders: Int64s, accuracies: Floats, size: Sequence[float]
-    ) -> "Sequences":
-        """Make the index of sequences. orders: (q, l) features in order; accuracies: (q, l + 1) of the prefixes."""
+    def from_orders(
+        cls, costs: SetCosts, lambdas: Floats, orders: Int64s, accuracies: Floats, size: Sequence[float]
+    ) -> "FeatureSequences":
+        """Build the look-up. orders: (q, l), features in order; accuracies: (q, l + 1), of the prefixes."""
         bits = np.concatenate((np.zeros((len(orders), 1), dtype=np.int64), np.left_shift(1, orders)), axis=1)
         masks = np.cumsum(bits, axis=1)
-        curves = costs.of_sets(masks.ravel())
-        at_median = costs.at(curves, size)
+        curves = costs.sum_features(masks.ravel())
+        at_median = costs.evaluate(curves, size)
         flat = accuracies.ravel()
         rank = np.lexsort((np.arange(len(flat)), -flat))
-        undominated = rank[skyline(at_median[rank], flat[rank])][::-1]
+        undominated = rank[find_skyline(at_median[rank], flat[rank])][::-1]
         width = masks.shape[1]
         return cls(
             lambdas.tolist(),
@@ -113,8 +121,8 @@ class Sequences:
             (undominated // width).tolist(),
         )
 
-    def pick(self, method: str, budget: float) -> int:
-        """Choose the sequence: the method's own, or the one of the best set within the budget at the median size."""
+    def choose_sequence(self, method: str, budget: float) -> int:
+        """Return the method's sequence, or that of the best set within the budget at the median size."""
         if method == "greedy-acc":
             return self.lambdas.index(0.0)
         if method == "greedy-cost":
@@ -122,10 +130,10 @@ class Sequences:
         place = bisect_right(self.skyline_costs, budget) - 1
         return self.skyline_sequences[max(place, 0)]
 
-    def reach(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
-        """Add features in order while they fit an item of one size: the number of features, and their cost.
+    def add_affordable(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
+        """Return the number of features that fit the budget at one size, in order, and their cost.
 
-        Costs never fall along a sequence, so the last prefix that fits is found by bisection.
+        Costs rise along a sequence, so the last prefix that fits is found by bisection.
         """
         curves = self.curves[sequence]
         low, high, cost = 0, len(curves), 0.0
@@ -141,13 +149,17 @@ class Sequences:
         return low, cost
 
 
-def walk(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
-    """Go on along a sequence when some features are computed already: the set reached, and what is still to pay.
+def continue_sequence(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
+    """Continue a sequence when some features are computed; return the reached set and the remaining cost.
 
-    orders: the features in order; mask: those computed, which cost nothing more; costs: (F,) of each feature. Stops at
-    the first feature that does not fit.
+    It stops at the first feature that does not fit.
 
-    >>> walk([2, 0, 1], 0b001, [5.0, 9.0, 1.0], 2.0)
+    Args:
+        orders: the features in order.
+        mask: computed features, which cost nothing more.
+        costs: (F,), of each feature.
+
+    >>> continue_sequence([2, 0, 1], 0b001, [5.0, 9.0, 1.0], 2.0)
     (5, 1.0)
     """
     reached, paid = 0, 0.0

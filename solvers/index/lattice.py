@@ -1,20 +1,19 @@
-"""Which feature sets to train: the lattice of all subsets, searched from both ends (Algorithm 2).
+"""Lattice search: which feature sets to train, from both ends of the lattice of subsets (Algorithm 2).
 
-A feature set is a bit mask over the F features; *expanding* it means learning its accuracy A, which costs a training. A
-set x strictly between expanded sets s and r (s ⊂ x ⊂ r) need not be expanded if s dominates r within alpha (Property
-3.3; 3.11 with tolerance τ for accuracies that fall by at most τ when features are added):
+A feature set is a bit mask over the F features. To *expand* it is to estimate its accuracy A, which costs a training.
+A set x strictly between expanded sets s and r (s ⊂ x ⊂ r) is pruned if s dominates r within alpha (Property 3.3; 3.11
+with tolerance τ for accuracies that fall by at most τ when features are added):
 
     (1 + alpha) · A(s) ≥ A(r) + τ   implies   (1 + alpha) · A(s) ≥ A(x),   and s ⊂ x costs no more for any size.
 
-For a given x the best sandwich has the most accurate expanded subset and the least accurate expanded superset. So one
-maximum over subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice.
-Algorithm 2 read literally only looks at neighbours of expanded sets: a set all of whose neighbours were sandwiched is
-then never looked at, though it need not be sandwiched itself. Here every set is looked at, so none is lost unseen.
+The best bounds of x are its most accurate expanded subset and its least accurate expanded superset. So one maximum over
+subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice. Read
+literally, Algorithm 2 visits only neighbors of expanded sets: it misses sets that are not pruned themselves but whose
+neighbors all are. Here every set is visited.
 
-**Demands.** A set s that justified skipping x must later stand in for it: x may be as accurate as A(r) + τ. Each
-expanded set carries a demand D(s), the largest accuracy that any set it stands in for can have, itself included.
-Whoever replaces s must meet D(s) within alpha and not merely A(s): so factors 1 + alpha do not compound
-(``candidates``).
+**Demands.** A set s that prunes x replaces it later, and x may be as accurate as A(r) + τ. Each expanded set carries a
+demand D(s), the largest accuracy that any set it replaces can have, itself included. A set that replaces s must meet
+D(s) within alpha, not only A(s): so factors 1 + alpha do not compound (``candidates``).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,21 +23,27 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s
 
-Accuracy = Callable[[Sequence[int]], Sequence[float]]
-"""Tells the accuracies of feature sets, given as masks; raises Exhausted if a budget of trainings is used up."""
+AccuracyFunction = Callable[[Sequence[int]], Sequence[float]]
+"""Returns the accuracies of feature sets, given as masks; raises BudgetExhausted."""
 
 MAX_FEATURES = 20
-"""Features that a lattice of all subsets can hold in memory, layer by layer."""
+"""Largest lattice that fits in memory."""
 
 
-class Exhausted(Exception):
-    """The budget of feature sets or of time is used up."""
+class BudgetExhausted(Exception):
+    """The budget of feature sets or of time is exhausted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expanded:
-    """What a search found. masks: (m,) int64 the expanded sets in the order of expansion; accuracies, demands: (m,);
-    pruned: the number of sets skipped, 2^features - m."""
+class ExpandedSets:
+    """Result of a lattice search.
+
+    Attributes:
+        features: the number of features.
+        masks: (m,) int64, expanded sets in the order of expansion.
+        accuracies: (m,).
+        demands: (m,).
+    """
 
     features: int
     masks: Int64s
@@ -50,81 +55,79 @@ class Expanded:
         """The number of feature sets that were not expanded."""
         return (1 << self.features) - len(self.masks)
 
-    def only(self, places: Int64s) -> "Expanded":
-        """Take some of the sets."""
-        return Expanded(self.features, self.masks[places], self.accuracies[places], self.demands[places])
+    def select(self, places: Int64s) -> "ExpandedSets":
+        """Return some of the sets."""
+        return ExpandedSets(self.features, self.masks[places], self.accuracies[places], self.demands[places])
 
 
 Report = Callable[[int, int], None]
-"""Hears how many sets are expanded and how many are skipped so far."""
+"""Receives the numbers of expanded and of pruned sets so far."""
 
 
-def _nobody(expanded: int, pruned: int) -> None:
-    """Hear nothing."""
+def _ignore_progress(expanded: int, pruned: int) -> None:
+    """Default of ``report``."""
 
 
-def expand(
-    accuracy: Accuracy,
+def expand_lattice(
+    accuracy: AccuracyFunction,
     features: int,
     *,
     alpha: float = 0.0,
     tolerance: float = 0.0,
     covering: bool = False,
-    known: Expanded | None = None,
-    report: Report = _nobody,
-) -> Expanded:
-    """Expand every feature set that is not sandwiched, layer by layer from the bottom and the top.
+    known: ExpandedSets | None = None,
+    report: Report = _ignore_progress,
+) -> ExpandedSets:
+    """Expand every feature set that is not pruned, layer by layer from the bottom and the top.
 
-    accuracy is called once for each layer that has sets to expand, with all of them. known: sets whose accuracy an
-    earlier search has learned, which are taken as expanded from the start; so what a search for a smaller alpha expands
-    contains what was expanded for the larger (Property 3.9, which two searches that know nothing of each other need not
-    have: knowing more sets can sandwich more).
+    Args:
+        accuracy: called once for each layer that has sets to expand, with all of them.
+        covering: use Property 3.4 too: if s dominates several supersets, nothing between s and their union is expanded.
+            It claims more than Axiom 2.1 gives: two features that are useless alone and perfect together break it.
+        known: sets expanded by an earlier search. So a search for a smaller alpha expands a superset of what the
+            larger one did (Property 3.9, which two independent searches need not have).
+    Complexity: O(F · 2^F) time for each of at most F + 1 layers that expand sets, O(2^F) for the others, in addition to
+        the trainings; O(2^F) memory.
 
-    covering: use Property 3.4 too. It claims more than Axiom 2.1 gives: if s dominates several supersets, nothing
-    between s and their union is expanded. Two features that are useless alone and perfect together break it.
-
-    O(F · 2^F) time for each layer that expands sets, at most F + 1, O(2^F) for the others; O(2^F) memory; beside the
-    trainings.
-
-    >>> flat = expand(lambda masks: [0.5] * len(masks), 10)
+    >>> flat = expand_lattice(lambda masks: [0.5] * len(masks), 10)
     >>> flat.masks.tolist(), flat.pruned
     ([0, 1023], 1022)
     """
-    state = _State.start(features, known)
+    state = _State.from_known(features, known)
     of_size = _by_size(features)
     pruned = 0
     for size in _layer_order(features):
         layer = of_size[size]
         fresh = layer[~state.is_expanded[layer]]
-        lower, upper = state.sandwich(fresh)
+        lower, upper = state.find_bounds(fresh)
         skip = (1 + alpha) * lower.accuracies >= upper.accuracies + tolerance
-        state.demand(lower.places[skip], upper.accuracies[skip] + tolerance)
+        state.raise_demands(lower.places[skip], upper.accuracies[skip] + tolerance)
         if covering:
-            skip |= state.covered(fresh, ~skip, lower.places, (alpha, tolerance))
+            skip |= state.find_covered(fresh, ~skip, lower.places, (alpha, tolerance))
         kept = fresh[~skip]
         if len(kept):
             state.add(kept, np.array(accuracy(kept.tolist()), dtype=np.float64))
         pruned += int(np.count_nonzero(skip))
         report(len(state.masks), pruned)
-    return Expanded(features, state.masks, state.accuracies, state.demands)
+    return ExpandedSets(features, state.masks, state.accuracies, state.demands)
 
 
 def _by_size(features: int) -> list[Int64s]:
-    """List the masks of each number of features, ascending."""
+    """Return the masks of each number of features, ascending."""
     every = np.arange(1 << features, dtype=np.int64)
     sizes = np.bitwise_count(every)
     return [every[sizes == size] for size in range(features + 1)]
 
 
 def _layer_order(features: int) -> list[int]:
-    """Take layers from the bottom and the top in turn: 0, F, 1, F - 1, …"""
+    """Return layers from the bottom and the top in turn: 0, F, 1, F - 1, …"""
     ends = [size for k in range(features + 1) for size in (k, features - k)]
     return list(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """For each asked set the best expanded set on one side: its accuracy, and its place in the order of expansion."""
+    """For each queried set the best expanded set on one side: its accuracy and its place in the order of expansion."""
 
     accuracies: Floats
     places: Int64s
@@ -132,16 +135,18 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranked:
-    """For every set, (2^F,), the best rank among its expanded subsets, below, and its supersets, above. order: (m,) the
-    expanded sets' places, by rank: by accuracy; of equals the larger set, then the larger mask, comes first."""
+    """Best rank among the expanded subsets, below, and supersets, above, of every set: (2^F,) each.
+
+    order: (m,), places of the expanded sets by rank: by accuracy; ties by larger set, then by larger mask.
+    """
 
     order: Int64s
     below: Int32s
     above: Int32s
 
     @classmethod
-    def of(cls, features: int, masks: Int64s, accuracies: Floats) -> "_Ranked":
-        """Rank sets, and take maxima and minima over the lattice: O(F · 2^F)."""
+    def from_sets(cls, features: int, masks: Int64s, accuracies: Floats) -> "_Ranked":
+        """Rank the sets, and take maxima and minima over the lattice: O(F · 2^F)."""
         sizes = np.bitwise_count(masks)
         order = np.lexsort((-masks, -sizes.astype(np.int64), accuracies))
         ranks = np.arange(len(order), dtype=np.int32)
@@ -159,8 +164,7 @@ class _Ranked:
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The expanded sets so far, in the order of expansion, which masks they are, and their ranks, until there are more
-    of them: most layers of a search that knows many sets add none."""
+    """Expanded sets so far, in the order of expansion, and their ranks, which are cached until sets are added."""
 
     features: int
     masks: Int64s
@@ -170,7 +174,7 @@ class _State:
     ranked: _Ranked | None = None
 
     @classmethod
-    def start(cls, features: int, known: Expanded | None) -> "_State":
+    def from_known(cls, features: int, known: ExpandedSets | None) -> "_State":
         empty = np.zeros(0)
         state = cls(features, np.zeros(0, dtype=np.int64), empty, empty, np.zeros(1 << features, dtype=bool))
         if known is not None:
@@ -184,42 +188,46 @@ class _State:
         self.is_expanded[masks] = True
         self.ranked = None
 
-    def demand(self, places: Int64s, accuracies: Floats) -> None:
-        """Raise the demands of sets that stand in for others."""
+    def raise_demands(self, places: Int64s, accuracies: Floats) -> None:
+        """Raise the demands of sets that replace others."""
         np.maximum.at(self.demands, places, accuracies)
 
-    def sandwich(self, asked: Int64s) -> tuple[_Side, _Side]:
-        """Find the most accurate expanded subset and the least accurate expanded superset of each set.
+    def find_bounds(self, queried: Int64s) -> tuple[_Side, _Side]:
+        """Return the most accurate expanded subset and the least accurate expanded superset of each set.
 
-        Ranks stand for accuracies in the transforms, so that the sets themselves are found with them; among equals the
-        smaller set, then the smaller mask. Sets without one get accuracy -∞ below, and +∞ above.
+        The transforms run on ranks, so that they yield the sets themselves. Ties: the smaller set, then the smaller
+        mask. Sets without one get accuracy -∞ below, and +∞ above.
         """
         if self.ranked is None:
-            self.ranked = _Ranked.of(self.features, self.masks, self.accuracies)
-        low, high = self.ranked.below[asked], self.ranked.above[asked]
+            self.ranked = _Ranked.from_sets(self.features, self.masks, self.accuracies)
+        low, high = self.ranked.below[queried], self.ranked.above[queried]
         accuracies = np.concatenate((self.accuracies[self.ranked.order], [np.inf], [-np.inf]))  # the last: of rank -1
         places = np.concatenate((self.ranked.order, [-1, -1]))
         return _Side(accuracies[low], places[low]), _Side(accuracies[high], places[high])
 
-    def covered(self, asked: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
-        """Find the sets that Property 3.4 or its mirror skips, and raise demands as if it were true.
+    def find_covered(self, queried: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
+        """Return the sets that Property 3.4 or its mirror prunes, and raise the demands of the sets that replace them.
 
-        asked: the layer's sets; among: those not skipped yet; lower: the place of each one's best expanded subset.
+        Args:
+            queried: the layer's sets.
+            among: those not pruned yet.
+            lower: the place of each one's best expanded subset.
         """
         alpha, tolerance = margin
-        skip = np.zeros(len(asked), dtype=bool)
+        skip = np.zeros(len(queried), dtype=bool)
         reaches, needs = (1 + alpha) * self.accuracies, self.accuracies + tolerance
         for place, s in enumerate(self.masks.tolist()):
             above = (self.masks & s == s) & (self.masks != s) & (reaches[place] >= needs)
             union = int(np.bitwise_or.reduce(self.masks[above], initial=s))
-            hit = among & ~skip & (asked & s == s) & (asked | union == union) & (asked != union)
+            hit = among & ~skip & (queried & s == s) & (queried | union == union) & (queried != union)
             if hit.any():
                 skip |= hit
-                self.demand(np.array([place]), needs[above].max(keepdims=True))
+                self.raise_demands(np.array([place]), needs[above].max(keepdims=True))
         for place, r in enumerate(self.masks.tolist()):
             below = (self.masks | r == r) & (self.masks != r) & (reaches >= needs[place])
             shared = int(np.bitwise_and.reduce(self.masks[below], initial=r))
-            hit = among & ~skip & (asked | r == r) & (asked & shared == shared) & (asked != shared) & (asked != r)
+            is_between = (queried | r == r) & (queried & shared == shared)
+            hit = among & ~skip & is_between & (queried != shared) & (queried != r)
             skip |= hit
-            self.demand(lower[hit], np.minimum(reaches[lower[hit]], needs[place]))
+            self.raise_demands(lower[hit], np.minimum(reaches[lower[hit]], needs[place]))
         return skip

@@ -1,8 +1,8 @@
-"""The look-up: which candidate for this size and budget, by two binary searches or by a look at all of them.
+"""Look-up of the candidate for a size and budget: two binary searches, or a linear scan.
 
-At a breakpoint, where curves meet, all candidates are looked at. Elsewhere too rounding can have put two curves in the
-wrong order. Costs on the skyline rise, so an answer can only be wrong if the next cost is above the budget by no more
-than rounding; then, and only then, all candidates are looked at. No answer ever costs more than the budget.
+At a breakpoint, where curves meet, all candidates are scanned. Rounding can also put two curves in the wrong order
+elsewhere. Costs on the skyline rise, so an answer can be wrong only if the next cost exceeds the budget by no more than
+rounding; then all candidates are scanned. No answer ever costs more than the budget.
 """
 
 from bisect import bisect_right
@@ -14,27 +14,31 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from models.index import sizes_of
-from solvers.index.costs import evaluate
-from solvers.index.crossings import Index
-from solvers.index.skyline import skyline
+from solvers.index.costs import evaluate_curves
+from solvers.index.crossings import SkylineIndex
+from solvers.index.skyline import find_skyline
 
 Choice = tuple[int, float, int]
 """A candidate's place, its cost, and its place on the skyline."""
 
-AT = 1e-12
-"""At sizes closer than this share to a breakpoint, all candidates are looked at: curves meet there."""
-NEAR = 1e-9
-"""Costs that exceed the budget by less than this share are computed again for all candidates."""
+BREAKPOINT_SHARE = 1e-12
+"""Sizes within this share of a breakpoint are scanned, because curves meet there."""
+ROUNDING_SHARE = 1e-9
+"""Costs that exceed the budget by less than this share cause a scan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookUp:
-    """The candidates' cost curves (c, t) over the terms powers (t, k), by preference; accuracies (R, c) in each region
-    of sizes, and the extents where regions begin, edges (R - 1,); the index.
+    """Cost curves and accuracies of the candidates, with the index over them.
 
-    _polynomials: for each its curve with the highest power first, as Horner's rule wants it. _hot:
-    what ``find`` needs, in one tuple: where the closeness of each breakpoint begins and ends, in turn; the index's
-    offsets and members; the curves; whether they are quadratic.
+    Attributes:
+        curves: (c, t), cost curves over the terms, by preference.
+        powers: (t, k), powers of the terms.
+        accuracies: (R, c), in each region of sizes.
+        edges: R - 1 extents where regions begin.
+        _polynomials: the curves with the highest power first, for Horner's rule.
+        _hot: inputs of ``find``: start and end of the scanned range at each breakpoint, in turn; the index's offsets
+            and members; the curves; whether they are quadratic.
     """
 
     curves: Floats
@@ -45,28 +49,33 @@ class LookUp:
     _hot: tuple[Any, ...]
 
     @classmethod
-    def of(cls, curves: Floats, powers: Int64s, accuracies: Floats, index: Index, edges: Floats) -> "LookUp":
+    def from_curves(
+        cls, curves: Floats, powers: Int64s, accuracies: Floats, index: SkylineIndex, edges: Floats
+    ) -> "LookUp":
         """Prepare the searches."""
         padding = (0.0,) * (3 - len(powers))  # quadratics have three coefficients, also those that are lines
         polynomials = [(*padding, *curve[::-1]) for curve in curves.tolist()]
-        close = np.stack((index.sizes * (1 - AT), index.sizes * (1 + AT)), axis=1)
-        close[:1] = 0.0  # at the first, where sizes begin, no curves need to meet
+        close = np.stack((index.sizes * (1 - BREAKPOINT_SHARE), index.sizes * (1 + BREAKPOINT_SHARE)), axis=1)
+        close[:1] = 0.0  # at the first breakpoint, curves need not meet
         rising = np.maximum.accumulate(close.ravel())
         hot = (rising.data, index.offsets.data, index.members.data, polynomials, len(powers) <= 3)
         return cls(curves, powers, accuracies, edges.tolist(), polynomials, hot)
 
-    def region(self, size: float | tuple[float, ...] | None) -> int:
-        """Find the region of a size: 0 where accuracies do not depend on it."""
+    def find_region(self, size: float | tuple[float, ...] | None) -> int:
+        """Return the region of a size; 0 where accuracies do not depend on it."""
         return bisect_right(self.edges, prod(sizes_of(size))) if self.edges else 0
 
-    def undominated(self, costs: Floats, region: int) -> Int64s:
-        """List the skyline among the candidates by their costs, (c,), in a region: by falling cost and accuracy."""
+    def find_skyline(self, costs: Floats, region: int) -> Int64s:
+        """Return the candidates on the skyline of a region, by falling cost and accuracy. costs: (c,)."""
         levels = self.accuracies[region]
         order = np.argsort(-levels, kind="stable")
-        return np.asarray(order[skyline(costs[order], levels[order])])
+        return np.asarray(order[find_skyline(costs[order], levels[order])])
 
     def find(self, size: float, budget: float) -> Choice:
-        """Search twice (Theorem 3.13's index): O(log b + log c) for b breakpoints and skylines of c candidates."""
+        """Return the choice by two binary searches (Theorem 3.13).
+
+        Complexity: O(log b + log c) for b breakpoints and skylines of c candidates.
+        """
         edges, offsets, members, polynomials, quadratic = self._hot
         place = bisect_right(edges, size)
         if place & 1:
@@ -93,23 +102,23 @@ class LookUp:
                 low, cost = middle, value
             else:
                 high, above = middle, value
-        if above <= budget + budget * NEAR or low < start:
+        if above <= budget + budget * ROUNDING_SHARE or low < start:
             return self.scan(size, budget)
         return members[low], cost, low - start
 
     def scan(self, size: float | tuple[float, ...] | None, budget: float) -> Choice:
-        """Look at all candidates: the most accurate that fits, and its place on the skyline at this very size."""
-        costs = evaluate(self.curves, self.powers, sizes_of(size))
-        undominated = self.undominated(costs, self.region(size))
+        """Return the most accurate candidate that fits, by a scan of the skyline at this size."""
+        costs = evaluate_curves(self.curves, self.powers, sizes_of(size))
+        undominated = self.find_skyline(costs, self.find_region(size))
         place = int(np.argmax(costs[undominated] <= budget))
         choice = int(undominated[place])
         return choice, float(costs[choice]), len(undominated) - 1 - place
 
-    def naive(self, size: float, budget: float) -> tuple[int, float]:
-        """Go through all candidates one by one (Naive-Lookup): a place and its cost."""
+    def scan_one_by_one(self, size: float, budget: float) -> tuple[int, float]:
+        """Return place and cost by Naive-Lookup, which visits all candidates one by one."""
         best, least, level = 0, inf, -inf
         quadratic = self._hot[-1]
-        levels = self.accuracies[self.region(size)].tolist()
+        levels = self.accuracies[self.find_region(size)].tolist()
         for choice, (curve, accuracy) in enumerate(zip(self._polynomials, levels, strict=True)):
             if quadratic:  # as in ``find``
                 two, one, none = curve

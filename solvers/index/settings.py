@@ -1,4 +1,4 @@
-"""What an index does with items it never saw, over budgets, each item at its own size."""
+"""Replay of an index on holdout rows over a range of budgets, each row at its own size."""
 
 import numpy as np
 
@@ -8,16 +8,19 @@ from models.index import IndexQuery
 from solvers.index.plan import IndexPlan
 from solvers.savings import Replay, SettingReplay
 
-POINTS = 24
-"""Budgets that are tried."""
+MAX_BUDGETS = 24
+"""Number of budgets that are replayed."""
 
 
 def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingReplay]:
-    """Decide for each row within budgets that the skylines of the smallest and the largest item span; classify it."""
+    """Return the outcome of each budget on the rows.
+
+    Budgets span the skylines of the smallest and the largest item.
+    """
     sizes = _sizes(plan, dataset)
     outer = {min(sizes, key=_extent), max(sizes, key=_extent)}
     spanned = np.unique([item.cost for size in outer for item in plan.skyline(size)])
-    places = np.unique(np.linspace(0, len(spanned) - 1, POINTS).round().astype(int))
+    places = np.unique(np.linspace(0, len(spanned) - 1, MAX_BUDGETS).round().astype(int))
     points = []
     for budget in spanned[places].tolist():
         decisions = [plan.decide(IndexQuery(size=size, budget=budget)) for size in sizes]
@@ -28,7 +31,7 @@ def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingRepla
 
 
 def _sizes(plan: IndexPlan, dataset: FeatureTable) -> list[float | tuple[float, ...] | None]:
-    """Give each row's size as a query has it."""
+    """Return each row's size in the form of a query."""
     match plan.powers.shape[1]:
         case 0:
             return [None] * dataset.rows
@@ -39,13 +42,12 @@ def _sizes(plan: IndexPlan, dataset: FeatureTable) -> list[float | tuple[float, 
 
 
 def _extent(size: float | tuple[float, ...] | None) -> float:
-    """Order sizes: by their product."""
     return float(np.prod(size)) if size is not None else 0.0
 
 
 def _right(plan: IndexPlan, dataset: FeatureTable, chosen: list[tuple[str, ...]]) -> Floats:
-    """Classify each row by its own features: 1 where the answer is right, (n,)."""
-    right, values = np.zeros(dataset.rows), plan.values_of(dataset)
+    """Return (n,), 1 where a row's own feature set classifies it correctly."""
+    right, values = np.zeros(dataset.rows), plan.read_values(dataset)
     for features in set(chosen):
         rows = np.array([row for row, own in enumerate(chosen) if own == features])
         right[rows] = np.equal(plan.classify(features, values[rows]), dataset.labels[rows])

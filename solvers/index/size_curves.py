@@ -1,10 +1,10 @@
-"""Accuracy over the item's size: linear splines in log size, fitted to which rows each feature set is right about.
+"""Accuracy as a function of the item's size: linear splines in log size, fitted to correct and wrong answers.
 
 A feature that costs in proportion to size is often also more informative for large items, so one accuracy for all
-sizes promises too much of small items and too little of large ones. The number of knots is chosen by leave-one-out
-cross-validation; one knot is one accuracy for all sizes, and the index is then that of Poly-Dom, whose guarantee holds.
-With more knots the sizes are cut into regions, each with its own accuracies, candidates, and skylines, so the guarantee
-holds within each region; what a decision promises is read from the spline at the item's own size.
+sizes is too high for small items and too low for large ones. The number of knots is chosen by leave-one-out
+cross-validation. With one knot, which is one accuracy for all sizes, the index is that of Poly-Dom and its guarantee
+holds. With more knots the sizes are cut into regions with their own accuracies, candidates, and skylines, and the
+guarantee holds within each region. A decision's expected accuracy is read from the spline at the item's own size.
 
 Source: Hastie, Tibshirani, and Friedman, *The Elements of Statistical Learning*, Section 5.2 (regression splines) and
 Equation 7.64 (leave-one-out residuals of a linear smoother).
@@ -16,29 +16,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.index.selection_bias import draw_choosing_rows, optimism_of_choice, unpacked
+from solvers.index.selection_bias import draw_validation_rows, estimate_selection_optimism, unpack_bits
 from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
 KNOTS = (2, 3, 4, 6, 8)
-"""Numbers of knots that are tried."""
+"""Candidate numbers of knots."""
 MIN_ROWS_PER_KNOT = 100
 MAX_REGIONS = 10
 SIGNIFICANCE = 2.5
 """Standard errors by which a spline must predict better than one accuracy for all sizes."""
 MAX_JUDGED_SETS = 64
-"""Feature sets by which the number of knots is chosen."""
+"""Maximum number of feature sets that choose the number of knots."""
 MAX_CONTENDERS = 300
-"""Feature sets of a region that are chosen from again to estimate the optimism of the choice."""
+"""Maximum number of a region's feature sets in the resampled choice."""
 _SETS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeRegions:
-    """Where accuracies depend on the item's size. The extent of a size is the product of its numbers.
+    """Regions of sizes with different accuracies. The extent of a size is the product of its numbers.
 
-    knots: (K,) logarithms of extents, rising; none where one accuracy holds for all sizes. edges: (R - 1,) extents
-    where regions begin. centers: (R,) the mean logarithm of the extents of a region's rows.
+    Attributes:
+        knots: (K,), logarithms of extents, rising; (0,) where one accuracy holds for all sizes.
+        edges: (R - 1,), extents where regions begin.
+        centers: (R,), mean logarithm of the extents of a region's rows.
     """
 
     knots: Floats = field(default_factory=lambda: np.zeros(0))
@@ -50,9 +52,11 @@ class SizeRegions:
 class SizeCurves:
     """Splines of K knots for m feature sets, over R regions.
 
-    levels: (3, K, m) accuracies at the knots, of the rows that choose who reaches an accuracy, of the others, and of
-    all. covariance: (3, K, K) that of the levels, for outcomes of variance 1. optimism, spread: (R, m) what being the
-    best of a region makes too high, and the standard deviation of what other rows would have chosen there.
+    Attributes:
+        levels: (3, K, m), accuracies at the knots: on validation rows, holdout rows, and all rows.
+        covariance: (3, K, K), covariance of the levels, for outcomes of variance 1.
+        optimism: (R, m), optimism of choosing each set as the best of a region.
+        spread: (R, m), standard deviation of that choice.
     """
 
     levels: Floats
@@ -62,7 +66,7 @@ class SizeCurves:
 
 
 def spline_basis(knots: Floats, at: Floats) -> Floats:
-    """Evaluate the hat functions of the knots, (n, K): between two knots both count, outside the nearest alone.
+    """Return the hat functions of the knots at n points: (n, K); constant beyond the outer knots.
 
     >>> spline_basis(np.array([0.0, 2.0]), np.array([-1.0, 0.5, 9.0])).tolist()
     [[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
@@ -71,11 +75,11 @@ def spline_basis(knots: Floats, at: Floats) -> Floats:
 
 
 def choose_knots(right: Bools, extents: Floats, items: Int64s) -> Floats:
-    """Choose knots by leave-one-out cross-validation; none where one accuracy for all sizes predicts as well.
+    """Choose spline knots by leave-one-out cross-validation; (0,): size does not matter.
 
     Args:
-        right: (s, n), which rows each of some feature sets is right about.
-        extents: (n,), the extents of the rows' sizes.
+        right: (s, n), rows that each of some feature sets classifies correctly.
+        extents: (n,), extents of the rows' sizes.
         items: (n,), equal for rows of one item.
     Complexity: O(s n K).
     """
@@ -94,7 +98,7 @@ def choose_knots(right: Bools, extents: Floats, items: Int64s) -> Floats:
 
 
 def _left_out_errors(basis: Floats, values: Floats) -> Floats:
-    """Return the mean squared error over the sets, of each row by the fit to the others: (n,)."""
+    """Return the mean squared leave-one-out error of each row over the sets: (n,)."""
     projection = _projection(basis)
     leverage = np.einsum("nk,kn->n", basis, projection)
     residuals = (values - basis @ (projection @ values)) / np.maximum(1 - leverage, 1e-9)[:, None]
@@ -102,7 +106,7 @@ def _left_out_errors(basis: Floats, values: Floats) -> Floats:
 
 
 def _projection(basis: Floats) -> Floats:
-    """Return what fits levels at the knots to values of rows: (K, n)."""
+    """Return the least-squares projection from values of rows to levels at the knots: (K, n)."""
     return np.asarray(np.linalg.pinv(basis.T @ basis) @ basis.T)
 
 
@@ -110,10 +114,10 @@ def find_regions(right: Bools, sizes: Floats, items: Int64s, *, has_regions: boo
     """Find where accuracies depend on size: knots, and regions of about equally many rows.
 
     Args:
-        right: (s, n), which rows each of some feature sets is right about.
-        sizes: (n, d), the sizes of the rows.
+        right: (s, n), rows that each of some feature sets classifies correctly.
+        sizes: (n, d), sizes of the rows.
         items: (n,), equal for rows of one item.
-        has_regions: whether costs depend on the size, so that the choice may differ by region.
+        has_regions: whether costs depend on size, so that the choice may differ by region.
     """
     extents = np.prod(sizes, axis=1)
     knots = choose_knots(right, extents, items)
@@ -124,24 +128,24 @@ def find_regions(right: Bools, sizes: Floats, items: Int64s, *, has_regions: boo
 
 
 def _region_edges(extents: Floats) -> Floats:
-    """Cut the sizes into regions, at extents above 1 that rows have: (R - 1,)."""
+    """Return the edges of regions, (R - 1,): observed extents above 1."""
     count = min(MAX_REGIONS, len(extents) // MIN_ROWS_PER_KNOT)
     edges = np.unique(np.quantile(extents, np.arange(1, count) / count, method="higher"))
     return np.asarray(edges[(edges > 1) & (edges > extents.min())])
 
 
 def region_levels(regions: SizeRegions, bits: Sequence[bytes], sizes: Floats) -> Floats:
-    """Return the accuracies of m feature sets at the center of each region, (R, m)."""
+    """Return the accuracies of m feature sets at the center of each region: (R, m)."""
     at = np.log(np.prod(sizes, axis=1))
     levels = _fit_levels(bits, spline_basis(regions.knots, at), np.arange(len(at)))
     return np.asarray(spline_basis(regions.knots, regions.centers) @ levels)
 
 
 def _fit_levels(bits: Sequence[bytes], basis: Floats, rows: Int64s) -> Floats:
-    """Fit the splines of m sets to some rows: (K, m), from 0 to 1."""
+    """Fit the splines of m sets to some rows: (K, m), clipped to [0, 1]."""
     projection, blocks = _projection(basis[rows]), []
     for start in range(0, len(bits), _SETS_AT_ONCE):
-        right = np.stack([unpacked(each, len(basis))[rows] for each in bits[start : start + _SETS_AT_ONCE]], axis=1)
+        right = np.stack([unpack_bits(each, len(basis))[rows] for each in bits[start : start + _SETS_AT_ONCE]], axis=1)
         blocks.append(projection @ right)
     return np.clip(np.concatenate(blocks, axis=1), 0.0, 1.0)
 
@@ -154,17 +158,17 @@ def fit_size_curves(
     costs_at: Callable[[Floats], Floats],
     rng: np.random.Generator,
 ) -> SizeCurves:
-    """Fit accuracy over size for m feature sets, and what the choice in each region makes too high.
+    """Fit accuracy over size for m feature sets, and the optimism of the choice in each region.
 
     Args:
-        bits: for each set the packed bits of the rows that it is right about, cross-validated.
-        sizes: (n, d), the sizes of the rows.
+        bits: for each set the packed bits of its correctly classified rows, cross-validated.
+        sizes: (n, d), sizes of the rows.
         items: (n,), equal for rows of one item.
-        costs_at: gives what each set costs at a size, (d,).
+        costs_at: returns the cost of each set at a size, (d,).
     Complexity: O(R m n).
     """
     extents = np.prod(sizes, axis=1)
-    basis, choosing = spline_basis(regions.knots, np.log(extents)), draw_choosing_rows(items, rng)
+    basis, choosing = spline_basis(regions.knots, np.log(extents)), draw_validation_rows(items, rng)
     parts = [np.flatnonzero(choosing), np.flatnonzero(~choosing), np.arange(len(extents))]
     levels = np.stack([_fit_levels(bits, basis, part) for part in parts])
     dependence = len(items) / effective_rows(items)
@@ -174,6 +178,6 @@ def fit_size_curves(
     for place, center in enumerate(regions.centers):
         weights = spline_basis(regions.knots, np.array([center]))[0] @ projection
         costs = costs_at(np.median(sizes[region == place], axis=0))
-        off = optimism_of_choice(bits, items, costs, rng, weights=weights, most_sets=MAX_CONTENDERS)
+        off = estimate_selection_optimism(bits, items, costs, rng, weights=weights, most_sets=MAX_CONTENDERS)
         optimism[place], spread[place] = off.T
     return SizeCurves(levels, covariance, optimism, spread)

@@ -1,17 +1,22 @@
-"""The skyline at one size: the feature sets that no other one both undercuts and reaches in accuracy."""
+"""Skyline (Pareto front) at one size: the feature sets that are not dominated in cost and accuracy."""
 
 import numpy as np
 
 from models.arrays import Floats, Int64s
 
 
-def skyline(costs: Floats, accuracies: Floats) -> Int64s:
-    """Find the skyline among sets given in order of preference: by falling accuracy, then fewer features, then names.
+def find_skyline(costs: Floats, accuracies: Floats) -> Int64s:
+    """Return the skyline of sets given by preference: falling accuracy, then fewer features, then names.
 
-    costs, accuracies: (c,). Among equally accurate sets the cheapest stays, among equally cheap ones the most accurate,
-    among equals the first. Returns indices by falling cost and accuracy; O(c) time.
+    Among equally accurate sets the cheapest stays, among equally cheap ones the most accurate, among equals the first.
 
-    >>> skyline(np.array([9.0, 4.0, 5.0, 1.0, 1.0]), np.array([0.9, 0.8, 0.8, 0.8, 0.5])).tolist()
+    Args:
+        costs, accuracies: (c,).
+    Returns:
+        Indices by falling cost and accuracy.
+    Complexity: O(c).
+
+    >>> find_skyline(np.array([9.0, 4.0, 5.0, 1.0, 1.0]), np.array([0.9, 0.8, 0.8, 0.8, 0.5])).tolist()
     [0, 3]
     """
     cheaper = np.ones(len(costs), dtype=bool)

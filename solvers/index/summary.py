@@ -1,4 +1,4 @@
-"""What a build tells people: counts as the paper reports them, costs, violations of monotonicity."""
+"""Summary of an index build: the paper's counts, costs, and violations of monotonicity."""
 
 from typing import Any
 
@@ -6,31 +6,31 @@ import numpy as np
 
 from models.arrays import Floats, Int64s
 from models.cost import Residuals
-from solvers.index.baselines import size_if_all, size_of
-from solvers.index.costs import Costs, members_of
-from solvers.index.crossings import Index
-from solvers.index.lattice import Expanded
+from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.costs import SetCosts, list_members
+from solvers.index.crossings import SkylineIndex
+from solvers.index.lattice import ExpandedSets
 from solvers.index.plan import IndexPlan
 from solvers.index.training import Trainer
 
-MOST_PAIRS = 4000
-"""Expanded sets that are compared pairwise; more are thinned out evenly."""
-NEARLY = 0.01
-"""What a feature set may lack of the best accuracy and still be told as what an index saves."""
+MAX_COMPARED_SETS = 4000
+"""Maximum number of expanded sets compared pairwise; more are thinned out evenly."""
+ACCURACY_MARGIN = 0.01
+"""The summary's saving compares sets within this margin of the best accuracy."""
 SUGGESTED_SHARE = 0.95
-"""The suggested tolerance covers this share of all violations, as the paper's appendix looks at them."""
+"""The suggested tolerance covers this share of all violations, as in the paper's appendix."""
 
 
 def summarize(
     plan: IndexPlan,
-    expanded: Expanded,
-    index: Index,
+    expanded: ExpandedSets,
+    index: SkylineIndex,
     residuals: dict[str, Residuals],
     trainer: Trainer,
 ) -> dict[str, Any]:
-    """Put into plain JSON what a build found."""
-    violations, suggested = monotonicity(expanded)
-    every = size_if_all(index)
+    """Return the summary of a build as plain JSON."""
+    violations, suggested = measure_monotonicity(expanded)
+    every = measure_full_size(index)
     return {
         "unit": plan.unit,
         "features": len(plan.features),
@@ -40,8 +40,8 @@ def summarize(
         "expanded": len(expanded.masks),
         "pruned": expanded.pruned,
         "candidates": len(plan.candidates),
-        "breakpoints": size_of(index).points,
-        "index_entries": size_of(index).entries,
+        "breakpoints": measure_size(index).points,
+        "index_entries": measure_size(index).entries,
         "crossings": index.crossings,
         "breakpoints_if_all": every.points,
         "index_entries_if_all": every.entries,
@@ -69,7 +69,7 @@ def summarize(
             for name, row in zip(plan.features, plan.coefficients.tolist(), strict=True)
         ],
         "trainings": {
-            "asked": trainer.asked,
+            "asked": trainer.requested,
             "models": len(plan.model_sets),
         },
         "median_size": list(plan.median_size),
@@ -78,17 +78,17 @@ def summarize(
     }
 
 
-def monotonicity(expanded: Expanded) -> tuple[list[dict[str, Any]], float]:
-    """Measure by how much accuracy falls from a set to a superset, by the number of features between them.
+def measure_monotonicity(expanded: ExpandedSets) -> tuple[list[dict[str, Any]], float]:
+    """Measure decreases of accuracy from a set to a superset, by the number of features between them.
 
-    Among all pairs of expanded sets: for each distance the pairs, those violating Axiom 2.1, and of these the median,
-    the quantile 0.95 and the largest; and the tolerance that covers 0.95 of all violations.
+    For each distance, over all pairs of expanded sets: the number of pairs, of violations of Axiom 2.1, and the
+    violations' median, 0.95 quantile, and maximum; then the tolerance that covers 0.95 of all violations.
 
-    >>> chain = Expanded(2, np.array([0, 1, 3]), np.array([0.5, 0.75, 0.5]), np.array([0.5, 0.75, 0.5]))
-    >>> [(row["distance"], row["violating"], row["largest"]) for row in monotonicity(chain)[0]]
+    >>> chain = ExpandedSets(2, np.array([0, 1, 3]), np.array([0.5, 0.75, 0.5]), np.array([0.5, 0.75, 0.5]))
+    >>> [(row["distance"], row["violating"], row["largest"]) for row in measure_monotonicity(chain)[0]]
     [(1, 1, 0.25), (2, 0, 0.0)]
     """
-    step = -(-len(expanded.masks) // MOST_PAIRS)
+    step = -(-len(expanded.masks) // MAX_COMPARED_SETS)
     masks, accuracies = expanded.masks[::step], expanded.accuracies[::step]
     pairs = np.zeros(expanded.features + 1, dtype=np.int64)
     falls: list[Floats] = []
@@ -122,17 +122,17 @@ def _spread(falls: Floats) -> dict[str, Any]:
 
 def _best(plan: IndexPlan) -> dict[str, Any]:
     place = int(plan.candidates[0])
-    features = [plan.features[f] for f in members_of(int(plan.masks[place]))]
+    features = [plan.features[f] for f in list_members(int(plan.masks[place]))]
     return {"features": features, "accuracy": float(plan.accuracies[place])}
 
 
 def _saving(plan: IndexPlan) -> dict[str, Any]:
-    """Hold the cheapest candidate of nearly the best accuracy against all features, at the median size."""
+    """Compare the cheapest candidate of nearly the best accuracy with all features, at the median size."""
     accuracies = plan.accuracies[plan.candidates]
-    near = plan.masks[plan.candidates[accuracies >= accuracies.max() - NEARLY]]
+    near = plan.masks[plan.candidates[accuracies >= accuracies.max() - ACCURACY_MARGIN]]
     masks = np.append(near, (1 << len(plan.features)) - 1)
-    curves = Costs(plan.powers, plan.coefficients)
-    costs = curves.at(curves.of_sets(masks), plan.median_size)
+    curves = SetCosts(plan.powers, plan.coefficients)
+    costs = curves.evaluate(curves.sum_features(masks), plan.median_size)
     savings = [
         {
             "features": int(masks[place]).bit_count(),

@@ -1,8 +1,8 @@
-"""Training feature sets: each once, in parallel, with what was learned kept in a memory that outlives the build.
+"""Parallel, cached training of feature sets.
 
-A result is remembered under the hash of everything that it depends on: the table's values and labels, learner and
-parameters, folds, seed, and the set's columns. Neither alpha nor τ nor any cost is among them: a second build with
-others trains nothing that the first one has trained, and a cancelled build goes on where it stopped.
+A result is cached under the hash of everything that it depends on: the table's values and labels, learner and
+parameters, folds, seed, and the set's columns. Alpha, τ, and costs are not part of it: a second build with other values
+reuses the trainings of the first one, and a canceled build continues where it stopped.
 """
 
 import json
@@ -23,29 +23,32 @@ from models import FeatureTable
 from models.arrays import Floats
 from models.index import IndexOptions
 from solvers.base import Run
-from solvers.index.batch_training import batched, train_sets, validate_sets
-from solvers.index.costs import members_of
-from solvers.index.lattice import Exhausted
-from solvers.index.selection_bias import unpacked
+from solvers.index.batch_training import split_into_batches, train_sets, validate_sets
+from solvers.index.costs import list_members
+from solvers.index.lattice import BudgetExhausted
+from solvers.index.selection_bias import unpack_bits
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
 from solvers.parallel import in_parallel
 
 LOGISTIC = "sklearn.linear_model.LogisticRegression"
-STRENGTHS = (1e-8, 1e8)
-"""Values of C that leave equations that can be solved."""
+STRENGTH_RANGE = (1e-8, 1e8)
+"""Values of C with well-conditioned equations."""
 BATCH_ROWS, MAX_BATCH = 500_000, 256
-"""Rows times feature sets of a batch of logistic regressions, and feature sets: one batch takes about a second."""
+"""Rows times feature sets, and feature sets, of a batch of logistic regressions: about a second."""
 
 
 @dataclass(slots=True, eq=False)
 class Trainer:
-    """Learns accuracies and models of feature sets, and counts what it does.
+    """Estimates accuracies and trains models of feature sets, within budgets.
 
-    known: accuracies by mask; bits: packed, of the rows that each is right about. asked_at_most, seconds_at_most:
-    budgets; exceeding one raises Exhausted before anything is trained. trained, recalled: feature sets whose accuracy
-    was computed, or remembered; models_trained, models_recalled: the same of final models. done: what was reported as
-    progress.
+    Attributes:
+        known: accuracies by mask.
+        bits: packed bits of the correctly classified rows, by mask.
+        max_requested, max_seconds: budgets; exceeding one raises BudgetExhausted before the training.
+        trained, recalled: feature sets whose accuracy was computed, or cached.
+        models_trained, models_recalled: final models that were trained, or cached.
+        done_steps: reported progress.
     """
 
     dataset: FeatureTable
@@ -58,33 +61,33 @@ class Trainer:
     prefix: str
     known: dict[int, float] = field(default_factory=dict)
     bits: dict[int, bytes] = field(default_factory=dict)
-    asked_at_most: int | None = None
-    seconds_at_most: float | None = None
+    max_requested: int | None = None
+    max_seconds: float | None = None
     trained: int = 0
     recalled: int = 0
     models_trained: int = 0
     models_recalled: int = 0
-    done: int = 0
+    done_steps: int = 0
 
     @classmethod
-    def of(
+    def from_dataset(
         cls, dataset: FeatureTable, options: IndexOptions, run: Run, seed: int, allowed_modules: Sequence[str]
     ) -> "Trainer":
-        """Check the learner and the rows, and be ready to train."""
+        """Validate the learner and the rows, and return a trainer."""
         classifier = estimators.make(
             options.learner, options.learner_params, allowed_modules, standardize=options.standardize, seed=seed
         )
         folds = estimators.fixed_folds(dataset, options.folds, seed)
         ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
-        made = cls(dataset, options, run, seed, classifier, folds, columns, _prefix(dataset, options, seed))
+        made = cls(dataset, options, run, seed, classifier, folds, columns, _hash_inputs(dataset, options, seed))
         common = np.equal(dataset.labels, np.argmax(np.bincount(dataset.labels)))
         made._learn(0, np.packbits(common).tobytes())
-        made._refuse_what_cannot_be_kept()
+        made._check_serialization()
         return made
 
-    def _refuse_what_cannot_be_kept(self) -> None:
-        """Train one small model and keep it, before many are trained in vain."""
+    def _check_serialization(self) -> None:
+        """Train and serialize one small model, to fail before many are trained."""
         from sklearn.base import clone  # half of what a server's start would take
 
         rows, columns = self.folds[0][0], self.columns[0]
@@ -94,48 +97,51 @@ class Trainer:
         if linear.kind_of(self.classifier) == "skops":
             archives.from_archive(kept, len(columns), modules)
 
-    def account(self) -> str:
-        """Say what was trained and what remembered: not in the summary, for equal builds have equal bytes."""
-        models = f"{self.models_trained} models trained, {self.models_recalled} remembered"
-        return f"done: {self.trained} feature sets trained, {self.recalled} remembered; {models}"
+    def format_counts(self) -> str:
+        """Return a message of how much was trained and how much cached.
+
+        It is not in the summary: equal builds have equal bytes.
+        """
+        models = f"{self.models_trained} models trained, {self.models_recalled} cached"
+        return f"done: {self.trained} feature sets trained, {self.recalled} cached; {models}"
 
     @property
-    def total(self) -> int:
+    def total_steps(self) -> int:
         """The steps of progress: every feature set, and two more."""
         return (1 << len(self.columns)) + 2
 
     @property
-    def asked(self) -> int:
-        """The number of feature sets whose accuracy was asked for; the empty one needs no training."""
+    def requested(self) -> int:
+        """The number of feature sets whose accuracy was requested; the empty one needs no training."""
         return len(self.known) - 1
 
     def report(self, done: int, message: str) -> None:
-        """Tell progress, which never goes back, and stop here if told to."""
-        self.done = max(self.done, min(done, self.total))
-        self.run.progress(self.done, self.total, message)
+        """Report progress, which never decreases; a canceled build stops here."""
+        self.done_steps = max(self.done_steps, min(done, self.total_steps))
+        self.run.progress(self.done_steps, self.total_steps, message)
 
-    def on_all_rows(self, table: FeatureTable) -> "Trainer":
-        """Train final models on more rows of the same features than accuracies are of."""
-        return replace(self, dataset=table, prefix=_prefix(table, self.options, self.seed))
+    def with_dataset(self, table: FeatureTable) -> "Trainer":
+        """Return a trainer of final models on another table of the same features."""
+        return replace(self, dataset=table, prefix=_hash_inputs(table, self.options, self.seed))
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the budget of time is used up."""
-        return self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most
+        """Whether ``max_seconds`` is exceeded."""
+        return self.max_seconds is not None and self.run.elapsed() > self.max_seconds
 
     @property
     def strength(self) -> float | None:
-        """C of a logistic regression that is trained in batches of feature sets; None for any other learner."""
+        """C of a logistic regression that can be trained in batches of feature sets; None for other learners."""
         options = self.options
         C = options.learner_params.get("C", 1.0)
         if options.learner != LOGISTIC or not options.standardize or not set(options.learner_params) <= {"C"}:
             return None
         if not isinstance(C, int | float) or isinstance(C, bool):
             return None
-        return float(C) if STRENGTHS[0] <= C <= STRENGTHS[1] else None
+        return float(C) if STRENGTH_RANGE[0] <= C <= STRENGTH_RANGE[1] else None
 
     def estimate_seconds(self) -> float:
-        """Estimate how long the accuracies of all feature sets would take, by that of some of half the features."""
+        """Estimate the time to evaluate all feature sets, from some sets of half the features."""
         features = len(self.columns)
         ring = [f % features for f in range(2 * features)]
         count = 1 if self.strength is None else features
@@ -145,17 +151,21 @@ class Trainer:
             pass
         return (self.run.elapsed() - started) / count * (1 << features)
 
-    def columns_of(self, mask: int) -> list[int]:
-        """List the columns of a set's features."""
-        return [column for f in members_of(mask) for column in self.columns[f]]
+    def list_columns(self, mask: int) -> list[int]:
+        """Return the columns of a set's features."""
+        return [column for f in list_members(mask) for column in self.columns[f]]
 
-    def accuracies(self, masks: Sequence[int]) -> list[float]:
-        """Learn the accuracies of feature sets, as far as the budgets go; raises Exhausted where they end."""
+    def estimate_accuracies(self, masks: Sequence[int]) -> list[float]:
+        """Return the cross-validated accuracies of feature sets.
+
+        Raises:
+            BudgetExhausted: a budget does not suffice.
+        """
         fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.known]
-        room = len(fresh) if self.asked_at_most is None else self.asked_at_most - self.asked
+        room = len(fresh) if self.max_requested is None else self.max_requested - self.requested
         if room < len(fresh):
-            raise Exhausted(
-                f"{self.asked} feature sets were asked for, {len(fresh)} more are over {self.asked_at_most}"
+            raise BudgetExhausted(
+                f"{self.requested} feature sets requested; {len(fresh)} more exceed {self.max_requested}"
             )
         for mask, data, was_known in self._results("right", fresh):
             self._learn(mask, data)
@@ -165,18 +175,20 @@ class Trainer:
 
     def _learn(self, mask: int, bits: bytes) -> None:
         self.bits[mask] = bits
-        self.known[mask] = estimators.accuracy_of(unpacked(bits, self.dataset.rows), self.folds)
+        self.known[mask] = estimators.accuracy_of(unpack_bits(bits, self.dataset.rows), self.folds)
 
-    def right(self, masks: Sequence[int]) -> dict[int, Floats]:
-        """Tell of feature sets about which rows each is right, 1 or 0, (n,); the empty one is by the most common class.
-        Those that nobody asked for until now count for no budget."""
+    def list_correct(self, masks: Sequence[int]) -> dict[int, Floats]:
+        """Return, by mask, (n,): 1 where the row is classified correctly, else 0.
+
+        The empty set predicts the most common class. Sets that were not requested before do not count against budgets.
+        """
         others = [mask for mask in masks if mask not in self.bits]
         bits = self.bits | {mask: data for mask, data, _ in self._results("right", others)}
-        return {mask: unpacked(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
+        return {mask: unpack_bits(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
 
-    def models(self, masks: Sequence[int]) -> list[bytes]:
+    def train_models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
-        self.seconds_at_most = None
+        self.max_seconds = None
         trained = {}
         for mask, data, was_known in self._results("model", masks):
             trained[mask] = data
@@ -185,7 +197,7 @@ class Trainer:
         return [trained[mask] for mask in masks]
 
     def _results(self, what: str, masks: Sequence[int]) -> Iterator[tuple[int, bytes, bool]]:
-        """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
+        """Yield sets, results, and whether they were cached; compute missing ones in parallel."""
         missing = []
         for mask in masks:
             data = self.run.cache.get(self._key(what, mask))
@@ -196,22 +208,22 @@ class Trainer:
         if not missing:
             return
         size = 1 if self.strength is None else min(max(BATCH_ROWS // self.dataset.rows, 1), MAX_BATCH)
-        batches = list(batched(missing, size))
+        batches = list(split_into_batches(missing, size))
 
-        def tell(done: int) -> None:
+        def report_progress(done: int) -> None:
             if done < len(batches) and self.is_out_of_time:
-                raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
+                raise BudgetExhausted(f"max_seconds of {self.max_seconds:g} s exceeded")
             trained = min(done * size, len(missing))
-            self.report(self.done, f"training: {what} of {trained} of {len(missing)} feature sets")
+            self.report(self.done_steps, f"training: {what} of {trained} of {len(missing)} feature sets")
 
-        jobs = (self._job(what, [self.columns_of(mask) for mask in batch]) for batch in batches)
-        for batch, results in zip(batches, in_parallel(jobs, tell), strict=True):
+        jobs = (self._job(what, [self.list_columns(mask) for mask in batch]) for batch in batches)
+        for batch, results in zip(batches, in_parallel(jobs, report_progress), strict=True):
             for mask, data in zip(batch, results, strict=True):
                 self.run.cache[self._key(what, mask)] = data
                 yield mask, data, False
 
     def _job(self, what: str, sets: list[list[int]]) -> Callable[[], list[bytes]]:
-        """Prepare the training of sets, given by their columns."""
+        """Return the training of sets, given by their columns."""
         table, labels, folds = self.dataset.values, self.dataset.labels, self.folds
         if self.strength is None:
             (columns,) = sets
@@ -222,19 +234,19 @@ class Trainer:
         return partial(train_sets, table, labels, len(self.dataset.classes), sets, self.strength)
 
     def _key(self, what: str, mask: int) -> str:
-        names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]
+        names = [name for f in list_members(mask) for name in self.dataset.spec.features[f].columns]
         return f"index/{what}/{sha256(json.dumps([self.prefix, names]).encode()).hexdigest()}"
 
     def _fits(self, what: str, mask: int, data: bytes) -> bool:
-        """Tell whether remembered bytes can be what they should be."""
+        """Return whether cached bytes have the expected format."""
         if what == "right":
             return len(data) == -(-self.dataset.rows // 8)
         if linear.kind_of(self.classifier) == "skops":
             return data[:2] == b"PK"
-        return len(data) == 8 * linear.linear_length(len(self.columns_of(mask)), len(self.dataset.classes))
+        return len(data) == 8 * linear.linear_length(len(self.list_columns(mask)), len(self.dataset.classes))
 
 
-def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
+def _hash_inputs(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
     """Hash what every result depends on."""
     columns = [column for feature in dataset.spec.features for column in feature.columns]
     identity = {
@@ -245,7 +257,7 @@ def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
         "standardize": options.standardize,
         "folds": options.folds,
         "seed": seed,
-        "versions": [version("scikit-learn"), version("numpy"), _source_of(options.learner), "batched"],
+        "versions": [version("scikit-learn"), version("numpy"), _hash_source(options.learner), "batched"],
     }
     digest = sha256(json.dumps(identity, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(dataset.values).tobytes())
@@ -253,8 +265,8 @@ def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
     return digest.hexdigest()
 
 
-def _source_of(path: str) -> str:
-    """Hash the module that a learner of one's own comes from: it may change without a version."""
+def _hash_source(path: str) -> str:
+    """Hash the module of a custom learner: it may change without a version."""
     module = import_module(path.rpartition(".")[0])
     if module.__name__.startswith("sklearn.") or not getattr(module, "__file__", None):
         return ""

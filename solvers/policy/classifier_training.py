@@ -59,10 +59,10 @@ class TrainingRows:
         return int(self.folds.max()) + 1
 
 
-def assign_folds(labels: Int32s, items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
+def assign_training_folds(labels: Int32s, items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
     """Assign rows to random cross-validation folds, (n,): grouped by item, stratified by class.
 
-    >>> np.bincount(assign_folds(np.zeros(10, np.int32), np.arange(10), 5, np.random.default_rng(0))).tolist()
+    >>> np.bincount(assign_training_folds(np.zeros(10, np.int32), np.arange(10), 5, np.random.default_rng(0))).tolist()
     [2, 2, 2, 2, 2]
     """
     grouped = ItemRows.from_codes(items)

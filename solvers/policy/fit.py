@@ -21,7 +21,7 @@ from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
 from solvers.policy.assemble import assemble_plan
-from solvers.policy.classifier_training import TrainingRows, assign_folds
+from solvers.policy.classifier_training import TrainingRows, assign_training_folds
 from solvers.policy.classless import (
     answer_losses,
     answer_quality,
@@ -115,7 +115,7 @@ def _training_rows(
     options: PolicyOptions,
     rng: np.random.Generator,
 ) -> TrainingRows:
-    cells, folds = sensors.cells(dataset), assign_folds(dataset.labels, dataset.item_codes, options.folds, rng)
+    cells, folds = sensors.cells(dataset), assign_training_folds(dataset.labels, dataset.item_codes, options.folds, rng)
     if quality is not None and isinstance(dataset, Trace) and options.embeds:
         sensors, cells = add_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)

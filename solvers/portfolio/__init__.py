@@ -1,21 +1,24 @@
-"""The portfolio: which classifier for each query of a batch, or for a single one, within a budget (OCCAM).
+"""LLM and classifier routing within a budget: for a batch of queries, or for one query at a time.
 
-Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025). ``kind`` builds a plan from a trace with embeddings.
+Source: Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025), cited as "the paper". ``kind`` fits a plan to a trace with
+embeddings.
 
 ======================  ==================================================================================
-module                  what of the paper
+module                  purpose
 ======================  ==================================================================================
-``neighbours.samples``  K samples of s labelled items (Section 4.1); which K and s to try (Appendix A.7)
-``neighbours``          the nearest item of each sample, by L∞
-``success_estimator``   how likely each classifier is right (Algorithm 1, lines 1 to 6)
-``tuning``              samples, sigma and λ, chosen on the validation part (Section 4.2)
-``knapsack``            the programme (Equation 4), and the least estimate (Section 6)
-``constrained``         the programme within several limits at once; ``limits``: those of a request
-``shadow_prices``       the dual over budgets, for one query at a time; ``pacing`` for streams of them
-``baselines``           what it is compared with (Section 5.1; Appendix A.6), on the ``curve``
-``routing_outcome``     what became of a routing
-``contents``            what a plan keeps, and what its arrays promise each other; ``held_out_curve`` what they
-                        tell of budgets; ``plan`` how it answers
+``neighbors.samples``   K samples of s labeled items (Section 4.1); candidate K and s (Appendix A.7)
+``neighbors``           nearest item of each sample, by L∞
+``success_estimator``   probability that each classifier is correct (Algorithm 1, lines 1 to 6)
+``learned``             the same by regressions (not in the paper)
+``tuning``              samples, sigma, and λ, chosen on validation rows (Section 4.2)
+``knapsack``            assignment of a batch within a budget (Equation 4), and max-min (Section 6)
+``constrained``         assignment within several limits; ``limits``: those of a request
+``shadow_prices``       dual prices over budgets, for one query at a time; ``pacing``: streams of queries
+``cost_regression``     expected costs by embedding; ``query_costs``: costs by size
+``baselines``           baselines (Section 5.1; Appendix A.6); ``curve``: all on holdout rows
+``routing_outcome``     accuracy and cost of a routing
+``contents``, ``plan``  the stored arrays with their invariants, and the decisions; ``held_out_curve``: estimates
+                        from holdout rows
 ======================  ==================================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Assign all items of a batch at once, to classifiers that are available."""
+"""Assign all items of a batch to available classifiers in one step."""
 
 import time
 from collections.abc import Collection
@@ -15,23 +15,23 @@ from solvers.kind import BatchAssigner, make_query
 from solvers.portfolio.plan import PortfolioPlan
 
 MIN_SECONDS = 0.1
-"""Seconds that an assignment gets, at least."""
+"""Minimum time limit of an assignment."""
 
 
 class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
-    """Solves the programme of a portfolio for a whole batch."""
+    """Solve the assignment problem of a portfolio for a whole batch."""
 
     def options(self, limits: RunLimits, single: RouteQuery) -> AssignmentOptions:
-        """Make the batch's options of the budget per item; an accuracy is that of the batch."""
+        """Return the batch's options: budget per item, and accuracy of the batch."""
         return make_query(AssignmentOptions, budget=single.budget, min_accuracy=limits.min_accuracy)
 
     def refuse_infeasible(self, plan: PortfolioPlan, count: int, options: AssignmentOptions) -> None:
-        """Raise Infeasible for a budget that no assignment of ``count`` items keeps."""
+        """Raise Infeasible if no assignment of ``count`` items fits the budget."""
         plan.refuse_infeasible(count, options)
 
     def estimate(self, plan: PortfolioPlan, vectors: Floats) -> tuple[Floats, Floats | None]:
-        """Estimate accuracies (n, m) and expected costs (n, m) of embeddings (n, d)."""
-        return plan.estimate(vectors), plan.expected_costs(vectors)
+        """Return estimated accuracies (n, m) and expected costs (n, m) of embeddings (n, d)."""
+        return plan.estimate(vectors), plan.predict_costs(vectors)
 
     def assign(
         self,
@@ -41,17 +41,18 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
         time_limit_s: float,
         unavailable: Collection[str],
     ) -> Assignment | ConstrainedAssignment:
-        """Assign items to classifiers that are available.
+        """Assign items to available classifiers.
 
-        Where these alone cannot keep the limits, as few items as necessary go to others, as if these were always
-        wrong. Raises what ``PortfolioPlan.assign`` does.
+        If these cannot keep the limits, as few items as necessary go to unavailable ones, whose estimates count as 0.
+
+        Raises: as ``PortfolioPlan.assign``.
         """
         estimated, costs = estimates
         down = np.array([name in unavailable for name in plan.classifiers])
         if not down.any() or down.all():
             return plan.assign(estimated, options, time_limit_s, None, costs)
         ends_at = time.monotonic() + time_limit_s
-        with suppress(Infeasible, InvalidRequest):  # what is wrong with the limits themselves is reported of them alone
+        with suppress(Infeasible, InvalidRequest):  # errors of the limits themselves are raised by the second attempt
             return plan.assign(estimated, options, time_limit_s, ~down, costs)
         remaining = max(ends_at - time.monotonic(), MIN_SECONDS)
         return plan.assign(np.where(down, 0.0, estimated), options, remaining, None, costs)

@@ -1,9 +1,14 @@
-"""What a portfolio is compared with (OCCAM, Section 5.1): each routes known items within a budget for all of them.
+"""Routing baselines within a total budget (OCCAM, Section 5.1).
 
-``single_best`` takes, for all queries, the classifier that is the most accurate on the build half of those that the
-budget affords (the paper: the most expensive one; ours can only be stronger). ``random`` draws estimates uniformly and
-solves the same programme; ``oracle`` solves it with the truth. ``frugal_mct`` estimates by random forests on the same
-embeddings, as the paper has it after Chen, Zaharia and Zou; trees of many items and coordinates are bounded.
+==============  ============================================================================================
+baseline        how it chooses
+==============  ============================================================================================
+single_best     the affordable classifier that is the most accurate on build rows, for all queries (the paper:
+                the most expensive one; this can only be stronger)
+random          the assignment problem with uniformly random estimates
+oracle          the assignment problem with the true outcomes
+frugal_mct      estimates by random forests on the same embeddings, after Chen, Zaharia, Zou; size is bounded
+==============  ============================================================================================
 """
 
 from collections.abc import Callable, Sequence
@@ -14,25 +19,30 @@ from models.arrays import Floats, Int64s, Singles
 from solvers.portfolio.knapsack import assign
 from solvers.portfolio.shadow_prices import ROUNDING
 
-Choose = Callable[[float], Int64s]
-"""Given the budget for all queries, the classifier of each."""
+BudgetRouter = Callable[[float], Int64s]
+"""Returns the classifier of each query, given the total budget."""
 TREES = 100
-MOST_ROWS, MOST_COLUMNS = 2000, 32
-"""Items that a tree is trained on, and coordinates that a split chooses from: more would take hours where the portfolio
-itself takes seconds."""
+MAX_ROWS, MAX_COLUMNS = 2000, 32
+"""Items of a tree and candidate coordinates of a split: more would take hours where the portfolio takes seconds."""
 
 
-def by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> Choose:
-    """Solve the programme for values, (n, m), and costs, (m,) or (n, m); the least budget is that of the cheapest
-    assignment."""
+def route_by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> BudgetRouter:
+    """Return a router that solves the assignment problem.
+
+    Budgets below the cheapest assignment count as its cost.
+
+    Args:
+        values: (n, m).
+        costs: (m,) or (n, m).
+    """
     least = float(np.broadcast_to(costs, values.shape).min(axis=1).sum()) * (1 + ROUNDING)
     return lambda budget: assign(values, costs, max(budget, least), gap=gap).choice
 
 
-def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
-    """Give every query to the classifier that is best among those that all ``count`` queries can afford.
+def route_to_single_best(accuracies: Floats, costs: Floats, count: int) -> BudgetRouter:
+    """Return a router that sends every query to the most accurate classifier that all can afford.
 
-    >>> single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
+    >>> route_to_single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
     [0, 0, 0]
     """
 
@@ -43,22 +53,22 @@ def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
     return choose
 
 
-def uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
-    """Draw the estimates of ``random``."""
+def draw_uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
+    """Draw the estimates of ``random``: (count, classifiers)."""
     return rng.random((count, classifiers))
 
 
-def forest_values(
+def predict_by_forests(
     items: Singles, success: Floats, vectors: Singles, seed: int, report: Callable[[str], None] = lambda message: None
 ) -> Floats:
-    """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m).
+    """Fit a regression forest for each classifier to items (r, d), and predict for vectors (n, d): (n, m).
 
-    ``report`` hears how many are trained.
+    ``report`` receives the progress.
     """
     import joblib
     from sklearn.ensemble import RandomForestRegressor
 
-    rows, columns = min(MOST_ROWS, len(items)), min(MOST_COLUMNS, items.shape[1])
+    rows, columns = min(MAX_ROWS, len(items)), min(MAX_COLUMNS, items.shape[1])
 
     def predict(column: Floats) -> Floats:
         forest = RandomForestRegressor(TREES, random_state=seed, max_samples=rows, max_features=columns)
@@ -67,16 +77,17 @@ def forest_values(
     jobs, values = [joblib.delayed(predict)(column) for column in success.T], list[Floats]()
     for done in joblib.Parallel(return_as="generator")(jobs):
         values.append(done)
-        report(f"{len(values)} of {len(jobs)} forests are trained, to compare with")
+        report(f"training baseline forests: {len(values)} of {len(jobs)}")
     return np.stack(values, axis=1)
 
 
-def beaten(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
-    """Name the classifiers that another one costs no more than and is as accurate as, one of both better; and by whom.
+def find_dominated(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
+    """Return the dominated classifiers by name, and which one dominates each.
 
-    Of several the most accurate of the cheapest is named.
+    One dominates another if it costs no more and is as accurate, and is better in one of both. Of several the cheapest,
+    then the most accurate is named.
 
-    >>> beaten(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
+    >>> find_dominated(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}
     """
     import moocore

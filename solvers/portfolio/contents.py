@@ -1,4 +1,4 @@
-"""What a portfolio plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
+"""Stored arrays of a portfolio plan, and validation of their invariants: a plan may come from untrusted bytes."""
 
 from dataclasses import dataclass, field, fields
 
@@ -8,14 +8,14 @@ from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
 from models.trace import MOST_RESOURCES
 from solvers.base import refuse_out_of_range
-from solvers.portfolio.knapsack.programme import LARGEST
+from solvers.portfolio.knapsack.problem import MAX_NUMBER
 from solvers.portfolio.learned import contents as learned
-from solvers.portfolio.learned.contents import LearnedContents, promises
+from solvers.portfolio.learned.contents import LearnedContents, check_invariants
 
-MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
-"""Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
-MOST_POWER = 15
-"""As in ``models.cost``."""
+MAX_SAMPLES, MAX_NUMBERS = 1000, 500_000_000
+"""Maximum number of samples, and of coordinates in all of them: 2 GB in memory."""
+MAX_POWER = 15
+"""Same as in ``models.cost``."""
 _DIMENSIONS = {
     "items": 2,
     "success": 2,
@@ -42,87 +42,87 @@ _DIMENSIONS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PortfolioContents(LearnedContents):
-    """Labelled samples, or regressions, that tell how likely each of m classifiers is right. Costs are in ``unit``."""
+    """Arrays of a portfolio plan for m classifiers. Costs are in ``unit``."""
 
     classifiers: tuple[str, ...]
     """m names."""
     unit: str
     """The unit of costs and budgets."""
     feature_classifier: str | None
-    """The classifier that embeddings come from, if they do."""
+    """The classifier that computes the embeddings; None: another source."""
     embedding_cost: float
-    """What it costs; 0 without it."""
+    """Mean cost of an embedding; 0 without a feature classifier."""
     dearest: float
-    """What the dearest classifier costs, which a budget's fraction is of."""
+    """Cost of the most expensive classifier, which fractional budgets refer to."""
     costs: Amounts
-    """(m,) of a query; 0 for the feature classifier."""
+    """(m,), mean cost per query; 0 for the feature classifier."""
     low: Floats
-    """(d,) what is taken off embeddings."""
+    """(d,), offset subtracted from embeddings."""
     span: Floats
-    """(d,) what they are divided by then."""
+    """(d,), divisor of embeddings after that."""
     items: Singles
-    """(r, d) the labelled items' embeddings, scaled."""
+    """(r, d), scaled embeddings of the labeled items."""
     success: SingleProbabilities
-    """(r, m) how likely each classifier is right about each, from 0 to 1."""
+    """(r, m), probability that each classifier is correct on each item."""
     samples: Int32s
-    """(K, s) the samples, as places among the items."""
+    """(K, s), samples, as places among the items."""
     sigmas: Amounts
-    """(m,) the standard deviations of estimates' errors."""
+    """(m,), standard deviations of the estimates' errors."""
     regularization: float
-    """λ: so many of them are taken off an estimate."""
+    """λ: estimates are reduced by λ times sigma."""
     price_budgets: Amounts
-    """(b,) budgets of a query, without its embedding, rising."""
+    """(b,), budgets per query without the embedding, rising."""
     prices: Amounts
-    """(b,) their shadow prices, falling."""
+    """(b,), shadow prices of the budgets, falling."""
     methods: tuple[str, ...]
     """q names."""
     held_out: int
-    """How many items the curve was measured on."""
+    """Number of holdout rows of the curve."""
     curve_budgets: Amounts
-    """(p,) budgets of a query, rising."""
+    """(p,), budgets per query, rising."""
     curve_estimates: Floats
-    """(q, p) the accuracy that each method expected; NaN where it expects none."""
+    """(q, p), estimated accuracy of each method; NaN where it has none."""
     curve_accuracies: Probabilities
-    """(q, p) the accuracy that it had."""
+    """(q, p), measured accuracy."""
     curve_costs: Amounts
-    """(q, p) what a query cost."""
+    """(q, p), measured mean cost per query."""
     curve_usage: Int64s
-    """(q, p, m) how many of the held-out items each classifier answered."""
+    """(q, p, m), number of holdout rows that each classifier answered."""
     independence: float
-    """Effective items per held-out row: below 1 where items repeat among them."""
+    """Effective items per holdout row: below 1 where items repeat."""
     curve_cost_offsets: Floats
-    """(q, p) what a query cost beyond what was planned, on average."""
+    """(q, p), mean of measured minus planned cost."""
     curve_cost_errors: Amounts
-    """(q, p) the standard errors of what a query cost beyond what was planned."""
+    """(q, p), standard errors of the cost offsets."""
     curve_estimate_errors: Probabilities
-    """(q, p) the standard errors of what estimates were too high by, for all classifiers together."""
+    """(q, p), standard errors of the optimism over all classifiers."""
     curve_too_high: Floats
-    """(q, p, m) how far the estimates of a classifier were too high when it was chosen."""
+    """(q, p, m), optimism: mean of estimate minus outcome where a classifier was chosen."""
     cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
-    """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
+    """(t, k), powers of a size's k numbers in each of t terms; (0, 0): costs do not depend on size."""
     cost_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(m, t) what a query costs is the sum of these times the terms; ``costs`` are its means."""
+    """(m, t), coefficients of the cost polynomials; ``costs`` are their means."""
     cost_weights: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(d, m) of an embedding as it comes, by which a query's cost is expected; (0, 0): it costs the means."""
+    """(d, m), regression of costs on unscaled embeddings; (0, 0): mean costs apply."""
     cost_intercepts: Floats = field(default_factory=lambda: np.empty(0))
-    """(m,) what is added."""
+    """(m,), intercepts of the regression."""
     cost_knots: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(k, m) sums of these, rising in each column."""
+    """(k, m), predictions of the regression, rising in each column."""
     cost_levels: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(k, m) the costs expected there, rising; between them they are interpolated, outside they stay."""
+    """(k, m), expected costs at the knots, rising; interpolated between and constant outside."""
     price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
+    """(b,), at a tie of two classifiers, the share of queries that gets the more expensive one; (0,): none."""
     resources: tuple[str, ...] = ()
-    """r names of what else classifiers use, each in a unit of its own."""
+    """r names of other resources, each with its own unit."""
     resource_means: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(r, m) what a query uses of each on average; (0, 0): there is none."""
+    """(r, m), mean use per query; (0, 0): no resources."""
     resource_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
-    """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no use depends on it."""
+    """(t, k), powers of a size's k numbers in each of t terms; (0, 0): uses do not depend on size."""
     resource_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(r m, t) what a query uses, resource by resource, is the sum of these times the terms."""
+    """(r m, t), coefficients of the use polynomials, resource by resource."""
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other."""
+        """Raise InvalidRequest if the arrays violate an invariant."""
         refuse_out_of_range(self)
         for group in (
             _dimensions,
@@ -131,10 +131,10 @@ class PortfolioContents(LearnedContents):
             _learned,
             _prices,
             _curve,
-        ):  # a later group relies on those before it
-            broken = [promise for promise, kept in group(self).items() if not kept]
+        ):  # each group relies on the ones before it
+            broken = [invariant for invariant, holds in group(self).items() if not holds]
             if broken:
-                raise InvalidRequest(f"this is no portfolio plan: it lacks {', '.join(broken)}")
+                raise InvalidRequest(f"invalid portfolio plan; violated: {', '.join(broken)}")
 
 
 def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
@@ -142,7 +142,9 @@ def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     m, names = len(plan.classifiers), plan.classifiers
     return {
-        "arrays of the right dimensions": all(array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()),
+        "arrays of the correct dimensions": all(
+            array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()
+        ),
         "different classifiers": m > 0 and len(set(names)) == m,
         "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
         "different methods, batch and route among them": len(set(plan.methods)) == len(plan.methods)
@@ -156,8 +158,8 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         plan.feature_classifier in plan.classifiers and plan.costs[plan.classifiers.index(plan.feature_classifier)] == 0
     )
     return {
-        "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= LARGEST))) for each in positive)
-        and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
+        "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= MAX_NUMBER))) for each in positive)
+        and all(0 <= each <= MAX_NUMBER for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
         "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
         "a cost regression of each classifier or none": _is_cost_regression(plan),
@@ -172,8 +174,8 @@ def _are_functions(powers: Int64s, each: Floats, costs: int) -> bool:
     (terms, dimensions) = powers.shape
     if not terms:
         return each.size == 0
-    within = bool(np.all((each >= 0) & (each <= LARGEST)))
-    possible = bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
+    within = bool(np.all((each >= 0) & (each <= MAX_NUMBER)))
+    possible = bool(np.all((powers >= 0) & (powers <= MAX_POWER)))
     return dimensions > 0 and each.shape == (costs, terms) and within and possible
 
 
@@ -187,7 +189,7 @@ def _is_cost_regression(plan: PortfolioContents) -> bool:
         and plan.cost_intercepts.shape == (m,)
         and plan.cost_knots.shape == plan.cost_levels.shape == (len(plan.cost_knots), m)
         and len(plan.cost_knots) > 0
-        and all(np.all(np.abs(each) <= LARGEST) for each in amounts)
+        and all(np.all(np.abs(each) <= MAX_NUMBER) for each in amounts)
         and all(np.all(np.diff(each, axis=0) >= 0) for each in (plan.cost_knots, plan.cost_levels))
     )
 
@@ -198,7 +200,7 @@ def _are_resources(plan: PortfolioContents) -> bool:
         r <= MOST_RESOURCES
         and len(set(plan.resources)) == r
         and means.shape == ((r, m) if r else (0, 0))
-        and bool(np.all((means >= 0) & (means <= LARGEST)))
+        and bool(np.all((means >= 0) & (means <= MAX_NUMBER)))
         and _are_functions(plan.resource_powers, plan.resource_coefficients, r * m)
     )
 
@@ -211,15 +213,15 @@ def _items(plan: PortfolioContents) -> dict[str, bool]:
         "a scaling of each coordinate": plan.low.shape == plan.span.shape == (d,)
         and bool(np.all(np.isfinite(plan.low) & np.isfinite(plan.span) & (plan.span > 0))),
         "samples of its items": min(plan.samples.shape) > 0
-        and len(plan.samples) <= MOST_SAMPLES
+        and len(plan.samples) <= MAX_SAMPLES
         and plan.samples.shape[1] <= r
-        and plan.samples.size * d <= MOST_NUMBERS
+        and plan.samples.size * d <= MAX_NUMBERS
         and bool(np.all((plan.samples >= 0) & (plan.samples < r))),
     }
 
 
 def _learned(plan: PortfolioContents) -> dict[str, bool]:
-    return promises(plan, plan.items.shape[1], len(plan.classifiers))
+    return check_invariants(plan, plan.items.shape[1], len(plan.classifiers))
 
 
 def _prices(plan: PortfolioContents) -> dict[str, bool]:
@@ -240,7 +242,7 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
         "errors of all estimates and costs": plan.curve_estimate_errors.shape == shape
         and plan.curve_cost_offsets.shape == plan.curve_cost_errors.shape == shape
-        and bool(np.all(np.abs(plan.curve_cost_offsets) <= LARGEST)),
+        and bool(np.all(np.abs(plan.curve_cost_offsets) <= MAX_NUMBER)),
         "estimates that are off by 2 at most": plan.curve_too_high.shape == plan.curve_usage.shape
         and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
         "budgets that rise": len(plan.curve_budgets) > 0 and bool(np.all(np.diff(plan.curve_budgets) > 0)),

@@ -1,9 +1,9 @@
-"""Expected cost of a query with each classifier, by ridge regression of measured costs on embeddings.
+"""Cost prediction: ridge regression of a query's measured costs on its embedding, with isotonic calibration.
 
 Prompts that go to an expensive model are often long ones, so a batch that is planned with mean costs overruns its
-budget. The penalty is chosen by generalized cross-validation (Golub, Heath, and Wahba, 1979); a regression is used for
-the classifiers whose cost it predicts better than the mean on rows that it was not fitted to. Isotonic regression on
-these rows then turns predictions into mean costs.
+budget. The penalty is chosen by generalized cross-validation (Golub, Heath, and Wahba, 1979). The regression is used
+for classifiers whose cost it predicts better than the mean on cross-validation folds. Isotonic regression on these
+predictions then turns them into mean costs.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,26 @@ from models.arrays import Bools, Floats, Int64s, Singles
 from solvers.statistics import standard_error_of_mean
 
 MAX_DIMENSIONS = 768
-"""Coordinates of an embedding that are regressed on; of more, the directions of the largest variance."""
+"""Maximum number of coordinates; of more, the directions of the largest variance."""
 MAX_ROWS = 20_000
 KNOTS = 64
-"""Predictions at which the mean cost is kept."""
+"""Number of calibration knots."""
 PENALTIES = np.logspace(-6, 2, 25)
-"""Ridge penalties that are tried, relative to the mean variance of a coordinate times the number of rows."""
+"""Candidate ridge penalties, relative to the mean variance of a coordinate times the number of rows."""
 CERTAINTY = 2.0
 """Standard errors by which a regression must predict better than the mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostRegression:
-    """weights: (d, m) of embeddings; intercepts: (m,); knots, levels: (k, m) predictions, rising, and the mean cost
-    where the regression predicts each of them."""
+    """Calibrated linear regression of costs.
+
+    Attributes:
+        weights: (d, m), of embeddings.
+        intercepts: (m,).
+        knots: (k, m), linear predictions, rising.
+        levels: (k, m), mean costs at the knots.
+    """
 
     weights: Floats
     intercepts: Floats
@@ -39,22 +45,22 @@ class CostRegression:
         """Fit to embeddings (n, d) and costs (n, m).
 
         Args:
-            predicted: (n, m), predictions of these rows by linear regressions that were not fitted to them.
+            predicted: (n, m), cross-validated predictions of these rows by linear regressions.
         """
-        return cls(*linear_regression(vectors, costs), *_calibrate(predicted, costs))
+        return cls(*fit_ridge(vectors, costs), *_fit_calibration(predicted, costs))
 
     def predict(self, vectors: Singles | Floats) -> Floats:
-        """Predict the costs of (n, d) embeddings, (n, m)."""
+        """Return predicted costs, (n, m), of embeddings (n, d)."""
         return self.calibrate(vectors @ self.weights + self.intercepts)
 
     def calibrate(self, predicted: Floats) -> Floats:
-        """Return the mean costs, (n, m), where the linear regression predicts (n, m)."""
+        """Return mean costs, (n, m), of linear predictions (n, m)."""
         columns = zip(predicted.T, self.knots.T, self.levels.T, strict=True)
         costs = np.column_stack([np.interp(*column) for column in columns])
         return np.asarray(np.clip(costs, self.levels[0], self.levels[-1]))
 
-    def only(self, used: Bools, means: Floats) -> "CostRegression":
-        """Predict the mean, (m,), for the classifiers that are not used."""
+    def select(self, used: Bools, means: Floats) -> "CostRegression":
+        """Return a regression that predicts the mean, (m,), for classifiers that are not used."""
         return CostRegression(
             np.where(used, self.weights, 0.0),
             np.where(used, self.intercepts, means),
@@ -63,12 +69,12 @@ class CostRegression:
         )
 
 
-def _calibrate(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
-    """Return knots (k, m) and the mean costs there, by isotonic regression of costs (n, m) on predictions (n, m).
+def _fit_calibration(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Return knots (k, m) and mean costs there, by isotonic regression of costs (n, m) on predictions (n, m).
 
-    Costs are skewed, so a line is too low for the largest and negative for the least of them.
+    Costs are skewed, so a line is too low for the largest and negative for the smallest of them.
     """
-    from sklearn.isotonic import IsotonicRegression  # for builds only: servers load faster without
+    from sklearn.isotonic import IsotonicRegression  # lazy import: only builds need it
 
     angles = np.linspace(0, np.pi, min(len(predicted), KNOTS))
     knots = np.quantile(predicted, (1 - np.cos(angles)) / 2, axis=0)  # dense at both ends, where costs curve
@@ -81,18 +87,20 @@ def _calibrate(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
     return knots, np.column_stack(levels)
 
 
-def linear_regression(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
-    """Fit to embeddings (n, d) and costs (n, m): weights (d, m) and intercepts (m,). O(n d² + d³) for d up to 768
-    dimensions."""
+def fit_ridge(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
+    """Fit costs (n, m) to embeddings (n, d); return weights (d, m) and intercepts (m,).
+
+    Complexity: O(n d² + d³) for d up to 768 dimensions.
+    """
     some = np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_ROWS)).astype(np.int64)
     inputs, targets = vectors[some].astype(np.float64), costs[some]
     centre, means = inputs.mean(axis=0), targets.mean(axis=0)
-    weights = _ridge(inputs - centre, targets - means)
+    weights = _solve_ridge(inputs - centre, targets - means)
     return weights, means - centre @ weights
 
 
-def _ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Regress centred targets, (n, m), on centred inputs, (n, d): weights (d, m), each column with its own penalty."""
+def _solve_ridge(inputs: Floats, targets: Floats) -> Floats:
+    """Regress centered targets (n, m) on centered inputs (n, d): weights (d, m), a penalty for each column."""
     n, d = inputs.shape
     variances, axes = np.linalg.eigh(inputs.T @ inputs)
     kept = np.arange(max(d - MAX_DIMENSIONS, 0), d)
@@ -112,23 +120,35 @@ def _ridge(inputs: Floats, targets: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedCosts:
-    """regression: the one to use; None: none predicts better than the mean; of_rows: (n, m) the expected costs of the
-    rows, by regressions that were not fitted to them and calibrated by all rows."""
+    """Cross-fitted cost regression.
+
+    Attributes:
+        regression: the regression to use; None: it does not predict better than the mean.
+        row_costs: (n, m), cross-fitted and calibrated predictions of the rows.
+    """
 
     regression: CostRegression | None
-    of_rows: Floats
+    row_costs: Floats
 
     @classmethod
     def cross_fit(cls, vectors: Singles, costs: Floats, means: Floats, fold: Int64s, items: Int64s) -> "ExpectedCosts":
-        """Fit regressions and decide which are used. vectors: (n, d); costs: (n, m); means: (m,); fold: (n,); items:
-        (n,) equal for rows of one item. O(k (n d² + d³)) for k folds."""
+        """Fit regressions and decide for which classifiers they are used.
+
+        Args:
+            vectors: (n, d).
+            costs: (n, m).
+            means: (m,).
+            fold: (n,).
+            items: (n,), equal for rows of one item.
+        Complexity: O(k (n d² + d³)) for k folds.
+        """
         predicted = np.empty(costs.shape)
         varies = costs.std(axis=0) > 1e-9 * np.maximum(np.abs(means), 1e-300)
         if not varies.any():
             return cls(None, np.tile(means, (len(costs), 1)))
         for part in np.unique(fold).tolist():
             rest, own = fold != part, fold == part
-            weights, intercepts = linear_regression(vectors[rest], costs[rest])
+            weights, intercepts = fit_ridge(vectors[rest], costs[rest])
             predicted[own] = vectors[own] @ weights + intercepts
         within = np.clip(predicted, costs.min(axis=0), costs.max(axis=0))
         gained = (costs - costs.mean(axis=0)) ** 2 - (costs - within) ** 2
@@ -136,4 +156,4 @@ class ExpectedCosts:
         if not used.any():
             return cls(None, np.tile(means, (len(costs), 1)))
         final = CostRegression.fit(vectors, costs, predicted)
-        return cls(final.only(used, means), np.where(used, final.calibrate(predicted), means))
+        return cls(final.select(used, means), np.where(used, final.calibrate(predicted), means))

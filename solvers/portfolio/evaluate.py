@@ -1,4 +1,4 @@
-"""Complete items through a portfolio, and its operating points."""
+"""Evaluation of a portfolio on complete items, and its operating points."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,28 +13,28 @@ from solvers.portfolio.plan import PortfolioPlan
 
 METHODS = {"batch": "whole batches", "single_best": "the best classifier within the budget", "random": "at random"}
 METHODS |= {"frugal_mct": "FrugalMCT", "oracle": "an oracle"}
-"""What else was measured over budgets, by the names that the artifact gives them."""
+"""Display names of the other measured methods."""
 
 
 def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> Evaluated:
     """Route every item on its own, by its embedding.
 
-    Costs are the items' own where they were sent, else those that the decision expects.
+    Costs are the items' own where given, else those of the decision.
     """
     if items.embeddings is None:
-        raise items.fault(0, "embedding", message="is missing: a portfolio routes by it")
+        raise items.fault(0, "embedding", message="is required for routing")
     estimates = plan.estimate(items.embeddings)
-    asked = shared_fields(limits, RouteLimits)
+    shared_limits = shared_fields(limits, RouteLimits)
     labels, costs, chosen, confidences = list[str | None](), list[float](), list[str](), list[float]()
     for at, (item, values) in enumerate(zip(items.ids, items.values, strict=True)):
         vector, size = tuple(items.embeddings[at].tolist()), items.sizes[at]
-        query = RouteQuery.model_construct(**asked, query=vector, item=item, size=size, text=None, costs=None)
+        query = RouteQuery.model_construct(**shared_limits, query=vector, item=item, size=size, text=None, costs=None)
         decision = plan.route(
             estimates[at],
-            plan.budget_of(query),
-            lot=plan.lot_of(query),
-            costs=plan.own_costs(query),
-            among=plan.among(query),
+            plan.resolve_query_budget(query),
+            tie_break=plan.draw_tie_break(query),
+            costs=plan.query_costs(query),
+            allowed=plan.allowed_mask(query),
         )
         cost = items.number(at, f"{decision.classifier}.cost", 0.0)
         labels.append(label_of(values.get(f"{decision.classifier}.label")))
@@ -50,8 +50,8 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
     )
 
 
-def curve(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
-    """Return what routing single queries reached on holdout rows, over budgets, with the shadow price of each."""
+def list_operating_points(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
+    """Return the operating points of routing single queries on holdout rows, with shadow prices."""
     row = plan.methods.index("route")
     points = []
     for at, budget in enumerate(plan.curve_budgets.tolist()):
@@ -60,12 +60,12 @@ def curve(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
             accuracy=float(plan.curve_accuracies[row, at]), cost=cost, cost_error=float(plan.curve_cost_errors[row, at])
         )
         usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))
-        decision: Mapping[str, Any] = {"usage": usage, "price": plan.price_at(budget)}
+        decision: Mapping[str, Any] = {"usage": usage, "price": plan.shadow_price_at(budget)}
         points.append(OperatingPoint({"budget": budget}, expectations, decision))
     return points
 
 
-def baselines(plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
+def list_baseline_curves(plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
     """Return (accuracy, cost) of the other methods on the same rows, over budgets."""
     return {
         METHODS.get(method, method): list(

@@ -1,8 +1,8 @@
-"""Floors of accuracy that come true on queries never seen: what is taken off estimates before they count for a floor.
+"""Accuracy floors that hold on unseen queries: estimates are corrected for selection optimism.
 
-Whoever chooses by estimates chooses those that are too high, the more so the fewer queries a classifier gets. By how
-much they were on held-out items is known for budgets; what an assignment costs is known when it is made. So it is made
-with what was taken off at a guess, and again with what has to be taken off at its cost, until its floors hold so.
+Choosing by estimates is optimistically biased, the more so the fewer queries a classifier gets. The optimism on holdout
+rows is known as a function of the budget, and the cost of an assignment only once it is made. So assignments are
+repeated, first with a guess of the optimism, then with the optimism at the cost of the last one, until floors hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,75 +11,89 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.constrained import Assigned, ConflictingConstraints, Constraint
+from solvers.portfolio.constrained import ConflictingConstraints, ConstrainedChoice, Constraint
 
-ROUNDS = 6
-"""Assignments that are made at most; two are usual."""
-ENOUGH = 1e-6
-"""A floor that is missed by less, as a share of it, holds."""
-TooHigh = Callable[[float], Floats]
-"""Given what a choice costs on average by the means, what is taken off the values of each classifier, (m,)."""
+MAX_ROUNDS = 6
+"""Maximum number of assignments; two are typical."""
+FLOOR_TOLERANCE = 1e-6
+"""Relative violation up to which a floor holds."""
+OptimismFunction = Callable[[float], Floats]
+"""Returns the optimism of each classifier's values, (m,), given the mean cost of a choice by mean costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Floored:
-    """Queries whose floors are to come true. values: (n, m); means: (m,) what queries cost each classifier on average,
-    which tells choices apart whatever these queries cost; groups: (n,), of which there are ``labels``; too_high: what
-    is taken off."""
+class AccuracyFloors:
+    """Queries with accuracy floors.
+
+    Attributes:
+        values: (n, m).
+        means: (m,), mean costs of classifiers, which characterize choices whatever the queries cost.
+        groups: (n,), from 0.
+        group_count: the number of groups.
+        optimism: the optimism of values.
+    """
 
     values: Floats
     means: Floats
     groups: Int64s
-    labels: int
-    too_high: TooHigh
+    group_count: int
+    optimism: OptimismFunction
 
-    def taken_off(self, costs: Sequence[float]) -> Floats:
-        """Say what is taken off in each group, given what its choice costs by the means: (g, m)."""
-        return np.array([self.too_high(cost) for cost in costs])
+    def list_optimism(self, costs: Sequence[float]) -> Floats:
+        """Return the optimism in each group, (g, m), given the mean costs of their choices."""
+        return np.array([self.optimism(cost) for cost in costs])
 
-    def counting(self, off: Floats) -> Floats:
-        """Give what counts for floors, (n, m)."""
-        return np.asarray(self.values - off[self.groups])
+    def subtract_optimism(self, optimism: Floats) -> Floats:
+        """Return the values that count for floors, (n, m)."""
+        return np.asarray(self.values - optimism[self.groups])
 
-    def settle(
+    def solve(
         self,
         start: Sequence[float],
         floors: Sequence[Constraint],
-        solve: Callable[[Floats], Assigned],
-        most_accurate: Callable[[], Assigned],
-    ) -> Assigned:
-        """Assign until floors hold with what has to be taken off at the cost of the assignment.
+        solve: Callable[[Floats], ConstrainedChoice],
+        most_accurate: Callable[[], ConstrainedChoice],
+    ) -> ConstrainedChoice:
+        """Assign until floors hold with the optimism at the cost of the assignment.
 
-        start: (g,) the first guess of what a query of each group costs. floors: the constraints. solve: assigns, given
-        what counts for floors. most_accurate: assigns without floors, as accurately as can be: where a guess makes
-        floors impossible, they are so only if they are at the cost of that. Raises ConflictingConstraints.
+        Args:
+            start: (g,), first guess of the mean cost of each group.
+            floors: the constraints.
+            solve: assigns, given the values that count for floors.
+            most_accurate: assigns for the highest accuracy without floors. If a guess makes floors impossible, they are
+                impossible only if they also are at the cost of this assignment.
+        Raises:
+            ConflictingConstraints: the floors are impossible.
         """
-        off, possible, is_surest = self.taken_off(start), None, not floors
-        for _ in range(ROUNDS):
+        optimism, possible, is_surest = self.list_optimism(start), None, not floors
+        for _ in range(MAX_ROUNDS):
             try:
-                solution = solve(self.counting(off))
+                solution = solve(self.subtract_optimism(optimism))
             except ConflictingConstraints:
                 if possible is not None:
-                    off = (possible + off) / 2  # between what was not enough and what is too much
+                    optimism = (possible + optimism) / 2  # bisect between too little and too much
                     continue
                 if is_surest:
                     raise
-                off, is_surest = self.taken_off(self._spent(most_accurate().choice, start)), True
+                optimism, is_surest = self.list_optimism(self._mean_costs(most_accurate().choice, start)), True
                 continue
-            needed = self.taken_off(self._spent(solution.choice, start))
-            if self._holds(solution.choice, needed, floors):
+            needed = self.list_optimism(self._mean_costs(solution.choice, start))
+            if self._are_met(solution.choice, needed, floors):
                 break
-            off, possible = np.maximum(off, needed), off
+            optimism, possible = np.maximum(optimism, needed), optimism
         return solution
 
-    def _spent(self, choice: Int64s, start: Sequence[float]) -> list[float]:
-        """Give what a query of each group costs on average; of a group without queries the guess."""
+    def _mean_costs(self, choice: Int64s, start: Sequence[float]) -> list[float]:
+        """Return the mean cost of each group; the guess for empty groups."""
         each = self.means[choice]
-        sums, counts = np.bincount(self.groups, each, self.labels), np.bincount(self.groups, minlength=self.labels)
+        sums, counts = (
+            np.bincount(self.groups, each, self.group_count),
+            np.bincount(self.groups, minlength=self.group_count),
+        )
         return [s / c if c else guess for s, c, guess in zip(sums.tolist(), counts.tolist(), start, strict=True)]
 
-    def _holds(self, choice: Int64s, off: Floats, floors: Sequence[Constraint]) -> bool:
-        each = self.values[np.arange(len(choice)), choice] - off[self.groups, choice]
-        of_groups = np.bincount(self.groups, each, self.labels)
+    def _are_met(self, choice: Int64s, optimism: Floats, floors: Sequence[Constraint]) -> bool:
+        each = self.values[np.arange(len(choice)), choice] - optimism[self.groups, choice]
+        of_groups = np.bincount(self.groups, each, self.group_count)
         reached = [float(each.sum() if one.group is None else of_groups[one.group]) for one in floors]
-        return all(sum_ >= one.bound * (1 - ENOUGH) for sum_, one in zip(reached, floors, strict=True))
+        return all(sum_ >= one.bound * (1 - FLOOR_TOLERANCE) for sum_, one in zip(reached, floors, strict=True))

@@ -1,4 +1,4 @@
-"""The kind ``portfolio``: what the rest of Parsimony knows of OCCAM portfolios."""
+"""Artifact kind ``portfolio``: the interface of OCCAM portfolios to the rest of Parsimony."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -23,21 +23,21 @@ from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_col
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.candidates import list_candidates
-from solvers.portfolio.estimates import estimates
-from solvers.portfolio.evaluate import baselines, curve, evaluate
-from solvers.portfolio.fit import check, fit
+from solvers.portfolio.estimates import estimate_outcome
+from solvers.portfolio.evaluate import evaluate, list_baseline_curves, list_operating_points
+from solvers.portfolio.fit import check_options, fit
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.run import next_best
-from solvers.portfolio.run import run as run_portfolio
+from solvers.portfolio.run import make_fallback
+from solvers.portfolio.run import run_item as run_portfolio
 from solvers.portfolio.settings import replay_settings
 from solvers.savings import SettingReplay
 
 NO_EMBEDDING = (0.0,)
-"""The embedding in the query of an item that has none yet."""
+"""Placeholder for the embedding of an item without one."""
 
 
 class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
-    """Routes each query, or each of a batch, to one classifier within a budget."""
+    """Route each query, or each query of a batch, to one classifier within a budget."""
 
     name = "portfolio"
     plural = "portfolios"
@@ -55,31 +55,31 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     assigner = PortfolioAssigner()
 
     def check(self, facts: DatasetFacts, options: PortfolioOptions) -> None:
-        """Refuse a trace without embeddings or with too few rows, and options that it does not allow."""
-        check(facts, options)
+        """Reject traces without embeddings or with too few rows, and invalid options."""
+        check_options(facts, options)
 
     def fit(
         self, dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run
     ) -> Fitted[PortfolioPlan]:
-        """Build a portfolio from a trace with embeddings."""
+        """Fit a portfolio to a trace with embeddings."""
         return fit(dataset, options, rng, run)
 
     def replay_settings(self, plan: PortfolioPlan, dataset: Trace) -> Sequence[SettingReplay]:
-        """Return what routing at several budgets does with unseen rows."""
+        """Return the outcomes of routing holdout rows at several budgets."""
         return replay_settings(plan, dataset)
 
     def called_names(self, plan: PortfolioPlan) -> tuple[str, ...]:
-        """Return the classifiers."""
+        """Return the names of the classifiers."""
         return plan.classifiers
 
     def keepable_limits(
         self, plan: PortfolioPlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Raise the budget to the cost of the cheapest classifier that is available."""
-        return {**limits, "budget": max(limits["budget"], plan.cheapest_without(unavailable))}
+        """Return the limits with the budget raised to the cost of the cheapest available classifier."""
+        return {**limits, "budget": max(limits["budget"], plan.min_cost_excluding(unavailable))}
 
     def highest_cost(self, plan: PortfolioPlan, query: RouteLimits) -> float:
-        """Return the cost of the most expensive classifier, with the embedding."""
+        """Return the cost of the most expensive classifier, including the embedding."""
         return plan.dearest
 
     def estimates(
@@ -89,15 +89,15 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         query: Any,
         decision: RouteDecision | AssignmentFigures,
     ) -> Expectations:
-        """Return the estimate and the cost of the chosen classifier, or their means over a batch."""
-        return estimates(plan, query, decision)
+        """Return the expected accuracy and cost of the chosen classifier, or their means over a batch."""
+        return estimate_outcome(plan, query, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
         return rows_of(summary, "held_out")
 
     def is_mean(self, decision: RouteDecision | AssignmentFigures) -> bool:
-        """Return whether a batch was decided; the estimate of a single query is its own."""
+        """Return whether the decision is about a batch; estimates of a single query are its own."""
         return isinstance(decision, AssignmentFigures)
 
     def embedding_dimensions(self, plan: PortfolioPlan) -> int:
@@ -105,33 +105,33 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         return plan.dimensions
 
     def embedding_cost(self, plan: PortfolioPlan) -> float:
-        """Return what embedding an item costs."""
+        """Return the cost of embedding an item."""
         return plan.embedding_cost
 
     def decides_at_once(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
-        """Return whether estimates take well under a millisecond."""
-        return plan.answers_at_once
+        """Return whether a decision takes well under a millisecond."""
+        return plan.is_fast
 
     def item_columns(self, plan: PortfolioPlan) -> Columns:
-        """Return label, confidence, cost, and correctness of each classifier."""
+        """Return the columns of label, confidence, cost, and correctness of each classifier."""
         return classifier_columns(plan.classifiers)
 
     def evaluate(
         self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
-        """Route items by their embeddings."""
+        """Evaluate routing of items by their embeddings."""
         return evaluate(plan, limits, items)
 
     def curve(self, plan: PortfolioPlan, query: Any) -> Sequence[OperatingPoint]:
-        """Return what routing single queries reached over budgets."""
-        return curve(plan)
+        """Return the operating points of routing single queries over budgets."""
+        return list_operating_points(plan)
 
     def baselines(self, plan: PortfolioPlan) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """Return what other methods reached over budgets."""
-        return baselines(plan)
+        """Return (accuracy, cost) of other methods over budgets."""
+        return list_baseline_curves(plan)
 
     def run_query(self, plan: PortfolioPlan, item: RunItem, limits: RunLimits) -> RouteQuery:
-        """Make the query that routes an item."""
+        """Return the query that routes an item."""
         return make_query(
             RouteQuery,
             query=NO_EMBEDDING if item.embedding is None else item.embedding,
@@ -142,36 +142,44 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         )
 
     def refuse_infeasible(self, plan: PortfolioPlan, query: RouteQuery) -> None:
-        """Raise Infeasible for a budget that no classifier keeps, InvalidRequest for costs and names."""
-        plan.budget_of(query)
+        """Raise Infeasible if no classifier fits the budget, InvalidRequest for invalid costs and names."""
+        plan.resolve_query_budget(query)
         if query.costs is not None or query.size is not None:
-            plan.own_costs(query)
-        plan.among(query)
+            plan.query_costs(query)
+        plan.allowed_mask(query)
 
     def start_run(self, plan: PortfolioPlan, query: RouteQuery, context: RunContext) -> StartedRun:
-        """Route an item, or take what was assigned to it, and call the best other classifier where that fails."""
-        estimated, budget, costs = plan.estimate_one(query.query), plan.budget_of(query), plan.own_costs(query)
-        own, most = plan.costs if costs is None else costs, np.inf
+        """Route an item, or use its assigned classifier; if the call fails, use the best other one."""
+        estimated, budget, costs = (
+            plan.estimate_one(query.query),
+            plan.resolve_query_budget(query),
+            plan.query_costs(query),
+        )
+        own, max_cost = plan.costs if costs is None else costs, np.inf
         if context.assigned is None:
             first = plan.route(
-                estimated, budget, lot=plan.lot_of(query), costs=costs, among=_available(plan, context.unavailable)
+                estimated,
+                budget,
+                tie_break=plan.draw_tie_break(query),
+                costs=costs,
+                allowed=_available(plan, context.unavailable),
             )
         else:
-            among = np.array([name == context.assigned for name in plan.classifiers])
-            first = plan.route(estimated, budget, costs=own, among=among)
-            most = first.cost
-        other = next_best(plan, estimated, budget, most=most, costs=own, barred=context.irreplaceable)
-        runner = run_portfolio(first, other, left=context.remaining_seconds, excluded=context.unavailable)
+            allowed = np.array([name == context.assigned for name in plan.classifiers])
+            first = plan.route(estimated, budget, costs=own, allowed=allowed)
+            max_cost = first.cost
+        other = make_fallback(plan, estimated, budget, max_cost=max_cost, costs=own, barred=context.irreplaceable)
+        runner = run_portfolio(first, other, remaining_seconds=context.remaining_seconds, excluded=context.unavailable)
         return StartedRun(first, runner, dict(zip(plan.classifiers, own.tolist(), strict=True)))
 
     def explain(
         self, plan: PortfolioPlan, query: RouteQuery, decision: RouteDecision, unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Return the classifiers with their estimates, costs, and why they were not chosen."""
+        """Return the classifiers with their estimates, costs, and the reasons they were not chosen."""
         return {"candidates": list_candidates(plan, query, decision, unavailable)}
 
 
 def _available(plan: PortfolioPlan, unavailable: Collection[str]) -> Bools | None:
-    """Return which classifiers are available, (m,); None where all are, or none."""
-    among = np.array([name not in unavailable for name in plan.classifiers])
-    return among if among.any() and not among.all() else None
+    """Return the mask of available classifiers, (m,); None if all or none are."""
+    allowed = np.array([name not in unavailable for name in plan.classifiers])
+    return allowed if allowed.any() and not allowed.all() else None

@@ -1,15 +1,15 @@
-"""Pacing: a stream of single queries that share a budget (an addition to OCCAM, which routes batches).
+"""Budget pacing of a stream of single queries (an addition to OCCAM, which routes batches).
 
-A query is priced by what is left of the budget for each query that is left, times exp(lean). The lean is a controller's
-memory: it rises by ``GAIN`` times the share of that amount which a query did not take, and falls by what it took too
-much. So queries that are cheaper or dearer than those that the prices were learned from come to cost the right amount
-on average after some 1 / ``GAIN`` of them. No query may take so much that the cheapest answer to all after it is not
-left, so the total is kept whatever comes.
+A query is priced at the remaining budget per remaining query, times exp(credit). The credit is the state of an integral
+controller: it rises by ``GAIN`` times the relative saving of a query, and falls by its relative excess. So streams that
+are cheaper or more expensive than the rows of the build converge to the budget after about 1 / ``GAIN`` queries. A
+query may not cost so much that the cheapest answers to all later ones no longer fit, so the total is never exceeded.
 
-A stream may have several accounts: its own, its tenant's, and one of each further resource. The poorer of the first two
-tells the price of cost. Of a resource no build knows the price: it begins at 0, and rises by 1 / √queries for a query
-that uses its share twice over, and falls for one that uses less (online mirror descent: Balseiro, Lu, Mirrokni,
-Operations Research 71, 2023).
+A stream may have several accounts: its own, its tenant's, and one for each further resource. The smaller of the first
+two budgets sets the price of cost. Prices of resources are unknown to the build: they start at 0, rise by 1 / √queries
+for a query that uses twice its share, and fall for one that uses less (online mirror descent).
+
+Source: Balseiro, Lu, Mirrokni, *Operations Research* 71, 2023.
 """
 
 from collections.abc import Callable
@@ -22,139 +22,159 @@ from models.arrays import Bools, Floats
 from models.errors import Infeasible
 
 ROUNDING = 1e-9
-"""Sums of a million costs are off by less than this share."""
+"""Upper bound of the relative rounding error of a sum of a million costs."""
 GAIN = 0.005
-MOST_LEAN = 4.0
-"""The lean stays between this and its negative; of a resource between 0 and the negative."""
+MAX_CREDIT = 4.0
+"""Maximum magnitude of the credit; a resource's credit is at most 0."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """What a stream has spent so far, on how many queries, and the lean."""
+class StreamSpending:
+    """State of a stream: amount spent, queries answered, and credit."""
 
     spent: float = 0.0
     queries: int = 0
-    lean: float = 0.0
+    credit: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """A stream of so many queries with one budget for all, of which each costs at least ``cheapest``; gain: how fast
-    the lean follows; highest: what the lean is at most."""
+class BudgetStream:
+    """A stream of queries with a common budget.
+
+    Attributes:
+        total: the budget of all queries.
+        queries: the number of queries.
+        cheapest: the least cost of a query.
+        gain: how fast the credit changes.
+        max_credit: upper bound of the credit.
+    """
 
     total: float
     queries: int
     cheapest: float
     gain: float = GAIN
-    highest: float = MOST_LEAN
+    max_credit: float = MAX_CREDIT
 
     @classmethod
-    def of_resource(cls, total: float, queries: int, least: float) -> "Stream":
-        """Share a resource, of which no build knows the price."""
+    def from_resource(cls, total: float, queries: int, least: float) -> "BudgetStream":
+        """Return the stream of a resource, whose price is unknown to the build."""
         return cls(total, queries, least, 1 / sqrt(queries), 0.0)
 
-    def refuse_if_hopeless(self, unit: str) -> None:
-        """Raise Infeasible, with the numbers, if not even the cheapest answers fit."""
+    def check_feasible(self, unit: str) -> None:
+        """Raise Infeasible if the cheapest answers exceed the total."""
         least = self.queries * self.cheapest
         if least > self.total * (1 + ROUNDING):
-            raise Infeasible(
-                f"the cheapest way to answer {self.queries} queries costs {least:g} {unit}, the total is {self.total:g}"
-            )
+            raise Infeasible(f"total must be at least {least:g} {unit} for {self.queries} queries, got {self.total:g}")
 
-    def share(self, so_far: Spending) -> float:
-        """Give what is left for each query that is left.
+    def remaining_share(self, so_far: StreamSpending) -> float:
+        """Return the remaining budget per remaining query.
 
-        >>> Stream(10.0, 5, 1.0).share(Spending(6.0, 3))
+        >>> BudgetStream(10.0, 5, 1.0).remaining_share(StreamSpending(6.0, 3))
         2.0
         """
         return max(self.total - so_far.spent, 0.0) / max(self.queries - so_far.queries, 1)
 
-    def budget_now(self, so_far: Spending) -> float:
-        """Give the budget whose price the next query is routed by."""
-        return self.share(so_far) * exp(so_far.lean)
+    def current_budget(self, so_far: StreamSpending) -> float:
+        """Return the budget whose price routes the next query."""
+        return self.remaining_share(so_far) * exp(so_far.credit)
 
-    def price_now(self, so_far: Spending) -> float:
-        """Give the price of a resource, in right answers for a unit."""
-        share = self.share(so_far)
-        return -so_far.lean / share if share > 0 else 0.0
+    def current_price(self, so_far: StreamSpending) -> float:
+        """Return the price of a resource: accuracy per unit."""
+        share = self.remaining_share(so_far)
+        return -so_far.credit / share if share > 0 else 0.0
 
-    def most(self, so_far: Spending) -> float:
-        """Give what the next query may cost at most, so that the cheapest answers to all after it still fit.
+    def max_cost(self, so_far: StreamSpending) -> float:
+        """Return the maximum cost of the next query, so that the cheapest answers to later ones still fit.
 
-        >>> round(Stream(10.0, 5, 1.0).most(Spending(6.0, 2)), 6)
+        >>> round(BudgetStream(10.0, 5, 1.0).max_cost(StreamSpending(6.0, 2)), 6)
         2.0
         """
         after = max(self.queries - so_far.queries - 1, 0) * self.cheapest
         return self.total - so_far.spent - after + ROUNDING * self.total
 
-    def leaning(self, so_far: Spending, cost: float) -> float:
-        """Give by how much the lean rises when the next query costs so much.
+    def credit_change(self, so_far: StreamSpending, cost: float) -> float:
+        """Return the change of the credit if the next query costs this much.
 
-        >>> Stream(10.0, 5, 1.0).leaning(Spending(), 1.0)
+        >>> BudgetStream(10.0, 5, 1.0).credit_change(StreamSpending(), 1.0)
         0.0025
         """
-        share = self.share(so_far)
+        share = self.remaining_share(so_far)
         return 0.0 if share <= 0 else max(self.gain * (share - cost) / share, -1.0)
 
-    def after(self, so_far: Spending, cost: float) -> Spending:
-        """Count a query: what was spent with it."""
-        lean = min(max(so_far.lean + self.leaning(so_far, cost), -MOST_LEAN), self.highest)
-        return Spending(so_far.spent + cost, so_far.queries + 1, lean)
+    def spend(self, so_far: StreamSpending, cost: float) -> StreamSpending:
+        """Return the state after a query."""
+        lean = min(max(so_far.credit + self.credit_change(so_far, cost), -MAX_CREDIT), self.max_credit)
+        return StreamSpending(so_far.spent + cost, so_far.queries + 1, lean)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Account:
-    """Something that the queries of a stream, or of a tenant, share. name: empty of the stream's own; uses: (m,) what
-    the next query takes of it with each classifier; is_cost: whether that is its cost."""
+class StreamAccount:
+    """A budget or resource shared by the queries of a stream or tenant.
+
+    Attributes:
+        name: empty for the stream's own.
+        stream: the budget.
+        uses: (m,), use of the next query with each classifier.
+        is_cost: whether uses are costs.
+    """
 
     name: tuple[str, ...]
-    stream: Stream
+    stream: BudgetStream
     uses: Floats
     is_cost: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """At most so many calls of a classifier, by its place, in any so many seconds."""
+class RateWindow:
+    """Rate limit of a classifier, by its place: at most ``max_calls`` in ``span_s`` seconds."""
 
     name: str
     classifier: int
-    most: int
+    max_calls: int
     span_s: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
-    """What a stream is held to: accounts, the stream's own first, and windows. among: (m,) the classifiers that can be
-    had; None: all."""
+class StreamTerms:
+    """Limits of a stream.
 
-    accounts: tuple[Account, ...]
-    windows: tuple[Window, ...] = ()
-    among: Bools | None = None
+    Attributes:
+        accounts: the stream's own first.
+        windows: rate limits.
+        allowed: (m,), available classifiers; None: all.
+    """
 
-    def able(self, states: tuple[Spending, ...], free: tuple[int, ...]) -> Bools:
-        """Tell which classifiers the next query can have, (m,), given how far accounts have come and how many calls
-        windows have free."""
-        able = np.ones(len(self.accounts[0].uses), dtype=np.bool_) if self.among is None else self.among.copy()
+    accounts: tuple[StreamAccount, ...]
+    windows: tuple[RateWindow, ...] = ()
+    allowed: Bools | None = None
+
+    def available_mask(self, states: tuple[StreamSpending, ...], free: tuple[int, ...]) -> Bools:
+        """Return the classifiers that the next query may use, (m,).
+
+        Args:
+            states: the state of each account.
+            free: the remaining calls of each window.
+        """
+        able = np.ones(len(self.accounts[0].uses), dtype=np.bool_) if self.allowed is None else self.allowed.copy()
         for account, state in zip(self.accounts, states, strict=True):
-            able &= account.uses <= account.stream.most(state)
+            able &= account.uses <= account.stream.max_cost(state)
         for window, calls in zip(self.windows, free, strict=True):
             able[window.classifier] &= calls > 0
         return able
 
-    def budget_now(self, states: tuple[Spending, ...]) -> float:
-        """Give the budget whose price the next query is routed by: the poorer one's."""
+    def current_budget(self, states: tuple[StreamSpending, ...]) -> float:
+        """Return the budget whose price routes the next query: the smallest of the cost accounts."""
         paired = zip(self.accounts, states, strict=True)
-        return min(account.stream.budget_now(state) for account, state in paired if account.is_cost)
+        return min(account.stream.current_budget(state) for account, state in paired if account.is_cost)
 
-    def priced(self, states: tuple[Spending, ...]) -> Floats:
-        """Price what the next query takes of resources with each classifier, in right answers: (m,)."""
+    def price_resources(self, states: tuple[StreamSpending, ...]) -> Floats:
+        """Return the priced resource use of the next query with each classifier, in units of accuracy: (m,)."""
         prices = np.zeros(len(self.accounts[0].uses))
         for account, state in zip(self.accounts, states, strict=True):
             if not account.is_cost:
-                prices += account.stream.price_now(state) * account.uses
+                prices += account.stream.current_price(state) * account.uses
         return prices
 
 
-Choose = Callable[[tuple[Spending, ...], Bools], int]
-"""Given how far accounts have come, and which classifiers can be had, (m,), the one that is taken."""
+ChooseClassifier = Callable[[tuple[StreamSpending, ...], Bools], int]
+"""Returns the chosen classifier, given the states of the accounts and the available classifiers, (m,)."""

@@ -1,4 +1,4 @@
-"""How a portfolio answers: it estimates, routes a query by a price, and assigns a batch within a budget."""
+"""Portfolio plan: estimate accuracies, route single queries by a shadow price, and assign batches within limits."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -25,50 +25,52 @@ from models.portfolio import (
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
 from solvers.base import prepare_plan, refuse_unknown
 from solvers.budget_mixture import lot_of
-from solvers.portfolio.baselines import Choose
+from solvers.portfolio.baselines import BudgetRouter
 from solvers.portfolio.cost_regression import CostRegression
 from solvers.portfolio.held_out_curve import HeldOutCurve
 from solvers.portfolio.knapsack import assign, assign_min
-from solvers.portfolio.learned.contents import estimator_of
+from solvers.portfolio.learned.contents import load_estimator
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.limits import (
-    Batch,
-    Within,
-    assign_limited,
-    barring,
-    matrix_of,
-    refuse_strangers,
-    total_of,
-    without_floors,
+    AssignmentBatch,
+    ConstrainedSolution,
+    assign_within_limits,
+    check_classifier_names,
+    compute_total_budget,
+    exclude_classifiers,
+    make_matrix,
+    remove_floors,
 )
-from solvers.portfolio.query_costs import Size, costs_at
-from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
-from solvers.portfolio.success_estimator import Estimator, Scaling
+from solvers.portfolio.query_costs import QuerySize, evaluate_costs
+from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, draw_tie_breaks
+from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 
-GAP = 1e-6
-"""How far from the best a batch within one budget may be where nothing else is asked."""
+DEFAULT_GAP = 1e-6
+"""Default relative optimality gap of a batch assignment."""
 
 
-SEARCHED_AT_ONCE = 200_000
-"""Numbers of training embeddings that are searched for a query's neighbours in well under a millisecond."""
+MAX_FAST_NUMBERS = 200_000
+"""Maximum number of stored embedding coordinates that are searched in well under a millisecond."""
 
 
 @dataclass(frozen=True, eq=False)
 class PortfolioPlan(HeldOutCurve):
-    """An estimator that tells how likely each classifier is right, and prices that say what that is worth."""
+    """Estimator of each classifier's accuracy on a query, with shadow prices of cost."""
 
     def __post_init__(self) -> None:
         self.check()
         prepare_plan(self)
-        self._estimator.neighbours.warm()  # a server answers its first query as fast as its last
+        self._estimator.neighbors.warm_up()  # the first query is as fast as later ones
 
     @cached_property
-    def _estimator(self) -> Estimator:
-        return Estimator.of(Scaling(self.low, self.span), self.items, self.success, self.samples)
+    def _estimator(self) -> NeighborEstimator:
+        return NeighborEstimator.from_items(
+            EmbeddingScaling(self.low, self.span), self.items, self.success, self.samples
+        )
 
     @cached_property
     def _learned(self) -> LearnedEstimator | None:
-        return estimator_of(self)
+        return load_estimator(self)
 
     @cached_property
     def _prices(self) -> ShadowPrices:
@@ -76,166 +78,205 @@ class PortfolioPlan(HeldOutCurve):
 
     @property
     def dimensions(self) -> int:
-        """How many numbers an embedding has."""
+        """The length of embeddings."""
         return len(self.low)
 
     def estimate(self, queries: ArrayLike) -> Floats:
-        """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1."""
-        return self._estimated(queries, "queries")
+        """Return the probability that each classifier is correct, (n, m), for queries (n, d)."""
+        return self._estimate(queries, "queries")
 
-    def _estimated(self, queries: ArrayLike, where: str) -> Floats:
+    def _estimate(self, queries: ArrayLike, where: str) -> Floats:
         if self._learned is None:
             return self._estimator.estimate(queries, where)
-        return self._learned.estimate(Scaling.none(self.dimensions).apply(queries, where))
+        return self._learned.estimate(EmbeddingScaling.identity(self.dimensions).apply(queries, where))
 
-    def values(self, estimates: Floats, regularization: float | None = None) -> Floats:
-        """Take λ times sigma off estimates, (n, m); λ as built, unless another is given."""
+    def penalize_estimates(self, estimates: Floats, regularization: float | None = None) -> Floats:
+        """Return estimates, (n, m), minus λ times sigma; λ of the build unless another is given."""
         lam = self.regularization if regularization is None else regularization
         return estimates - lam * self.sigmas
 
-    def route_each(self, estimates: Floats, queries: ArrayLike) -> Choose:
-        """Route each of n queries, (n, d), on its own, by its estimates, (n, m): call it with the budget of all."""
-        values, lots, expected = self.values(estimates), lots_of(queries), self.expected_costs(queries)
+    def make_router(self, estimates: Floats, queries: ArrayLike) -> BudgetRouter:
+        """Return a router of n queries, one at a time; call it with their total budget.
+
+        Args:
+            estimates: (n, m).
+            queries: (n, d).
+        """
+        values, tie_breaks, expected = (
+            self.penalize_estimates(estimates),
+            draw_tie_breaks(queries),
+            self.predict_costs(queries),
+        )
         costs = self.costs if expected is None else expected
-        return lambda budget: self._prices.choose_each(values, costs, budget / len(values), lots)
+        return lambda budget: self._prices.choose_each(values, costs, budget / len(values), tie_breaks)
 
     def decide(self, query: RouteQuery) -> RouteDecision:
-        """Route a single query: the classifier whose estimate, less the price of its cost, is the highest.
+        """Route a single query to the classifier with the highest estimate minus priced cost.
 
-        Raises Infeasible, with the numbers, if not even the cheapest classifier that is not left out is within the
-        budget.
+        Raises:
+            Infeasible: the cheapest classifier that is not excluded exceeds the budget.
         """
-        budget, costs = self.budget_of(query), self.own_costs(query)
-        estimates, lot, among = self.estimate_one(query.query), self.lot_of(query), self.among(query)
-        return self.route(estimates, budget, lot=lot, costs=costs, among=among)
+        budget, costs = self.resolve_query_budget(query), self.query_costs(query)
+        estimates, tie_break, allowed = (
+            self.estimate_one(query.query),
+            self.draw_tie_break(query),
+            self.allowed_mask(query),
+        )
+        return self.route(estimates, budget, tie_break=tie_break, costs=costs, allowed=allowed)
 
-    def among(self, query: RouteQuery) -> Bools | None:
-        """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
-        them, Infeasible if nothing is left, or nothing within the budget."""
+    def allowed_mask(self, query: RouteQuery) -> Bools | None:
+        """Return the mask of classifiers that are not excluded, (m,); None: all.
+
+        Raises:
+            InvalidRequest: an excluded classifier is unknown.
+            Infeasible: all are excluded, or the others exceed the budget.
+        """
         if not query.excluded:
             return None
         refuse_unknown(query.excluded, self.classifiers)
         able = ~np.isin(self.classifiers, query.excluded)
         if not able.any():
-            raise Infeasible("no classifier is left: all are left out")
-        least, given = self.embedding_cost + float(self.costs[able].min()), self._given(query)
+            raise Infeasible("all classifiers are excluded")
+        least, given = self.embedding_cost + float(self.costs[able].min()), self._max_mean_cost(query)
         if given < least * (1 - ROUNDING):
             raise Infeasible(
-                f"the cheapest that is not left out costs {least:g} {self.unit} a query, the budget is {given:g}"
+                f"budget must be at least {least:g} {self.unit} per query without excluded classifiers, got {given:g}"
             )
         return able
 
-    def cheapest_without(self, left_out: Collection[str]) -> float:
-        """Return what a query costs, with its embedding, at the cheapest classifier that is not left out; 0: all
-        are."""
+    def min_cost_excluding(self, left_out: Collection[str]) -> float:
+        """Return the least cost of a query, including its embedding, without excluded classifiers.
+
+        It is 0 if all are excluded.
+        """
         costs = self.costs[~np.isin(self.classifiers, list(left_out))]
         return self.embedding_cost + float(costs.min()) if len(costs) else 0.0
 
-    def own_costs(self, query: RouteQuery) -> Floats | None:
-        """Return the cost of a single query with each classifier, without its embedding, (m,): as given, by its size,
-        or as expected of its embedding; None: the means. Raises InvalidRequest."""
+    def query_costs(self, query: RouteQuery) -> Floats | None:
+        """Return a query's cost with each classifier, (m,), without its embedding; None: the means.
+
+        Costs are as given, else by the query's size, else as predicted from its embedding.
+
+        Raises:
+            InvalidRequest: costs or size have the wrong length.
+        """
         if query.costs is not None:
-            return np.asarray(self._own_free(matrix_of([query.costs], self.classifiers, "costs"))[0])
+            return np.asarray(self._zero_feature_classifier(make_matrix([query.costs], self.classifiers, "costs"))[0])
         if query.size is not None:
-            return np.asarray(self.costs_of([query.size], "size")[0])
-        expected = self.expected_costs(np.array([query.query]))
+            return np.asarray(self.compute_costs([query.size], "size")[0])
+        expected = self.predict_costs(np.array([query.query]))
         return None if expected is None else np.asarray(expected[0])
 
-    def expected_costs(self, queries: ArrayLike) -> Floats | None:
-        """Return the expected cost of each of n queries, (n, d), with each classifier, without its embedding: (n, m);
-        None where embeddings do not predict costs better than the means."""
+    def predict_costs(self, queries: ArrayLike) -> Floats | None:
+        """Return predicted costs, (n, m), of queries (n, d), without embeddings.
+
+        None if embeddings do not predict costs better than the means.
+        """
         if not self.cost_weights.size:
             return None
         if np.shape(queries)[-1] != self.dimensions:
-            fault = f"has {np.shape(queries)[-1]} numbers, must have {self.dimensions}"
+            fault = f"must have {self.dimensions} numbers, got {np.shape(queries)[-1]}"
             raise InvalidRequest.at(Fault(("query",), fault))
         regression = CostRegression(self.cost_weights, self.cost_intercepts, self.cost_knots, self.cost_levels)
-        return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
+        return self._zero_feature_classifier(regression.predict(np.asarray(queries, dtype=np.float64)))
 
-    def own_uses(self, query: RouteQuery) -> dict[str, Floats]:
-        """Say what a single query uses of each resource that the trace told of with each classifier, (m,)."""
+    def query_uses(self, query: RouteQuery) -> dict[str, Floats]:
+        """Return a query's use of each resource of the trace with each classifier, (m,)."""
         uses = self._batch_uses(None if query.size is None else [query.size])
         return {name: np.atleast_2d(each)[0] for name, each in uses.items()}
 
-    def costs_of(self, sizes: Sequence[Size], where: str = "sizes") -> Floats:
-        """Reckon what each of n queries costs each classifier, beside its embedding: (n, m). Raises InvalidRequest."""
-        return self._own_free(costs_at(self.cost_powers, self.cost_coefficients, sizes, where))
+    def compute_costs(self, sizes: Sequence[QuerySize], where: str = "sizes") -> Floats:
+        """Return the costs of n queries by their sizes, without embeddings: (n, m). Raises InvalidRequest."""
+        return self._zero_feature_classifier(evaluate_costs(self.cost_powers, self.cost_coefficients, sizes, where))
 
-    def _own_free(self, costs: Floats) -> Floats:
-        """Let the feature classifier's own answers be free, (n, m)."""
+    def _zero_feature_classifier(self, costs: Floats) -> Floats:
+        """Set the costs of the feature classifier's answers, (n, m), to 0."""
         if self.feature_classifier is not None:
             costs[:, self.classifiers.index(self.feature_classifier)] = 0.0
         return costs
 
-    def price_at(self, budget: float) -> float:
-        """Return the shadow price of cost at a budget of a query: the accuracy that a unit of cost must bring."""
-        return self._prices.at(budget - self.embedding_cost)
+    def shadow_price_at(self, budget: float) -> float:
+        """Return the shadow price at a budget per query: accuracy per unit of cost."""
+        return self._prices.price_at(budget - self.embedding_cost)
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
-        """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
-        estimates: Floats = self._estimated(np.array([query]), "query")[0]
+        """Return the probability that each classifier is correct, (m,), for one query of d numbers."""
+        estimates: Floats = self._estimate(np.array([query]), "query")[0]
         return estimates
 
-    def lot_of(self, query: RouteQuery) -> float:
-        """Draw for a single query, by its id or its numbers: which of two classifiers that are equal at a price it
-        gets."""
+    def draw_tie_break(self, query: RouteQuery) -> float:
+        """Return a deterministic tie-break in [0, 1) from the query's id or embedding."""
         if not len(self.price_shares):
             return 1.0
-        return float(lots_of([query.query])[0]) if query.item is None else lot_of(query.item)
+        return float(draw_tie_breaks([query.query])[0]) if query.item is None else lot_of(query.item)
 
     @property
-    def answers_at_once(self) -> bool:
+    def is_fast(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self._learned is not None or self.items.size <= SEARCHED_AT_ONCE
+        return self._learned is not None or self.items.size <= MAX_FAST_NUMBERS
 
     def route(
         self,
         estimates: Floats,
         budget: float,
         *,
-        budget_now: float | None = None,
-        most: float = np.inf,
-        lot: float = 1.0,
+        current_budget: float | None = None,
+        max_cost: float = np.inf,
+        tie_break: float = 1.0,
         costs: Floats | None = None,
-        among: Bools | None = None,
-        priced: Floats | None = None,
+        allowed: Bools | None = None,
+        resource_costs: Floats | None = None,
     ) -> RouteDecision:
-        """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
-        ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means.
-        among: (m,) those that can be had; the others are as if they were always wrong. priced: (m,) what
-        else they use, in right answers."""
+        """Route a query by its estimates and the shadow price of its budget.
+
+        Ties go to the cheapest classifier, or by ``tie_break`` to the most expensive one.
+
+        Args:
+            estimates: (m,).
+            budget: mean budget per query; estimates are corrected for the optimism at it.
+            current_budget: the paced budget whose price applies; None: ``budget``.
+            max_cost: maximum cost of the query.
+            tie_break: in [0, 1).
+            costs: (m,), costs of the query; None: the means.
+            allowed: (m,), available classifiers; None: all.
+            resource_costs: (m,), priced use of other resources, in units of accuracy.
+        """
         own = self.costs if costs is None else costs
-        net = (budget if budget_now is None else budget_now) - self.embedding_cost
-        values = self.values(estimates) - (0.0 if priced is None else priced)
-        if among is not None:
-            net, values = max(net, float(own[among].min())), np.where(among, values, -np.inf)
-        choice = self._prices.choose(values, own, net, most - self.embedding_cost, lot)
+        net = (budget if current_budget is None else current_budget) - self.embedding_cost
+        values = self.penalize_estimates(estimates) - (0.0 if resource_costs is None else resource_costs)
+        if allowed is not None:
+            net, values = max(net, float(own[allowed].min())), np.where(allowed, values, -np.inf)
+        choice = self._prices.choose(values, own, net, max_cost - self.embedding_cost, tie_break)
         return RouteDecision(
             classifier=self.classifiers[choice],
-            estimated_accuracy=_corrected(float(estimates[choice]), float(self.optimism("route", budget)[choice])),
+            estimated_accuracy=_subtract_optimism(
+                float(estimates[choice]), float(self.interpolate_optimism("route", budget)[choice])
+            ),
             raw_estimate=float(estimates[choice]),
             cost=self.embedding_cost + float(own[choice]),
-            price=self._prices.at(net),
+            price=self._prices.price_at(net),
             budget=budget,
         )
 
-    def budget_of(self, query: RouteQuery) -> float:
-        """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs, or than the
-        accuracy asked for needs."""
+    def resolve_query_budget(self, query: RouteQuery) -> float:
+        """Return the mean budget of a query.
+
+        Raises:
+            InvalidRequest: neither budget nor min_accuracy is given.
+            Infeasible: the budget is less than the cheapest classifier's cost, or than ``min_accuracy`` needs.
+        """
         if query.budget is None and query.min_accuracy is None:
-            fault = "must be given, or min_accuracy: this artifact was built without a default"
+            fault = "is required, or min_accuracy: this artifact has no default"
             raise InvalidRequest.at(Fault(("budget",), fault))
-        given = self._given(query)
+        given = self._max_mean_cost(query)
         if query.min_accuracy is not None:
-            return self._least_budget("route", query.min_accuracy, given)
-        if given < self.cheapest * (1 - ROUNDING):
-            raise Infeasible(
-                f"the cheapest way to answer a query costs {self.cheapest:g} {self.unit}, the budget is {given:g}"
-            )
+            return self._find_min_budget("route", query.min_accuracy, given)
+        if given < self.min_cost * (1 - ROUNDING):
+            raise Infeasible(f"budget must be at least {self.min_cost:g} {self.unit} per query, got {given:g}")
         return given
 
-    def _given(self, query: RouteQuery) -> float:
-        """Say what a query may cost on average; infinite where an accuracy alone is asked for."""
+    def _max_mean_cost(self, query: RouteQuery) -> float:
+        """Return the budget of a query; infinite if only an accuracy is given."""
         return np.inf if query.budget is None else resolve_budget(query.budget, self.dearest)
 
     def assign(
@@ -243,134 +284,153 @@ class PortfolioPlan(HeldOutCurve):
         estimates: Floats,
         options: AssignmentOptions,
         time_limit_s: float | None = None,
-        among: Bools | None = None,
+        allowed: Bools | None = None,
         expected_costs: Floats | None = None,
     ) -> Assignment | ConstrainedAssignment:
-        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget, or as
-        ``limits`` does within several. What queries cost is as given, or what their sizes say, else as expected of
-        their embeddings, (n, m), else the means.
+        """Assign a batch within its limits so that the sum of estimates is maximal.
 
-        Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
-        the options' own limit, the best assignment so far is the answer, with what is proved of it. among: (m,) those
-        that may answer; None: all.
+        Costs are as given, else by sizes, else as predicted, else the means. At a time limit, the best assignment so
+        far is returned with its proved gap.
+
+        Args:
+            estimates: (n, m).
+            options: budget, or several limits.
+            time_limit_s: seconds, in addition to the options' own limit.
+            allowed: (m,), available classifiers; None: all.
+            expected_costs: (n, m), predicted costs; None: the means.
+        Raises:
+            Infeasible: the budget is less than the cheapest assignment, whose cost is in the message.
         """
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self._batch_values(estimates, options), min(limits, default=None)
         given = self._batch_costs(options)
         is_expected = given is None and expected_costs is not None
-        costs = expected_costs if given is None and expected_costs is not None else self._or_means(given)
+        costs = expected_costs if given is None and expected_costs is not None else self._costs_or_means(given)
         if isinstance(options, LimitedOptions):
-            refuse_strangers(self.classifiers, options)
+            check_classifier_names(self.classifiers, options)
             if options.is_constrained:
-                asked = options if among is None else barring(options, np.compress(~among, self.classifiers).tolist())
-                within = assign_limited(self._batch(values, costs, options), asked, limit)
-                return self._within(within, estimates, options)
-        n, able = len(estimates), np.arange(len(self.classifiers)) if among is None else np.flatnonzero(among)
-        least, total = self._least_and_most(n, costs[..., able], options)
+                excluded = [] if allowed is None else np.compress(~allowed, self.classifiers).tolist()
+                request = exclude_classifiers(options, excluded) if excluded else options
+                within = assign_within_limits(self._make_batch(values, costs, options), request, limit)
+                return self._make_constrained_assignment(within, estimates, options)
+        n, able = len(estimates), np.arange(len(self.classifiers)) if allowed is None else np.flatnonzero(allowed)
+        least, total = self._cost_bounds(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
         is_shifted = is_expected and bool(np.isfinite(total))
-        beyond = n * self.beyond_planned("batch", total / n)[0] if is_shifted else 0.0  # by selection: a percent
-        room = max(total - beyond, least * (1 + ROUNDING)) - n * self.embedding_cost
-        gap = GAP if options.gap is None else options.gap
+        # Selection makes costs exceed predictions by about a percent.
+        overrun = n * self.estimate_cost_overrun("batch", total / n)[0] if is_shifted else 0.0
+        room = max(total - overrun, least * (1 + ROUNDING)) - n * self.embedding_cost
+        gap = DEFAULT_GAP if options.gap is None else options.gap
         solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)
         choice = able[solution.choice]
         budget = total / n if given is None else self._budget_of_choice(choice)
-        figures = self._figures(choice, estimates, solution.cost + beyond, budget, solution.gap)
+        figures = self._make_figures(choice, estimates, solution.cost + overrun, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
 
     def _batch_values(self, estimates: Floats, options: AssignmentOptions) -> Floats:
-        """Give what a batch is assigned by: estimates less λ times sigma, or, where the least one counts, estimates as
-        they are (OCCAM, Section 6)."""
-        return estimates if options.objective == "min" else self.values(estimates, options.regularization)
+        """Return the objective of a batch: estimates minus λ times sigma; plain estimates for max-min (OCCAM, Section
+        6)."""
+        return estimates if options.objective == "min" else self.penalize_estimates(estimates, options.regularization)
 
     def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
-        """Raise what ``assign`` would of n queries, whatever their estimates: before anything is paid for these. Floors
-        of accuracy within several limits are left out, and what is not found out in time. Costs that
-        embeddings predict count as the least observed."""
-        given = self._batch_costs(options)
-        costs = self._least_costs() if given is None else given
-        if not isinstance(options, LimitedOptions) or not options.is_constrained:
-            self._least_and_most(n, costs, options)
-            return
-        refuse_strangers(self.classifiers, options)
-        drawn = np.random.default_rng(0).random((n, len(self.classifiers)))  # programmes of equal values take longer
-        batch = self._batch(drawn, costs, options)
-        with suppress(SolverTimeout):
-            assign_limited(batch, without_floors(options), time_limit_s)
+        """Raise what ``assign`` would raise for n queries whatever their estimates, before anything is paid.
 
-    def _least_and_most(self, n: int, costs: Floats, options: AssignmentOptions) -> tuple[float, float]:
-        """Say what n queries cost at least, and may cost at most; raises Infeasible."""
+        Accuracy floors within several limits are ignored, and so is what is not decided in time. Predicted costs count
+        as the smallest observed.
+        """
+        given = self._batch_costs(options)
+        costs = self._min_costs() if given is None else given
+        if not isinstance(options, LimitedOptions) or not options.is_constrained:
+            self._cost_bounds(n, costs, options)
+            return
+        check_classifier_names(self.classifiers, options)
+        drawn = np.random.default_rng(0).random((n, len(self.classifiers)))  # equal values would take longer
+        batch = self._make_batch(drawn, costs, options)
+        with suppress(SolverTimeout):
+            assign_within_limits(batch, remove_floors(options), time_limit_s)
+
+    def _cost_bounds(self, n: int, costs: Floats, options: AssignmentOptions) -> tuple[float, float]:
+        """Return the least possible and the maximum allowed cost of n queries; raises Infeasible."""
         each = np.broadcast_to(costs, (n, costs.shape[-1]))
         least = n * self.embedding_cost + float(each.min(axis=1).sum())
-        total = self._total(options, n, least) if options.has_budget else np.inf
+        total = self._check_total_budget(options, n, least) if options.has_budget else np.inf
         if options.min_accuracy is not None:
-            total = n * self._least_budget("batch", options.min_accuracy, total / n)
+            total = n * self._find_min_budget("batch", options.min_accuracy, total / n)
         return least, total
 
-    def _batch(self, values: Floats, costs: Floats, options: LimitedOptions) -> Batch:
-        """Say what is known of a batch, given values, (n, m), and what queries cost, (m,) or (n, m)."""
-        return Batch(
+    def _make_batch(self, values: Floats, costs: Floats, options: LimitedOptions) -> AssignmentBatch:
+        return AssignmentBatch(
             classifiers=self.classifiers,
             values=values,
             costs=np.broadcast_to(costs, values.shape),
-            embedding=self.embedding_cost,
-            dearest=self.dearest,
+            embedding_cost=self.embedding_cost,
+            max_cost=self.dearest,
             resources=self._batch_uses(options.sizes),
             means=self.costs + self.embedding_cost,
-            too_high=self._too_high(options.regularization),
-            likely=self._likely,
+            optimism=self._make_optimism(options.regularization),
+            guess_cost=self._guess_mean_cost,
         )
 
-    def _least_costs(self) -> Floats:
-        """Return the least that a query can be expected to cost each classifier, without its embedding: (m,)."""
-        return self._own_free(self.cost_levels[:1].copy())[0] if self.cost_weights.size else self.costs
+    def _min_costs(self) -> Floats:
+        """Return the smallest predicted cost of each classifier, without embedding: (m,)."""
+        return self._zero_feature_classifier(self.cost_levels[:1].copy())[0] if self.cost_weights.size else self.costs
 
-    def _or_means(self, costs: Floats | None) -> Floats:
+    def _costs_or_means(self, costs: Floats | None) -> Floats:
         return self.costs if costs is None else costs
 
     def _batch_costs(self, options: AssignmentOptions) -> Floats | None:
-        """Return the costs of queries, without their embeddings, as given or by their sizes: (n, m); None: neither."""
+        """Return costs as given or by sizes, (n, m), without embeddings; None: neither."""
         if isinstance(options, LimitedOptions) and options.costs is not None:
-            return self._own_free(matrix_of(options.costs, self.classifiers, "costs"))
+            return self._zero_feature_classifier(make_matrix(options.costs, self.classifiers, "costs"))
         sizes = options.sizes if isinstance(options, AssignmentRequest | LimitedOptions) else None
         if sizes is None or (len(self.resource_powers) and not len(self.cost_powers)):
             return None
-        return self.costs_of(sizes)
+        return self.compute_costs(sizes)
 
-    def _batch_uses(self, sizes: Sequence[Size] | None) -> dict[str, Floats]:
-        """Say what queries use of each resource that the trace told of: (n, m), or (m,) where all use the means."""
+    def _batch_uses(self, sizes: Sequence[QuerySize] | None) -> dict[str, Floats]:
+        """Return the use of each resource of the trace: (n, m), or (m,) for the means."""
         if sizes is None or not len(self.resource_powers):
             return dict(zip(self.resources, self.resource_means, strict=True))
-        uses = costs_at(self.resource_powers, self.resource_coefficients, sizes, "sizes")
+        uses = evaluate_costs(self.resource_powers, self.resource_coefficients, sizes, "sizes")
         return dict(zip(self.resources, np.hsplit(uses, len(self.resources)), strict=True))
 
-    def _within(self, within: Within, estimates: Floats, request: LimitedOptions) -> ConstrainedAssignment:
+    def _make_constrained_assignment(
+        self, within: ConstrainedSolution, estimates: Floats, request: LimitedOptions
+    ) -> ConstrainedAssignment:
         n = len(estimates)
         budget_like = self._budget_of_choice(within.choice)
-        figures = self._figures(within.choice, estimates, within.cost, budget_like, within.gap)
-        total = total_of(request, n, self.dearest) if request.has_budget else None
+        figures = self._make_figures(within.choice, estimates, within.cost, budget_like, within.gap)
+        total = compute_total_budget(request, n, self.dearest) if request.has_budget else None
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
-    def _total(self, options: BatchBudget, n: int, least: float) -> float:
-        total = total_of(options, n, self.dearest)
+    def _check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
+        total = compute_total_budget(options, n, self.dearest)
         if total < least * (1 - ROUNDING):
-            asked = f"the cheapest assignment of {n} queries costs {least:g} {self.unit}, the budget is {total:g}"
-            raise Infeasible(asked)
+            message = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
+            raise Infeasible(message)
         return max(total, least)
 
     def _budget_of_choice(self, choice: Int64s) -> float:
-        return self._budget_of_mix(float(self.costs[choice].mean()) + self.embedding_cost)
+        return self._find_budget_of_cost(float(self.costs[choice].mean()) + self.embedding_cost)
 
-    def _figures(self, choice: Int64s, estimates: Floats, cost: float, budget: float, gap: float) -> dict[str, Any]:
-        """Tell what an assignment comes to; cost: without embeddings; budget: of a query, that estimates were too high
-        at."""
+    def _make_figures(
+        self, choice: Int64s, estimates: Floats, cost: float, budget: float, gap: float
+    ) -> dict[str, Any]:
+        """Return the figures of an assignment.
+
+        Args:
+            cost: total cost without embeddings.
+            budget: mean budget at which the optimism of estimates is evaluated.
+        """
         n = len(estimates)
         chosen = estimates[np.arange(n), choice]
         counts = np.bincount(choice, minlength=len(self.classifiers))
         return {
             "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
-            "estimated_accuracy": _corrected(float(chosen.mean()), float(self.optimism("batch", budget) @ counts) / n),
+            "estimated_accuracy": _subtract_optimism(
+                float(chosen.mean()), float(self.interpolate_optimism("batch", budget) @ counts) / n
+            ),
             "raw_estimate": float(chosen.mean()),
             "min_estimate": float(chosen.min()),
             "cost": cost + n * self.embedding_cost,
@@ -379,6 +439,6 @@ class PortfolioPlan(HeldOutCurve):
         }
 
 
-def _corrected(estimate: float, optimism: float) -> float:
-    """Take off an estimate, from 0 to 1, what choosing by it makes it too high."""
+def _subtract_optimism(estimate: float, optimism: float) -> float:
+    """Return an estimate minus its optimism, clipped to [0, 1]."""
     return min(max(estimate - optimism, 0.0), 1.0)

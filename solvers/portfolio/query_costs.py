@@ -1,4 +1,4 @@
-"""What queries cost each classifier, where that is a function of their size."""
+"""Query costs as functions of the query's size."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,25 +10,27 @@ from models.arrays import Floats, Int64s
 from models.trace import CostColumn, TraceCost, function_of
 from solvers.portfolio.cost_regression import CostRegression
 
-Size = float | Sequence[float]
+QuerySize = float | Sequence[float]
 
 
-def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
-    """Give the terms, (t, k), and each classifier's coefficients, (m, t); a cost that was measured is its mean, of
-    (m,). Nothing, (0, 0) both, where no cost depends on the size."""
+def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
+    """Return the terms, (t, k), and each classifier's coefficients, (m, t), of costs by size.
+
+    Measured costs count as their means, (m,). Both are (0, 0) where no cost depends on size.
+    """
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
-    return _terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
+    return _collect_terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
 
 
-def costs_of(regression: CostRegression | None) -> dict[str, Any]:
-    """Return the fields of ``PortfolioContents`` for expected costs, which count for queries without a size."""
+def make_cost_fields(regression: CostRegression | None) -> dict[str, Any]:
+    """Return the plan's fields of predicted costs, which apply to queries without a size."""
     if regression is None:
         return {}
     return {f"cost_{name}": getattr(regression, name) for name in ("weights", "intercepts", "knots", "levels")}
 
 
-def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
-    """Give what a plan keeps of the resources that classifiers use, as fields of ``PortfolioContents``."""
+def make_resource_fields(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of ``PortfolioContents`` for resources."""
     resources = dataset.spec.resources
     if not resources:
         return {}
@@ -36,7 +38,7 @@ def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
     places = [list(by_name).index(name) for name in names]
     means = dataset.resources[:, places].mean(axis=0).T
     costs = [by_name[name].resources[resource] for resource in resources for name in names]
-    powers, coefficients = _terms(costs, means.ravel(), len(dataset.spec.size_columns))
+    powers, coefficients = _collect_terms(costs, means.ravel(), len(dataset.spec.size_columns))
     return {
         "resources": resources,
         "resource_means": means.copy(),
@@ -45,9 +47,11 @@ def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
-    """Give the terms of costs, (t, k), and the coefficients of each, (c, t), of which ``means``, (c,), are those that
-    were measured. Nothing, (0, 0) both, where none depends on the size."""
+def _collect_terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
+    """Return the terms, (t, k), and coefficients, (c, t), of costs; ``means``, (c,), are those of measured costs.
+
+    Both are (0, 0) where none depends on size.
+    """
     functions = [function_of(cost) for cost in costs]
     if not any(function.dimensions for function in functions):
         return np.empty((0, 0), dtype=np.int64), np.empty((0, 0))
@@ -66,22 +70,27 @@ def _terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[
     return np.array(list(rows), dtype=np.int64), coefficients
 
 
-def costs_at(powers: Int64s, coefficients: Floats, sizes: Sequence[Size], where: str) -> Floats:
-    """Reckon what each of n queries costs each classifier, (n, m); raises InvalidRequest for sizes of another number
-    of dimensions, or too large to reckon with. where: the field that is told to be wrong."""
+def evaluate_costs(powers: Int64s, coefficients: Floats, sizes: Sequence[QuerySize], where: str) -> Floats:
+    """Return the costs of n queries with each classifier, (n, m).
+
+    Args:
+        where: the field named in errors.
+    Raises:
+        InvalidRequest: sizes of another number of dimensions, or too large.
+    """
     if not len(powers):
-        raise InvalidRequest.at(Fault((where,), "is given, but no cost of this portfolio depends on it: leave it out"))
+        raise InvalidRequest.at(Fault((where,), "must be omitted: costs of this portfolio do not depend on it"))
     given = [(size,) if isinstance(size, int | float) else tuple(size) for size in sizes]
     wrong = next((size for size in given if len(size) != powers.shape[1]), None)
     if wrong is not None:
-        raise InvalidRequest.at(Fault((where,), f"has {len(wrong)} numbers, sizes have {powers.shape[1]} here"))
+        raise InvalidRequest.at(Fault((where,), f"must have {powers.shape[1]} numbers, got {len(wrong)}"))
     points = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         costs = np.prod(points[:, None, :] ** powers, axis=2) @ coefficients.T
-    if not np.all(costs <= MOST):
-        raise InvalidRequest.at(Fault((where,), f"makes a query cost more than {MOST:g}"))
+    if not np.all(costs <= MAX_COST):
+        raise InvalidRequest.at(Fault((where,), f"must give costs of at most {MAX_COST:g}"))
     return np.asarray(costs)
 
 
-MOST = 1e60
-"""Costs beyond are refused: sums of many of them are still finite."""
+MAX_COST = 1e60
+"""Upper bound of a cost; sums of many are still finite."""

@@ -1,4 +1,4 @@
-"""What a routing achieves on items whose truth is known: accuracy, measured cost, usage."""
+"""Outcome of a routing on labeled items: accuracy, measured cost, and usage."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,19 @@ from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
-    classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
-    to plan with; embedding_mean: the same of the embeddings; planned: (n, m) to plan with, where each item has its own:
-    what its size or its embedding says; items: (n,) equal for rows of one item."""
+class KnownItems:
+    """Labeled items with costs.
+
+    Attributes:
+        vectors: (n, d) float32, unscaled embeddings.
+        right: (n, m), 1 where a classifier is correct, else 0.
+        costs: (n, m), measured.
+        embedding_costs: (n,), measured.
+        means: (m,), planned costs.
+        embedding_mean: planned cost of an embedding.
+        items: (n,), equal for rows of one item.
+        planned: (n, m), planned costs of each item, by its size or embedding; None: the means.
+    """
 
     vectors: Singles
     right: Floats
@@ -26,7 +34,7 @@ class Known:
 
     @property
     def plan_costs(self) -> Floats:
-        """What to plan with, (m,) or (n, m)."""
+        """Planned costs, (m,) or (n, m)."""
         return self.means if self.planned is None else self.planned
 
     def __len__(self) -> int:
@@ -34,10 +42,16 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """accuracy: the share of items, from 0 to 1, that are answered correctly; cost: of an item on average; cost_offset,
-    cost_error: what that is beyond the costs planned with, and its standard error; usage: (m,) items that each
-    classifier got."""
+class RoutingOutcome:
+    """Outcome of a routing.
+
+    Attributes:
+        accuracy: share of items answered correctly, from 0 to 1.
+        cost: mean cost of an item.
+        cost_offset: mean of measured minus planned cost.
+        cost_error: standard error of that.
+        usage: (m,), number of items of each classifier.
+    """
 
     accuracy: float
     cost: float
@@ -46,8 +60,8 @@ class Outcome:
     usage: Int64s
 
     @classmethod
-    def of(cls, choice: Int64s, known: Known, *, embeds: bool) -> "Outcome":
-        """Look up what a choice, (n,) classifiers, achieves. embeds: whether it needed the embeddings."""
+    def from_choice(cls, choice: Int64s, known: KnownItems, *, embeds: bool) -> "RoutingOutcome":
+        """Return the outcome of a choice, (n,) classifiers. embeds: whether it needed the embeddings."""
         rows = np.arange(len(choice))
         costs, planned = known.costs[rows, choice], np.broadcast_to(known.plan_costs, known.costs.shape)[rows, choice]
         if embeds:

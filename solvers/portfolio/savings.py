@@ -1,30 +1,35 @@
-"""What a portfolio is worth beside single classifiers."""
+"""Savings of a portfolio compared with single classifiers."""
 
 import numpy as np
 
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.savings import Savings
-from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.routing_outcome import KnownItems
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.savings import BaselineReplays, Replay, best_setting, measure_savings
 from solvers.trace_baselines import most_accurate, trace_baselines
 
 
-def portfolio_savings(
+def measure_portfolio_savings(
     dataset: Trace,
     prices: ShadowPrices,
     budgets: Floats,
-    validation: tuple[Int64s, Known, Floats],
-    held_out: tuple[Int64s, Known, Floats],
+    validation: tuple[Int64s, KnownItems, Floats],
+    held_out: tuple[Int64s, KnownItems, Floats],
     learned: Int64s,
     embedder: int | None,
     rng: np.random.Generator,
 ) -> Savings:
-    """Choose a budget on the validation part, and hold single routing at it against each classifier alone on the
-    held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m);
-    learned: the rows that baselines are tuned on; embedder: the classifier whose answers are the embeddings, if any."""
-    points = [_routed(prices, budget, *validation[1:]) for budget in budgets.tolist()]
+    """Choose a budget on validation rows, and measure savings of routing single queries on holdout rows.
+
+    Args:
+        budgets: (p,), budgets per query.
+        validation, held_out: rows, their outcomes, and values, (n, m).
+        learned: the rows that baselines are tuned on.
+        embedder: the classifier that computes the embeddings, if any.
+    """
+    points = [_replay_routing(prices, budget, *validation[1:]) for budget in budgets.tolist()]
     items = dataset.item_codes
     baselines = BaselineReplays.from_replays(
         trace_baselines(dataset, learned, embedder), items, most_accurate(dataset, learned), dataset.spec.unit
@@ -32,13 +37,13 @@ def portfolio_savings(
     place = best_setting(points, baselines.take(validation[0]))
     budget = float(budgets[place])
     query = {"budget": budget}
-    decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
+    decision = f"a budget of {budget:.4g} {dataset.spec.unit} per item"
     return measure_savings(
-        decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query
+        decision, _replay_routing(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query
     )
 
 
-def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:
+def _replay_routing(prices: ShadowPrices, budget: float, known: KnownItems, values: Floats) -> Replay:
     choice = prices.choose_each(values, known.plan_costs, budget - known.embedding_mean)
     rows = np.arange(len(choice))
     return Replay(known.right[rows, choice], known.costs[rows, choice] + known.embedding_costs)

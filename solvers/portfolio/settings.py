@@ -1,4 +1,4 @@
-"""What a portfolio does with queries it never saw, each routed on its own, over budgets."""
+"""Replay of a portfolio on holdout rows, each query routed on its own, over a range of budgets."""
 
 import numpy as np
 
@@ -6,16 +6,17 @@ from models import Trace
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.savings import Replay, SettingReplay
 
-POINTS = 24
+MAX_BUDGETS = 24
+"""Number of budgets that are replayed."""
 
 
 def replay_settings(plan: PortfolioPlan, dataset: Trace) -> list[SettingReplay]:
-    """Route rows at budgets from the cheapest classifier's cost to where every query gets its best."""
+    """Return the outcome of budgets from the cheapest classifier's cost to the unconstrained choice."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
     right, costs = dataset.quality[:, columns], dataset.costs[:, columns]
-    route = plan.route_each(plan.estimate(dataset.embeddings), dataset.embeddings)
-    budgets = np.linspace(plan.cheapest, plan.embedding_cost + float(plan.price_budgets[-1]), POINTS)
+    route = plan.make_router(plan.estimate(dataset.embeddings), dataset.embeddings)
+    budgets = np.linspace(plan.min_cost, plan.embedding_cost + float(plan.price_budgets[-1]), MAX_BUDGETS)
     points = []
     for budget in np.unique(budgets).tolist():
         choice = route((budget - plan.embedding_cost) * dataset.rows)

@@ -1,4 +1,4 @@
-"""What a build tells people: classifiers, samples that were tried, λ, and the results on held-out items."""
+"""Summary of a portfolio build: classifiers, samples that were tried, λ, and holdout results."""
 
 from typing import Any
 
@@ -6,25 +6,31 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.tuning import Tuned
+from solvers.portfolio.tuning import TuningResult
 
 REDUCTIONS = (0.1, 0.2, 0.4)
-"""Shares of the dearest classifier's cost that are saved in the paper's Table 2."""
+"""Cost reductions of the paper's Table 2, as shares of the most expensive classifier's cost."""
 
 
 def summarize(
     plan: PortfolioPlan,
-    tuned: Tuned,
-    losers: dict[str, str],
+    tuned: TuningResult,
+    dominated: dict[str, str],
     measured: tuple[Floats, Floats],
     rows: dict[str, int],
 ) -> dict[str, Any]:
-    """Put into plain JSON what a build found. measured: (m,) accuracies and costs on the build half; rows: by part."""
+    """Return the summary of a build as plain JSON.
+
+    Args:
+        dominated: dominated classifiers, by name, and which one dominates each.
+        measured: (m,) accuracies and (m,) costs on build rows.
+        rows: number of rows of each part.
+    """
     count, size = plan.samples.shape
     return {
-        **_of_all(plan, losers, measured),
+        **_summarize_common(plan, dominated, measured),
         "rows": rows,
-        **_effective(plan),
+        **_summarize_effective_rows(plan),
         "samples": {"count": count, "size": size},
         "lambdas": [{"lambda": lam, "validation_accuracy": reached} for lam, reached in tuned.lambdas.items()],
         "trials": [
@@ -40,22 +46,25 @@ def summarize(
     }
 
 
-def summarize_learned(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats, Floats]) -> dict[str, Any]:
-    """Put into plain JSON what a build with a learned estimator found; all rows are cross-fitted and report."""
+def summarize_learned(
+    plan: PortfolioPlan, dominated: dict[str, str], measured: tuple[Floats, Floats]
+) -> dict[str, Any]:
+    """Return the summary of a build with a learned estimator; all rows are cross-fitted holdout rows."""
     return {
-        **_of_all(plan, losers, measured),
+        **_summarize_common(plan, dominated, measured),
         "rows": {"held_out": plan.held_out},
-        **_effective(plan),
+        **_summarize_effective_rows(plan),
         "shrinks": {"in_common": float(plan.shrinks[0]), "of_each": float(plan.shrinks[1])},
     }
 
 
-def _effective(plan: PortfolioPlan) -> dict[str, Any]:
+def _summarize_effective_rows(plan: PortfolioPlan) -> dict[str, Any]:
     return {} if plan.independence == 1 else {"effective_rows": {"held_out": round(plan.effective_rows)}}
 
 
-def _of_all(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats, Floats]) -> dict[str, Any]:
-    """Tell what there is to tell of every portfolio."""
+def _summarize_common(
+    plan: PortfolioPlan, dominated: dict[str, str], measured: tuple[Floats, Floats]
+) -> dict[str, Any]:
     return {
         "unit": plan.unit,
         "estimator": plan.estimator,
@@ -69,13 +78,13 @@ def _of_all(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats,
                 plan.classifiers, *(each.tolist() for each in measured), plan.sigmas.tolist(), strict=True
             )
         ],
-        "beaten": [{"name": name, "by": winner} for name, winner in losers.items()],
-        "held_out": [_at(plan, reduction) for reduction in REDUCTIONS],
+        "beaten": [{"name": name, "by": winner} for name, winner in dominated.items()],
+        "held_out": [_summarize_budget(plan, reduction) for reduction in REDUCTIONS],
     }
 
 
-def _at(plan: PortfolioPlan, reduction: float) -> dict[str, Any]:
-    """Give each method's accuracy at the curve's largest budget that saves so much, in the manner of Table 2."""
+def _summarize_budget(plan: PortfolioPlan, reduction: float) -> dict[str, Any]:
+    """Return each method's accuracy at the largest budget with this cost reduction, as in Table 2."""
     budget = (1 - reduction) * plan.dearest
     place = max(int(np.searchsorted(plan.curve_budgets, budget * (1 + 1e-9), side="right")) - 1, 0)
     accuracies = plan.curve_accuracies[:, place].tolist()

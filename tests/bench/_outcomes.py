@@ -146,7 +146,7 @@ def _classifiers() -> list[Any]:
         GaussianNB(var_smoothing=1e-3),
         LinearDiscriminantAnalysis(),
         DecisionTreeClassifier(min_samples_leaf=3, random_state=0),
-        QuadraticDiscriminantAnalysis(kind="eigen", shrinkage=0.05),
+        QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=0.05),
         ExtraTreesClassifier(15, random_state=0),
         KNeighborsClassifier(4, weights="distance"),
         make_pipeline(StandardScaler(), SVC(C=10, random_state=0)),

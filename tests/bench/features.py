@@ -22,7 +22,7 @@ from models.arrays import Floats
 from models.policy import PolicyOptions, PolicyTarget
 from solvers.item_splits import split_rows
 from solvers.policy import PolicyPlan
-from solvers.policy.classifier_training import TrainingRows, assign_folds, train_classifiers
+from solvers.policy.classifier_training import TrainingRows, assign_training_folds, train_classifiers
 from solvers.policy.growth_scores import BinnedColumns, LossGradients, score_alone
 from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs, tree_owners
 from solvers.policy.sensors import Sensors
@@ -92,7 +92,9 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], 
     rng, sensors = np.random.default_rng(seed), Sensors.from_dataset(learn)
     cells, count = sensors.cells(learn), len(sensors.names)
     classes = int(learn.labels.max()) + 1
-    training = TrainingRows(sensors, cells, learn.labels, classes, assign_folds(learn.labels, learn.item_codes, 5, rng))
+    training = TrainingRows(
+        sensors, cells, learn.labels, classes, assign_training_folds(learn.labels, learn.item_codes, 5, rng)
+    )
     scales = BinnedColumns(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.cells(test), dict[int, float]()

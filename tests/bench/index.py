@@ -18,11 +18,11 @@ from rich.table import Table
 
 from models.arrays import Floats, Int64s
 from models.index import IndexOptions, IndexQuery
-from solvers.index.assemble import Models, Names, Searched, assemble
-from solvers.index.baselines import size_if_all, size_of
-from solvers.index.costs import Costs
-from solvers.index.crossings import Index, build_index
-from solvers.index.lattice import Expanded
+from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan
+from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.costs import SetCosts
+from solvers.index.crossings import SkylineIndex, build_index
+from solvers.index.lattice import ExpandedSets
 from solvers.index.plan import IndexPlan
 from tests.bench.cascade import table, timed
 
@@ -45,7 +45,7 @@ SIZES = (1.0, 1e4)
 class Family:
     """Candidates none of which dominates another: costs of features, sets and accuracies by falling accuracy."""
 
-    costs: Costs
+    costs: SetCosts
     masks: Int64s
     curves: Floats
     accuracies: Floats
@@ -60,28 +60,28 @@ class Family:
         """
         rng = np.random.default_rng([seed, count, 1])
         powers = np.arange(3)[:, None]
-        costs = Costs(powers, rng.random((FEATURES, 3)) * np.array(COEFFICIENTS))
+        costs = SetCosts(powers, rng.random((FEATURES, 3)) * np.array(COEFFICIENTS))
         masks = np.append(0, rng.choice(np.arange(1, 1 << FEATURES), size=count - 1, replace=False))
-        curves = costs.of_sets(masks)
+        curves = costs.sum_features(masks)
         sizes = np.full((1, 1), 100.0) if kind == CROWDED else np.logspace(0, 4, 9)[:, None]
         values = curves[1:] @ np.prod(sizes[:, None, :] ** powers, axis=2).T
         ranks = np.append(0, 1 + np.argsort(np.argsort(np.log(values).mean(axis=1))))
         order = np.argsort(-ranks)
         return cls(costs, masks[order], curves[order], 0.5 + 0.45 * ranks[order] / count)
 
-    def index(self) -> Index:
+    def index(self) -> SkylineIndex:
         return build_index(self.curves, self.accuracies)
 
-    def plan(self, index: Index) -> IndexPlan:
+    def plan(self, index: SkylineIndex) -> IndexPlan:
         """Make a plan that holds these sets only, no models and no greedy sequences worth the name."""
         names = tuple(f"f{i:02}" for i in range(FEATURES))
         known = dict(zip(self.masks.tolist(), self.accuracies.tolist(), strict=True))
-        expanded = Expanded(FEATURES, self.masks, self.accuracies, self.accuracies)
+        expanded = ExpandedSets(FEATURES, self.masks, self.accuracies, self.accuracies)
         median = (100.0,)
-        searched = Searched(expanded, 0.0, known, np.array([0.0, inf]), np.zeros((2, 0), dtype=np.int32), median)
-        what = Names(names, tuple((name,) for name in names), ("no", "yes"), np.array([0.5, 0.5]), "ms")
+        searched = SearchResult(expanded, 0.0, known, np.array([0.0, inf]), np.zeros((2, 0), dtype=np.int32), median)
+        what = PlanSchema(names, tuple((name,) for name in names), ("no", "yes"), np.array([0.5, 0.5]), "ms")
         indexed = (np.arange(len(self.masks)), index)
-        return assemble(what, IndexOptions(), self.costs, searched, indexed, Models("none", {}))
+        return assemble_plan(what, IndexOptions(), self.costs, searched, indexed, TrainedModels("none", {}))
 
 
 def measure_builds() -> Iterator[Table]:
@@ -91,7 +91,7 @@ def measure_builds() -> Iterator[Table]:
         made = table(f"Building the index, {label}", "candidates", "ms, median", "crossings", "skylines", "entries")
         for count in CANDIDATES:
             runs = [timed(Family.draw(seed, count, kind).index) for seed in range(REPEATS)]
-            size, every = size_of(runs[0][1]), size_if_all(runs[0][1])
+            size, every = measure_size(runs[0][1]), measure_full_size(runs[0][1])
             counts = (every.points - 1, size.points, size.entries)
             median = statistics.median(1e3 * seconds for seconds, _ in runs)
             made.add_row(f"{count:,}", f"{median:,.3g}", *(f"{each:,}" for each in counts))
@@ -125,7 +125,10 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table]:
                 assert (one.features, one.accuracy, one.cost) == (two.features, two.accuracy, two.cost), query
             calls = [(query.size, query.budget) for query in queries] * max(1_500_000 // count // 300, 1)
             times = np.array(
-                [[per_call(way, calls) for way in (plan._look_up.find, plan._look_up.naive)] for _ in range(batches)]
+                [
+                    [per_call(way, calls) for way in (plan._look_up.find, plan._look_up.scan_one_by_one)]
+                    for _ in range(batches)
+                ]
             )
             medians = np.median(1e6 * times, axis=0)
             faster = float(np.median(times[:, 1] / times[:, 0]))

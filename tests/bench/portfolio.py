@@ -24,7 +24,7 @@ from models.portfolio import PortfolioOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedRequest
 from solvers import Run
 from solvers.portfolio import fit
-from solvers.portfolio.constrained import Assigned, Constraint, assign_within
+from solvers.portfolio.constrained import ConstrainedChoice, Constraint, assign_constrained
 from solvers.portfolio.knapsack import assign
 from tests.bench._outcomes import PRICES
 from tests.bench.cascade import shown, table
@@ -84,12 +84,12 @@ def draw_constrained(seed: int, queries: int, samples: int | None, goal: str) ->
     instance = large(seed, queries, samples=samples)
     if goal == "accuracy":
         return instance
-    floor = Constraint(("accuracy", "at_least"), 3, FLOOR * len(instance.worths), most=False)
+    floor = Constraint(("accuracy", "at_least"), 3, FLOOR * len(instance.worths), is_upper=False)
     return replace(instance, worths=-instance.uses[0], constraints=(*instance.constraints, floor))
 
 
-def solve(instance: Instance) -> Assigned:
-    return assign_within(
+def solve(instance: Instance) -> ConstrainedChoice:
+    return assign_constrained(
         instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=CONSTRAINED_GAP
     )
 
@@ -166,7 +166,7 @@ def measure_savings(name: str) -> Table:
         "model's accuracy is requested",
         "method", "of its accuracy", "cost saved", "strong calls",
     )  # fmt: skip
-    costs, rows = plan.costs_of(sizes), np.arange(len(fresh))
+    costs, rows = plan.compute_costs(sizes), np.arange(len(fresh))
     for method, chosen in {
         "the strong model": ["gpt-4"] * len(fresh),
         "single queries": singles,

@@ -26,7 +26,7 @@ from solvers import Run
 from solvers.item_splits import split_rows
 from solvers.policy import fit as fit_policy
 from solvers.portfolio import fit
-from solvers.portfolio.baselines import by_values
+from solvers.portfolio.baselines import route_by_values
 from solvers.row_repeats import hash_rows
 from tests.bench._outcomes import SEVENS, Outcomes, is_there
 from tests.bench._routers import ROUTERS, constant
@@ -43,7 +43,7 @@ OURS, HULL = "Parsimony", "hull of single models"
 
 def reached(values: Floats, right: Floats, costs: Floats, budgets: list[float]) -> Floats:
     """Route within the budgets of an item, by values (n, m), and say how right that was: (b,)."""
-    rows, choose = np.arange(len(values)), by_values(values, costs, 1e-4)
+    rows, choose = np.arange(len(values)), route_by_values(values, costs, 1e-4)
     return np.array([right[rows, choose(budget * len(values))].mean() for budget in budgets])
 
 

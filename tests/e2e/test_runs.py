@@ -987,11 +987,11 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     assert (reply["classifier"], reply["open_circuits"]) == (first, [first])  # nothing else is within the budget
     refused = server.client.post("/v1/portfolios/digits/decision", json={**asked, "excluded": [first]})
     assert refused.status_code == 409
-    assert "the cheapest that is not left out costs" in refused.json()["detail"]
+    assert "without excluded classifiers" in refused.json()["detail"]
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
     assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "closed"
     assert first not in [step["classifier"] for step in last["steps"]]
-    assert "its circuit is open" in last["degraded"]
+    assert "circuit" in last["degraded"]
     assert all(reply["open_circuits"] == [] for reply in decided_without(server))
 
 
@@ -1075,7 +1075,7 @@ def test_commands_decide_by_texts(
         called = models.counted()["calls"]
         command = ("decide", "portfolio", "digits", f"text={texts[0]}", "budget=1e-9", "--json")
         status, _, err = parsimony(*command, url=url)
-        assert (status, "the budget is 1e-09" in err, models.counted()["calls"]) == (1, True, called), err
+        assert (status, "got 1e-09" in err, models.counted()["calls"]) == (1, True, called), err
 
 
 @pytest.mark.browser
@@ -1096,7 +1096,7 @@ def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: Model
         expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()
         panel.get_by_label("Budget").fill("0.0000001")
         panel.get_by_role("button", name="Route it").click()
-        expect(panel.get_by_role("alert")).to_contain_text("the cheapest way to answer a query costs")
+        expect(panel.get_by_role("alert")).to_contain_text("budget must be at least")
         page.goto(f"/artifacts/portfolio/{nameless}")
         expect(page.get_by_role("region", name="Assign a batch")).to_be_visible()
         expect(panel).to_have_count(0)

@@ -145,11 +145,11 @@ def large(seed: int, n: int, *, samples: int | None = None) -> Instance:
     for j, share in ((6, 0.35), (5, 0.3), (4, 0.25)):
         constraints.append(Constraint(("classifiers", str(j), "at_most"), None, float(int(share * n)), classifier=j))
     constraints.append(
-        Constraint(("classifiers", "0", "at_least"), None, float(int(0.05 * n)), most=False, classifier=0)
+        Constraint(("classifiers", "0", "at_least"), None, float(int(0.05 * n)), is_upper=False, classifier=0)
     )
     for g in range(len(TENANTS)):
         bound = (0.45 + 0.05 * g) * float(dearest[groups == g].sum())
         constraints.append(Constraint(("groups", str(g), "budget"), 0, bound, group=g))
     least = 0.8 * float((groups == 3).sum())
-    constraints.append(Constraint(("groups", "3", "accuracy"), 3, least, most=False, group=3))
+    constraints.append(Constraint(("groups", "3", "accuracy"), 3, least, is_upper=False, group=3))
     return Instance(values, (costs, latency, spent, values), groups, tuple(constraints))

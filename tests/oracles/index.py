@@ -8,7 +8,7 @@ import numpy as np
 
 from models import FeaturesSpec, FeatureTable
 from models.arrays import Floats
-from solvers.index.costs import Costs
+from solvers.index.costs import SetCosts
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Instance:
         return len(self.coefficients)
 
     @property
-    def costs(self) -> Costs:
+    def costs(self) -> SetCosts:
         powers = np.arange(len(self.coefficients[0]))[:, None]
-        return Costs(powers, np.array(self.coefficients))
+        return SetCosts(powers, np.array(self.coefficients))
 
     def learn(self, masks: Sequence[int]) -> list[float]:
         return [self.accuracies[mask] for mask in masks]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from models.index import IndexOptions, IndexQuery
-from solvers.index import build_index, choose_candidates, expand
-from solvers.index.baselines import size_if_all, size_of
-from solvers.index.costs import Costs
-from solvers.index.lattice import Expanded
+from solvers.index import build_index, choose_candidates, expand_lattice
+from solvers.index.baselines import measure_full_size, measure_size
+from solvers.index.costs import SetCosts
+from solvers.index.lattice import ExpandedSets
 from tests.oracles.index import random_instance
 from tests.solvers.index.known_accuracies import expand_all, plan_without_models
 
@@ -52,7 +52,7 @@ def expanded_masks(
     table: list[float], features: int = 4, alpha: float = 0.0, tolerance: float = 0.0, covering: bool = False
 ) -> set[int]:
     return set(
-        expand(
+        expand_lattice(
             lambda sets: [table[s] for s in sets], features, alpha=alpha, tolerance=tolerance, covering=covering
         ).masks.tolist()
     )
@@ -88,7 +88,7 @@ def test_property_3_4_covering_fails_where_features_are_useful_only_together() -
     assert all(table[s] <= table[r] for s in range(16) for r in range(16) if s & r == s)
     assert 3 in expanded_masks(table)
     assert 3 not in expanded_masks(table, covering=True)
-    costs = Costs(CONSTANT, np.ones((4, 1)))
+    costs = SetCosts(CONSTANT, np.ones((4, 1)))
     for covering, best in ((False, 1.0), (True, 0.5)):
         options = IndexOptions(covering=covering)
         plan = plan_without_models(lambda sets: [table[s] for s in sets], costs, options).plan
@@ -98,7 +98,7 @@ def test_property_3_4_covering_fails_where_features_are_useful_only_together() -
 def test_property_3_4_covering_is_right_without_interactions() -> None:
     """Accuracy is that of the best feature: what covering skips was not needed, and it skips more than 3.3 alone."""
     best = [max([0.5, *(a for f, a in enumerate((0.9, 0.9, 0.6, 0.55, 0.5)) if s >> f & 1)]) for s in range(32)]
-    costs = Costs(CONSTANT, np.array([[5.0], [4.0], [3.0], [2.0], [1.0]]))
+    costs = SetCosts(CONSTANT, np.array([[5.0], [4.0], [3.0], [2.0], [1.0]]))
     plans = [
         plan_without_models(lambda sets: [best[s] for s in sets], costs, IndexOptions(covering=covering))
         for covering in (False, True)
@@ -111,8 +111,8 @@ def test_property_3_4_mirrored() -> None:
     """Seen from 12345: leaving out 3, 4 or 5 costs nothing, so nothing between 12 and 12345 is expanded further."""
     savings = (0.3, 0.1)
     table = [0.5 + sum(w for f, w in enumerate(savings) if s >> f & 1) for s in range(32)]
-    plain = expand(lambda sets: [table[s] for s in sets], 5)
-    mirrored = expand(lambda sets: [table[s] for s in sets], 5, covering=True)
+    plain = expand_lattice(lambda sets: [table[s] for s in sets], 5)
+    mirrored = expand_lattice(lambda sets: [table[s] for s in sets], 5, covering=True)
     assert set(mirrored.masks.tolist()) < set(plain.masks.tolist())
     assert max(mirrored.accuracies) == max(table)
 
@@ -120,7 +120,7 @@ def test_property_3_4_mirrored() -> None:
 def candidates(
     accuracies: list[float], curves: list[list[float]], alpha: float, powers: np.ndarray = LINE
 ) -> list[int]:
-    expanded = Expanded(4, np.arange(len(curves)), np.array(accuracies), np.array(accuracies))
+    expanded = ExpandedSets(4, np.arange(len(curves)), np.array(accuracies), np.array(accuracies))
     return sorted(choose_candidates(expanded, np.array(curves), powers, list("abcd"), alpha=alpha).tolist())
 
 
@@ -155,7 +155,9 @@ def test_what_a_sandwich_skipped_is_not_lost_when_its_lower_end_is_replaced() ->
     of it, but not of 123: a reading that forgets what {1} stands for would drop it."""
     table = {0: 0.1, 1: 0.8, 2: 0.1, 4: 0.75, 3: 0.88, 5: 0.88, 6: 0.88, 7: 0.88}
     built = plan_without_models(
-        lambda sets: [table[s] for s in sets], Costs(CONSTANT, np.array([[2.0], [3.0], [1.0]])), IndexOptions(alpha=0.1)
+        lambda sets: [table[s] for s in sets],
+        SetCosts(CONSTANT, np.array([[2.0], [3.0], [1.0]])),
+        IndexOptions(alpha=0.1),
     )
     assert 3 not in built.expanded.masks
     decision = built.plan.decide(IndexQuery(budget=5.0))
@@ -169,10 +171,10 @@ def test_property_3_9_searches_that_build_on_each_other_are_nested(seed: int) ->
     one."""
     rng = np.random.default_rng(seed)
     instance = random_instance(rng)
-    expanded: Expanded | None = None
+    expanded: ExpandedSets | None = None
     before: set[int] = set()
     for alpha in (2.0, 1.0, 0.5, 0.2, 0.0):
-        expanded = expand(instance.learn, instance.features, alpha=alpha, known=expanded)
+        expanded = expand_lattice(instance.learn, instance.features, alpha=alpha, known=expanded)
         assert before <= set(expanded.masks.tolist())
         before = set(expanded.masks.tolist())
         for mask, accuracy in enumerate(instance.accuracies):
@@ -223,15 +225,15 @@ def test_lemma_3_12_skylines_between_breakpoints_are_fixed_and_change_at_them() 
     curves = np.array([[1.0, 3.0], [4.0, 1.0], [6.0, 0.5], [3.0, 2.5]])
     index = build_index(curves, accuracies)
     assert index.sizes.tolist() == [1.0, pytest.approx(1.5), pytest.approx(4.0)]
-    assert size_of(index).entries < size_if_all(index).entries
-    assert size_of(index).points <= size_if_all(index).points
+    assert measure_size(index).entries < measure_full_size(index).entries
+    assert measure_size(index).points <= measure_full_size(index).points
 
 
 def test_theorem_3_5_the_expanded_sets_hold_every_skyline() -> None:
     for seed in range(20):
         instance = random_instance(np.random.default_rng(seed))
         every = expand_all(instance.learn, instance.features)
-        some = expand(instance.learn, instance.features)
+        some = expand_lattice(instance.learn, instance.features)
         reached = {round(float(a), 12) for a in some.accuracies}
         assert {round(float(a), 12) for a in every.accuracies} >= reached
         for mask, accuracy in zip(every.masks.tolist(), every.accuracies, strict=True):
@@ -241,7 +243,7 @@ def test_theorem_3_5_the_expanded_sets_hold_every_skyline() -> None:
 
 
 def test_reusing_the_skyline_of_one_size_is_wrong_for_another() -> None:
-    costs = Costs(LINE, np.array([[4.0, 0.0], [0.0, 1.0]]))
+    costs = SetCosts(LINE, np.array([[4.0, 0.0], [0.0, 1.0]]))
     plan = plan_without_models(lambda sets: [(0.5, 0.8, 0.7, 0.9)[s] for s in sets], costs).plan
     small, large = ([item.features for item in plan.skyline(size)] for size in (2.0, 8.0))
     assert ("f1",) in small
@@ -249,7 +251,7 @@ def test_reusing_the_skyline_of_one_size_is_wrong_for_another() -> None:
 
 
 def test_problem_3_one_answer_for_each_range_of_sizes() -> None:
-    costs = Costs(LINE, np.array([[4.0, 0.0], [0.0, 1.0]]))
+    costs = SetCosts(LINE, np.array([[4.0, 0.0], [0.0, 1.0]]))
     options = IndexOptions(fixed_budget=6.0)
     plan = plan_without_models(lambda sets: [(0.5, 0.8, 0.7, 0.9)[s] for s in sets], costs, options).plan
     assert np.diff(plan.offsets).tolist() == [1] * len(plan.sizes)
@@ -260,7 +262,7 @@ def test_problem_3_one_answer_for_each_range_of_sizes() -> None:
 
 def test_greedy_acc_and_greedy_cost_are_the_ends_of_lambda() -> None:
     """λ = 0 is the largest rise in accuracy, λ → ∞ the least cost: the paper's text has both names both ways round."""
-    costs = Costs(CONSTANT, np.array([[4.0], [1.0], [2.0]]))
+    costs = SetCosts(CONSTANT, np.array([[4.0], [1.0], [2.0]]))
     savings = (0.3, 0.05, 0.1)
     table = [0.5 + sum(w for f, w in enumerate(savings) if s >> f & 1) for s in range(8)]
     plan = plan_without_models(lambda sets: [table[s] for s in sets], costs, IndexOptions(lambdas=(0.06,))).plan

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models.portfolio import Samples
-from solvers.portfolio.baselines import beaten
-from solvers.portfolio.neighbours.samples import draw
+from solvers.portfolio.baselines import find_dominated
+from solvers.portfolio.neighbors.samples import draw_samples
 
 TABLE_1 = {  # normalised cost by price in dollars, for 10,000 queries
     "ResNet-18": (0.076, 0.15),
@@ -47,19 +47,19 @@ def test_ten_per_cent_less_is_the_budget_that_the_paper_says() -> None:
 def test_the_twelve_classifiers_of_table_6_beat_each_other_nowhere_and_others_are_beaten() -> None:
     names = list(TABLE_6)
     accuracies, costs = (np.array([TABLE_6[name][i] for name in names]) for i in (0, 1))
-    assert beaten(names, accuracies, costs) == {}
+    assert find_dominated(names, accuracies, costs) == {}
     worse = [*names, "worse"]
-    winners = beaten(worse, np.append(accuracies, 82.0), np.append(costs, 0.2))
+    winners = find_dominated(worse, np.append(accuracies, 82.0), np.append(costs, 0.2))
     assert winners == {"worse": "ConvNeXt_Tiny"}
 
 
 def test_equals_beat_each_other_not() -> None:
-    assert beaten(["a", "b"], np.array([0.8, 0.8]), np.array([1.0, 1.0])) == {}
+    assert find_dominated(["a", "b"], np.array([0.8, 0.8]), np.array([1.0, 1.0])) == {}
 
 
 def test_the_papers_samples_can_be_drawn() -> None:
     """Section 5.1: K = 40 samples of 1,000 of 40,000 items."""
     samples = Samples(count=40, size=1000)
     for sampling in ("iid", "disjoint"):
-        drawn = draw(np.random.default_rng(0), 40_000, samples.count, samples.size, sampling)
+        drawn = draw_samples(np.random.default_rng(0), 40_000, samples.count, samples.size, sampling)
         assert drawn.shape == (40, 1000)

@@ -74,11 +74,11 @@ def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_hel
     off = (plan.curve_estimates[row] - plan.curve_accuracies[row]).tolist()
     assert abs(off[0]) > 0.01
     for budget, too_high, usage in zip(budgets, off, plan.curve_usage[row], strict=True):
-        assert plan.optimism(method, budget) @ (usage / plan.held_out) == pytest.approx(too_high)
-    of_first, of_second = (plan.optimism(method, budget) for budget in budgets[:2])
-    between = plan.optimism(method, (budgets[0] + budgets[1]) / 2)
+        assert plan.interpolate_optimism(method, budget) @ (usage / plan.held_out) == pytest.approx(too_high)
+    of_first, of_second = (plan.interpolate_optimism(method, budget) for budget in budgets[:2])
+    between = plan.interpolate_optimism(method, (budgets[0] + budgets[1]) / 2)
     assert between == pytest.approx((of_first + of_second) / 2)
-    assert plan.optimism(method, 1e9) == pytest.approx(plan.optimism(method, budgets[-1]))
+    assert plan.interpolate_optimism(method, 1e9) == pytest.approx(plan.interpolate_optimism(method, budgets[-1]))
     counts = plan.curve_accuracies[row] * SAMPLES["portfolio"].judged_rows
     assert all(float(count).is_integer() for count in counts)
 
@@ -89,8 +89,8 @@ def test_the_lower_a_portfolios_budgets_the_closer_lie_those_that_tell_how_optim
     plan: PortfolioPlan = fitted("portfolio").plan
     steps = np.diff(plan.curve_budgets)
     assert steps == pytest.approx(steps[0] * (2 * np.arange(len(steps)) + 1))
-    assert plan.curve_budgets[0] == pytest.approx(plan.cheapest)
-    assert plan.curve_budgets[-1] == pytest.approx(max(plan.dearest, plan.cheapest))
+    assert plan.curve_budgets[0] == pytest.approx(plan.min_cost)
+    assert plan.curve_budgets[-1] == pytest.approx(max(plan.dearest, plan.min_cost))
 
 
 def test_between_two_budgets_a_portfolios_costs_are_off_by_no_more_than_in_proportion() -> None:
@@ -98,11 +98,11 @@ def test_between_two_budgets_a_portfolios_costs_are_off_by_no_more_than_in_propo
     plan: PortfolioPlan = fitted("portfolio").plan
     plan = replace(plan, curve_cost_errors=np.arange(plan.curve_costs.size).reshape(plan.curve_costs.shape) / 10.0)
     first, second = plan.curve_budgets[:2].tolist()
-    (low, of_low), (high, of_high) = (plan.beyond_planned("batch", budget) for budget in (first, second))
+    (low, of_low), (high, of_high) = (plan.estimate_cost_overrun("batch", budget) for budget in (first, second))
     assert of_low is not None
     assert of_high is not None
     assert of_low < of_high
-    assert plan.beyond_planned("batch", 0.75 * first + 0.25 * second) == pytest.approx(
+    assert plan.estimate_cost_overrun("batch", 0.75 * first + 0.25 * second) == pytest.approx(
         (0.75 * low + 0.25 * high, 0.75 * of_low + 0.25 * of_high)
     )
 
@@ -115,6 +115,6 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     decision = plan.assign(plan.estimate(queries), options, 1.0)
     estimates = KINDS["portfolio"].estimates(plan, summary, options, decision)
     shares = np.array(list(decision.usage.values())) / 3
-    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("batch", 1.0) @ shares)
+    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.interpolate_optimism("batch", 1.0) @ shares)
     assert estimates.accuracy != pytest.approx(decision.raw_estimate)
     assert estimates.cost == pytest.approx(decision.cost / 3)

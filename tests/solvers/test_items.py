@@ -16,8 +16,8 @@ from solvers.advice import advise
 from solvers.item_splits import effective_rows, fold_rows, split_rows
 from solvers.learners.estimators import fixed_folds
 from solvers.pipeline.prepared_data import cut_rows
-from solvers.policy.classifier_training import assign_folds
-from solvers.portfolio.learned.cross_fit import fold_items
+from solvers.policy.classifier_training import assign_training_folds
+from solvers.portfolio.learned.cross_fit import assign_folds
 from solvers.row_repeats import find_repeats, warnings_of
 from solvers.savings import mean_interval, split_in_halves
 from solvers.statistics import Z_95, standard_error_of_mean
@@ -49,7 +49,7 @@ def test_no_split_cuts_an_item(items: Any, seed: int, folds: int) -> None:
     labels = (np.arange(n) % 3).astype(np.int32)
     assert _apart(items, place)
     assert _apart(items, fold_rows(items, folds, rng))
-    assert _apart(items, assign_folds(labels, items, folds, rng))
+    assert _apart(items, assign_training_folds(labels, items, folds, rng))
     assert _apart(items, np.isin(np.arange(n), split_in_halves(items, rng)[0]))
 
 
@@ -97,7 +97,7 @@ def test_folds_of_every_kind_keep_items_together() -> None:
     assert not set(table.items[split.validation]) & set(table.items[split.test])
     for train, test in fixed_folds(table, 5, 0):
         assert not set(table.items[train]) & set(table.items[test])
-    assert _apart(trace.items, fold_items(trace.items, trace.embeddings, np.random.default_rng(0)))
+    assert _apart(trace.items, assign_folds(trace.items, trace.embeddings, np.random.default_rng(0)))
 
 
 @given(codes, st.integers(0, 100))

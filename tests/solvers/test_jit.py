@@ -84,5 +84,5 @@ def test_an_uncompiled_kernel_is_plain_python_and_loads_no_numba() -> None:
     code = "import sys; from solvers.jit import uncompiled; uncompiled('solvers.index.crossings_kernel')"
     subprocess.run([sys.executable, "-c", f"{code}; assert 'numba' not in sys.modules"], check=True)
     kernel = uncompiled("solvers.index.crossings_kernel")
-    assert kernel.value(np.array([1.0, 2.0]), 1, 3.0) == 7.0
-    assert not hasattr(kernel.value, "py_func")
+    assert kernel.evaluate_polynomial(np.array([1.0, 2.0]), 1, 3.0) == 7.0
+    assert not hasattr(kernel.evaluate_polynomial, "py_func")

@@ -83,11 +83,11 @@ def test_an_index_takes_its_cheapest_set_that_is_accurate_enough_by_the_rows_tha
         if able:
             decision, best = made.decide(query), min(able, key=lambda i: costs[i])
             assert decision.cost == pytest.approx(costs[best])
-            accuracy, rows = made.expected(query, decision)
+            accuracy, rows = made.estimate_accuracy(query, decision)
             assert rows == 240
             assert accuracy == pytest.approx(float(others[best]))
         else:
-            with pytest.raises(Infeasible, match="a standard error to spare; asked is"):
+            with pytest.raises(Infeasible, match="minus one standard error; requested"):
                 made.decide(query)
 
 
@@ -121,7 +121,7 @@ def test_a_portfolio_spends_the_least_budget_at_which_held_out_items_were_right_
         for wanted in LEVELS:
             if wanted > best[-1]:
                 continue
-            budget = made._least_budget(method, wanted, np.inf)
+            budget = made._find_min_budget(method, wanted, np.inf)
             assert np.interp(budget, made.curve_budgets, best) >= wanted - 1e-9
             below = budget - 1e-6 * made.dearest
             assert below < made.curve_budgets[0] or np.interp(below, made.curve_budgets, best) < wanted
@@ -132,14 +132,14 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     row = made.methods.index("route")
     levels = made.curve_accuracies[row]
     reached = float((levels - off(levels, made.held_out)).max())
-    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.cheapest)
-    with pytest.raises(Infeasible, match="need a budget of"):
+    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.min_cost)
+    with pytest.raises(Infeasible, match="needs a budget of"):
         made.decide(query)
-    with pytest.raises(Infeasible, match="at no budget"):
+    with pytest.raises(Infeasible, match="the highest accuracy at any budget"):
         made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))
     estimates = made.estimate(np.zeros((5, 2)))
     assigned = made.assign(estimates, AssignmentOptions(min_accuracy=0.5))
-    assert assigned.budget == pytest.approx(5 * made._least_budget("batch", 0.5, np.inf))
+    assert assigned.budget == pytest.approx(5 * made._find_min_budget("batch", 0.5, np.inf))
     with pytest.raises(ValueError, match="give a budget, or a min_accuracy"):
         AssignmentOptions()
     assert made.assign(estimates, AssignmentOptions(min_accuracy=0.5, budget="100%")).budget < 50
@@ -154,5 +154,5 @@ def test_an_index_spends_no_more_than_its_rows_can_show() -> None:
         decision = made.decide(IndexQuery(budget=budget, one_standard_error=True))
         assert decision.cost == min(item.cost for item in within if item.accuracy >= least)
         assert decision.cost <= made.decide(IndexQuery(budget=budget)).cost
-    with pytest.raises(InvalidRequest, match="goes with the methods"):
+    with pytest.raises(InvalidRequest, match="supported only for methods"):
         made.decide(IndexQuery(budget=1.0, one_standard_error=True, method="greedy"))

@@ -24,10 +24,10 @@ from solvers.cascade.contents import MAX_CALLS
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.run import run as run_cascade
 from solvers.index.predictions import Predictions
-from solvers.index.run import run as run_index
+from solvers.index.run import run_item as run_index
 from solvers.pipeline.run import run as run_pipeline
-from solvers.portfolio.run import next_best
-from solvers.portfolio.run import run as run_portfolio
+from solvers.portfolio.run import make_fallback
+from solvers.portfolio.run import run_item as run_portfolio
 from solvers.running import Answer, Call, CallResult, CallResults, Runner
 from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
@@ -337,8 +337,8 @@ def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] 
     query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
-    other = next_best(plan, estimates, plan.budget_of(query), most=most)
-    return world.drive(run_portfolio(first, other, left=10.0, excluded=excluded), 10.0)
+    other = make_fallback(plan, estimates, plan.resolve_query_budget(query), max_cost=most)
+    return world.drive(run_portfolio(first, other, remaining_seconds=10.0, excluded=excluded), 10.0)
 
 
 def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
@@ -495,9 +495,9 @@ def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
     query = RouteQuery(query=(place / 20, 1 - place / 20), budget="60%", item="a")
     first = routes.decide(query)
     most = first.cost + share * max(costs.values())
-    other = next_best(routes, routes.estimate_one(query.query), routes.budget_of(query), most=most)
+    other = make_fallback(routes, routes.estimate_one(query.query), routes.resolve_query_budget(query), max_cost=most)
     with suppress(EndpointFailed):
-        world.drive(run_portfolio(first, other, left=10.0), 10.0)
+        world.drive(run_portfolio(first, other, remaining_seconds=10.0), 10.0)
     assert paid(world, faults, costs) <= most * (1 + 1e-9)
 
 
@@ -547,14 +547,14 @@ def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_ot
 
     columns = {"a": ("a1", "a2"), "b": ("b",)}
     world = World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)})
-    answer = world.drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    answer = world.drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "['a', 'b'] {'a1': 1.0, 'a2': 2.0, 'b': 3.0}"
     assert answer.degraded is None
-    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "['b'] {'b': 3.0}"
     assert "a: broken" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
     assert answer.label == "[] {}"
     assert "other columns" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
     assert (answer.label, answer.degraded) == ("['a'] {'a1': 1.0, 'a2': None}", None)

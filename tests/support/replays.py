@@ -165,7 +165,7 @@ def _estimates(plan: PortfolioPlan, fresh: World) -> Floats:
 
 def replay_portfolio(loaded: LoadedArtifact[Any], fresh: World, query: AssignmentOptions) -> list[Replayed]:
     """Assign fresh queries as a batch, with the costs expected of their embeddings, as the service does."""
-    costs = loaded.plan.expected_costs(fresh.embeddings)
+    costs = loaded.plan.predict_costs(fresh.embeddings)
     assigned = loaded.plan.assign(_estimates(loaded.plan, fresh), query, expected_costs=costs)
     rows, places = np.arange(len(fresh.correct)), [NAMES.index(name) for name in assigned.assignments]
     right, costs = fresh.correct[rows, places], fresh.costs[rows, places]

@@ -1,20 +1,20 @@
-"""Assign each query to one classifier under several constraints at once, to a proved gap (beyond OCCAM's Equation 4).
+"""Constrained assignment: one classifier per query under several constraints, to a proved gap (beyond OCCAM).
 
-Budgets, capacities, floors and shares, of all queries or of groups of them, couple the queries. With only one budget
-``knapsack`` is far faster still.
+Budgets, capacities, floors, and shares, of all queries or of groups, couple the queries. For a single budget
+``knapsack`` is much faster.
 
 ==============  ==========================================================================================
-module          what it does
+module          purpose
 ==============  ==========================================================================================
-``programme``   what constraints are, what choices use of them, what prices prove
-``prices``      the linear relaxation: prices of all constraints, from samples to all rows
-``moves``       rows that leave a choice for another, as columns of a small programme
-``highs``       HiGHS by its Python interface
-``solve``       an assignment near to the relaxation's, and a search of what a better one can contain
-``conflict``    constraints that cannot hold together, and by how much they would have to give
+``problem``     constraints, their use by choices, and dual bounds
+``prices``      the linear relaxation: dual prices of all constraints, from samples to all rows
+``moves``       rows that change their choice, as columns of a small linear program
+``highs``       the HiGHS solver
+``solve``       rounding of the relaxation, and search for better assignments
+``conflict``    minimal sets of conflicting constraints, and their violations
 ==============  ==========================================================================================
 
-The answer is the same for the same input, whatever the order of the queries, unless time runs out.
+The result is deterministic and does not depend on the order of queries, unless time runs out.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,32 +26,30 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Floats, Int64s
 from models.errors import SolverTimeout
-from solvers.portfolio.constrained.conflict import Conflict, conflicts
-from solvers.portfolio.constrained.programme import Constraint, Programme
-from solvers.portfolio.constrained.solve import Impossible, Solution, solve
+from solvers.portfolio.constrained.conflict import ConstraintConflict, find_conflicts
+from solvers.portfolio.constrained.problem import ConstrainedProblem, Constraint
+from solvers.portfolio.constrained.solve import AssignmentSolution, InfeasibleProblem, solve
 
-__all__ = ["Assigned", "Conflict", "ConflictingConstraints", "Constraint", "assign_within"]
+__all__ = ["ConflictingConstraints", "ConstrainedChoice", "Constraint", "ConstraintConflict", "assign_constrained"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assigned(Solution):
-    """A solution, and used: (k,) what it uses of each constraint."""
+class ConstrainedChoice(AssignmentSolution):
+    """A solution with its uses. used: (k,), use of each constraint."""
 
     used: Floats
 
 
 class ConflictingConstraints(Exception):
-    """No assignment keeps all constraints; ``conflicts`` are a smallest set of them that cannot hold together."""
+    """No assignment satisfies all constraints; ``conflicts`` is a minimal conflicting set."""
 
-    def __init__(self, conflicting: tuple[Conflict, ...]) -> None:
-        super().__init__(
-            "constraints that cannot hold together: " + ", ".join(".".join(c.constraint.name) for c in conflicting)
-        )
+    def __init__(self, conflicting: tuple[ConstraintConflict, ...]) -> None:
+        super().__init__("conflicting constraints: " + ", ".join(".".join(c.constraint.name) for c in conflicting))
         self.conflicts = conflicting
 
 
-def assign_within(
-    worths: ArrayLike,
+def assign_constrained(
+    values: ArrayLike,
     constraints: Sequence[Constraint],
     *,
     uses: Sequence[ArrayLike] = (),
@@ -59,53 +57,60 @@ def assign_within(
     gap: float = 1e-4,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assigned:
-    """Maximise the sum of worths so that every constraint holds.
+) -> ConstrainedChoice:
+    """Maximize the sum of values subject to constraints.
 
-    worths: (n, m) finite, of any sign. uses: matrices of (n, m), or (m,) where all queries use alike, that constraints
-    count by their place. groups: (n,) from 0. gap: how far the value may be from the best there is, relative to it.
-    time_limit_s: after that many seconds by ``clock`` the best assignment found is returned; ``gap`` of the solution
-    says what was proved of the whole programme, always. Constraints hold up to ``programme.ROUNDING``.
+    Constraints hold up to ``problem.ROUNDING``.
 
-    O(n m u) for u matrices, some dozen times, and HiGHS on some thousand columns; exponential in the worst case where
-    the gap is small. Raises ConflictingConstraints, and SolverTimeout if nothing was found in time.
+    Args:
+        values: (n, m), finite, of any sign.
+        constraints: k constraints.
+        uses: matrices of (n, m), or (m,) where all queries are alike; constraints refer to them by place.
+        groups: (n,), from 0.
+        gap: relative optimality gap.
+        time_limit_s: seconds by ``clock``, after which the best assignment is returned with its proved gap.
+    Raises:
+        ConflictingConstraints: no assignment satisfies all constraints.
+        SolverTimeout: no assignment was found in time.
+    Complexity: some dozen times O(n m u) for u matrices, and HiGHS on some thousand columns; exponential in the worst
+        case where the gap is small.
 
     >>> one_each = [Constraint(("at_most",), None, 1.0, classifier=1)]
-    >>> solution = assign_within([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
+    >>> solution = assign_constrained([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)
     >>> solution.choice.tolist(), round(solution.value, 9), solution.prices.round(9).tolist()
     ([1, 0, 0], 2.1, [0.2])
     """
-    values = np.asarray(worths, dtype=np.float64)
-    uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), values.shape) for use in uses]
-    labels = np.zeros(len(values), dtype=np.int64) if groups is None else groups
-    order = _order([values, *uses_of_all], labels)
-    unit = float(np.ptp(values)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
-    programme = Programme(
-        values[order] / unit,
+    numbers = np.asarray(values, dtype=np.float64)
+    uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), numbers.shape) for use in uses]
+    labels = np.zeros(len(numbers), dtype=np.int64) if groups is None else groups
+    order = _sort_rows([numbers, *uses_of_all], labels)
+    unit = float(np.ptp(numbers)) or 1.0  # rescale values: HiGHS treats 1e20 as infinite
+    problem = ConstrainedProblem(
+        numbers[order] / unit,
         tuple(use if use.strides[0] == 0 else use[order] for use in uses_of_all),
         labels[order],
         max([int(labels.max()), *(c.group for c in constraints if c.group is not None)]) + 1,
         tuple(constraints),
-        np.ones(len(values)),
+        np.ones(len(numbers)),
     )
     end = np.inf if time_limit_s is None else clock() + time_limit_s
-    left = (lambda: np.inf) if time_limit_s is None else (lambda: end - clock())
+    remaining_s = (lambda: np.inf) if time_limit_s is None else (lambda: end - clock())
     try:
-        solution = solve(programme, gap, left)
-    except Impossible:
-        conflicting = conflicts(programme, left)
+        solution = solve(problem, gap, remaining_s)
+    except InfeasibleProblem:
+        conflicting = find_conflicts(problem, remaining_s)
         if not conflicting:
-            raise SolverTimeout("no assignment was found, and no constraints that conflict, in time") from None
+            raise SolverTimeout("no assignment and no conflict found within the time limit") from None
         raise ConflictingConstraints(conflicting) from None
-    choice = np.empty(len(values), dtype=np.int64)
+    choice = np.empty(len(numbers), dtype=np.int64)
     choice[order] = solution.choice
     choice.flags.writeable = False
-    used = programme.used(solution.choice)
-    return Assigned(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
+    used = problem.sum_uses(solution.choice)
+    return ConstrainedChoice(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
 
 
-def _order(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
-    """Order rows by their numbers alone, so that the order in which queries come makes no difference: (n,)."""
+def _sort_rows(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
+    """Return an order of the rows, (n,), that depends on their numbers only, not on the order of queries."""
     key = np.zeros(len(groups))
     weights = np.random.default_rng(0).random((len(matrices), matrices[0].shape[1]))
     for table, each in zip(matrices, weights, strict=True):

@@ -1,8 +1,10 @@
-"""Why nothing keeps all constraints: a smallest set of them that conflict, and by how much each would have to give.
+"""Infeasibility analysis: a minimal set of conflicting constraints, and how much each is violated.
 
-Prices at which the relaxation of a programme without worths is bounded below 0 prove that the priced constraints cannot
-hold together (Farkas). Of these one after the other is left out, for good if the others still conflict (the deletion
-filter of Chinneck and Dravnieks, ORSA Journal on Computing 3, 1991): in the end no one can be left out.
+Dual prices at which the relaxation of a problem with zero values has a negative bound prove that the priced constraints
+conflict (Farkas' lemma). The deletion filter then drops one constraint after another, for good if the others still
+conflict, until no constraint can be dropped.
+
+Source: Chinneck, Dravnieks, *ORSA Journal on Computing* 3, 1991.
 """
 
 from collections.abc import Callable
@@ -11,75 +13,80 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.errors import SolverTimeout
-from solvers.portfolio.constrained.highs import minimise
-from solvers.portfolio.constrained.moves import Moves
-from solvers.portfolio.constrained.prices import LEAST_S, relax
-from solvers.portfolio.constrained.programme import Constraint, Programme, counted
-from solvers.portfolio.constrained.solve import MISSED, Impossible, solve
+from solvers.portfolio.constrained.highs import minimize
+from solvers.portfolio.constrained.moves import RowMoves
+from solvers.portfolio.constrained.prices import MIN_SECONDS, solve_relaxation
+from solvers.portfolio.constrained.problem import ConstrainedProblem, Constraint, count_uses
+from solvers.portfolio.constrained.solve import VIOLATION_TOLERANCE, InfeasibleProblem, solve
 
-SMALL = 20_000
-"""Choices of a programme that is held to be impossible only as whole choices: larger ones nearly never are."""
+MAX_WHOLE_SIZE = 20_000
+"""Maximum number of choices for which integer infeasibility is tested; larger problems are hardly ever affected."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """One of the constraints that cannot hold together, and by how much its bound would have to move, with the others
-    as they are; None if there was no time to tell."""
+class ConstraintConflict:
+    """A constraint of a conflicting set.
+
+    Attributes:
+        constraint: the constraint.
+        violation: the change of its bound that resolves the conflict, with the others unchanged; None: no time.
+    """
 
     constraint: Constraint
-    give: float | None
+    violation: float | None
 
 
-def conflicts(programme: Programme, left_s: Callable[[], float]) -> tuple[Conflict, ...]:
-    """Find a smallest set of constraints that cannot hold together: without any one of them the others can. None if
-    all can, or there is no time to tell."""
-    kept = _blamed(programme, left_s)
+def find_conflicts(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> tuple[ConstraintConflict, ...]:
+    """Return a minimal set of conflicting constraints; empty if all can hold, or time is up."""
+    kept = _find_conflicting(problem, remaining_s)
     for constraint in kept if len(kept) > 1 else ():
-        without = tuple(each for each in kept if each is not constraint)
-        if len(without) < len(kept) and (smaller := _blamed(programme.with_constraints(without), left_s)):
+        others = tuple(each for each in kept if each is not constraint)
+        if len(others) < len(kept) and (smaller := _find_conflicting(problem.with_constraints(others), remaining_s)):
             kept = smaller
-    return tuple(Conflict(each, _give(programme, kept, each, left_s)) for each in kept)
+    return tuple(ConstraintConflict(each, _minimize_violation(problem, kept, each, remaining_s)) for each in kept)
 
 
-def _blamed(programme: Programme, left_s: Callable[[], float]) -> tuple[Constraint, ...]:
-    """Name constraints that cannot hold together; none if it is not certain that all cannot."""
-    free = replace(programme, worths=np.zeros_like(programme.worths))
+def _find_conflicting(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> tuple[Constraint, ...]:
+    """Return conflicting constraints; empty if a conflict is not proved."""
+    free = replace(problem, values=np.zeros_like(problem.values))
     k = len(free.constraints)
-    if not k or left_s() <= 0:
+    if not k or remaining_s() <= 0:
         return ()
-    close = 0.1 * MISSED / len(free.worths)
-    relaxed = relax(free, np.ones(k), close, left_s)
-    if relaxed.bound < -0.5 * MISSED:
-        return tuple(each for each, price in zip(free.constraints, relaxed.prices.tolist(), strict=True) if price > 0)
-    return free.constraints if _has_no_whole(free, left_s) else ()
+    close = 0.1 * VIOLATION_TOLERANCE / len(free.values)
+    relaxation = solve_relaxation(free, np.ones(k), close, remaining_s)
+    if relaxation.bound < -0.5 * VIOLATION_TOLERANCE:
+        return tuple(
+            each for each, price in zip(free.constraints, relaxation.prices.tolist(), strict=True) if price > 0
+        )
+    return free.constraints if _is_integer_infeasible(free, remaining_s) else ()
 
 
-def _has_no_whole(programme: Programme, left_s: Callable[[], float]) -> bool:
-    """Tell whether it is certain that whole choices miss some constraint."""
-    if programme.worths.size > SMALL:
+def _is_integer_infeasible(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> bool:
+    """Return whether it is proved that no integer assignment satisfies all constraints."""
+    if problem.values.size > MAX_WHOLE_SIZE:
         return False
-    base = np.zeros(len(programme.worths), dtype=np.int64)
-    moves = Moves.of(programme, base, np.ones(programme.worths.shape, dtype=np.bool_))
+    base = np.zeros(len(problem.values), dtype=np.int64)
+    moves = RowMoves.from_problem(problem, base, np.ones(problem.values.shape, dtype=np.bool_))
     if not len(moves.rows):
-        return not programme.holds(base)
-    return minimise(moves.columns(None), len(moves.rows), time_limit_s=max(left_s(), LEAST_S))[1]
+        return not problem.is_feasible(base)
+    return minimize(moves.to_program(None), len(moves.rows), time_limit_s=max(remaining_s(), MIN_SECONDS))[1]
 
 
-def _give(
-    programme: Programme, kept: tuple[Constraint, ...], one: Constraint, left_s: Callable[[], float]
+def _minimize_violation(
+    problem: ConstrainedProblem, kept: tuple[Constraint, ...], one: Constraint, remaining_s: Callable[[], float]
 ) -> float | None:
-    """Find by how much one constraint must be missed while the others of a set are kept."""
-    n, m = programme.worths.shape
+    """Return the least violation of one constraint when the others of a set hold."""
+    n, m = problem.values.shape
     rows, choices = np.divmod(np.arange(n * m), m)
-    use = counted(programme, one, rows, choices).reshape(n, m)
+    use = count_uses(problem, one, rows, choices).reshape(n, m)
     unit = float(np.abs(use).max()) or 1.0
     others = tuple(each for each in kept if each is not one)
     try:
-        solution = solve(replace(programme, worths=-use / unit, constraints=others), GIVE_GAP, left_s)
-    except (Impossible, SolverTimeout):
+        solution = solve(replace(problem, values=-use / unit, constraints=others), VIOLATION_GAP, remaining_s)
+    except (InfeasibleProblem, SolverTimeout):
         return None
     return max(-unit * solution.value - one.sign * one.bound, 0.0)
 
 
-GIVE_GAP = 1e-6
-"""How near to the least that a constraint must give what is told is, as a share of its use."""
+VIOLATION_GAP = 1e-6
+"""Relative optimality gap of reported violations."""

@@ -1,4 +1,4 @@
-"""HiGHS by its Python interface: arrays in, arrays out, one thread, no model file, the same answer every time."""
+"""Wrapper of the HiGHS solver: arrays in and out, one thread, no model file, deterministic."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -12,16 +12,24 @@ if TYPE_CHECKING:
     import highspy
 
 TOLERANCE = 1e-9
-"""By how much a row, whose largest coefficient is about 1, may be missed."""
+"""Feasibility tolerance of a row whose largest coefficient is about 1."""
 
-OFF = 1e-6
-"""Values that differ by less, as a share, are the same."""
+VALUE_TOLERANCE = 1e-6
+"""Relative tolerance of equal values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """What is to be minimised: costs (c,) of columns from 0 to upper, (c,), in rows of at most ``limits``, (r,); the
-    columns' entries are values, (e,), in rows index, (e,), those of column i from start[i] on to start[i + 1]."""
+class LinearProgram:
+    """A linear or integer program to minimize, in compressed column format.
+
+    Attributes:
+        costs: (c,), of the columns.
+        upper: (c,), upper bounds; lower bounds are 0.
+        limits: (r,), upper bounds of the rows.
+        start: (c + 1,), where each column begins in ``index`` and ``values``.
+        index: (e,), rows of the entries.
+        values: (e,), the entries.
+    """
 
     costs: Floats
     upper: Floats
@@ -32,9 +40,15 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """A solution of the columns, (c,), its value, the rows' prices, (r,), at least 0, where all columns are continuous,
-    and what no solution is below."""
+class ProgramSolution:
+    """A solution of a program.
+
+    Attributes:
+        columns: (c,).
+        value: its objective.
+        prices: (r,), dual prices of the rows, at least 0; zeros for integer programs.
+        bound: lower bound of the objective.
+    """
 
     columns: Floats
     value: float
@@ -42,8 +56,8 @@ class Found:
     bound: float
 
 
-def minimise(
-    problem: Columns,
+def minimize(
+    problem: LinearProgram,
     whole: int = 0,
     *,
     start: Floats | None = None,
@@ -52,20 +66,27 @@ def minimise(
     nodes: int | None = None,
     time_limit_s: float = np.inf,
     presolve: bool = True,
-) -> tuple[Found | None, bool]:
-    """Solve it; the first ``whole`` columns are whole numbers.
+) -> tuple[ProgramSolution | None, bool]:
+    """Solve a program; the first ``whole`` columns are integers.
 
-    start: (c,) a solution to begin with. target: a value that is good enough. gap: how far from the best it may be.
-    nodes: of the search, at most. presolve: whether columns that follow from others may be taken out first. Gives what
-    was found, if anything was, and whether it is certain that there is nothing.
+    Args:
+        start: (c,), an initial solution.
+        target: an objective that is good enough.
+        gap: absolute optimality gap.
+        nodes: maximum number of search nodes.
+        presolve: whether HiGHS may reduce the program first.
+    Returns:
+        The solution, if any, and whether infeasibility is proved.
     """
-    if not len(problem.costs):  # HiGHS solves no empty model
+    if not len(problem.costs):  # HiGHS rejects empty models
         possible = bool(np.all(problem.limits >= -TOLERANCE))
-        return (Found(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None), not possible
+        return (
+            ProgramSolution(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None
+        ), not possible
     import highspy
     from highspy._core import _Highs
 
-    highs = _Highs()  # the public class writes to standard output before it can be told not to
+    highs = _Highs()  # the public class writes to stdout before the option is set
     for option, value in {
         "output_flag": False,
         "threads": 1,
@@ -79,7 +100,7 @@ def minimise(
         "presolve": "choose" if presolve else "off",
     }.items():
         highs.setOptionValue(option, value)
-    highs.passModel(_model(problem, whole))
+    highs.passModel(_make_model(problem, whole))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -92,17 +113,19 @@ def minimise(
         return None, False
     solution = highs.getSolution()
     value = float(info.objective_function_value)
-    if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > OFF * (1 + abs(value)):
-        # HiGHS 1.16 may take a start for another solution once presolve has turned columns round.
-        again = partial(minimise, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
+    if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > VALUE_TOLERANCE * (
+        1 + abs(value)
+    ):
+        # HiGHS 1.16 may misread the start after presolve has reordered columns.
+        again = partial(minimize, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
         return again(problem, whole, target=target)
     prices = -np.array(solution.row_dual) if not whole else np.zeros(len(problem.limits))
     bound = float(info.mip_dual_bound) if whole else value
     columns = np.array(solution.col_value)
-    return Found(columns, value, np.maximum(prices, 0.0), bound), False
+    return ProgramSolution(columns, value, np.maximum(prices, 0.0), bound), False
 
 
-def _model(problem: Columns, whole: int) -> "highspy.HighsLp":
+def _make_model(problem: LinearProgram, whole: int) -> "highspy.HighsLp":
     import highspy
 
     model, columns = highspy.HighsLp(), len(problem.costs)

@@ -1,8 +1,8 @@
-"""Moves: single rows that leave a base choice for another, as the columns of a small programme.
+"""Moves of single rows from a base choice to another, as the columns of a small linear program.
 
-A row with one other choice is a column from 0 to 1, and needs no row of its own; rows with several need one, that they
-make one move at most. Each constraint's row can be missed, at a penalty, so that there is always a solution to learn
-prices from; what is missed is scaled by the largest single use.
+A row with one other choice is a column from 0 to 1 without a row of its own; rows with several need one that allows at
+most one move. Each constraint may be violated at a penalty, so that there is always a solution with dual prices;
+violations are scaled by the largest single use.
 """
 
 from collections.abc import Sequence
@@ -11,17 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s
-from solvers.portfolio.constrained.highs import Columns
-from solvers.portfolio.constrained.programme import Programme, counted
+from solvers.portfolio.constrained.highs import LinearProgram
+from solvers.portfolio.constrained.problem import ConstrainedProblem, count_uses
 
-MOST_COUNTS = 200
-"""Numbers of rows that a search branches on."""
+MAX_COUNTS = 200
+"""Maximum number of row counts that a search branches on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moves:
-    """base: (n,) choices. rows, choices: (c,) the moves, by row. gains: (c,) what each is worth more. changes: what it
-    uses more, scaled: (e,) moves, constraints, and amounts that are not 0. room: (k,) what the base leaves, scaled."""
+class RowMoves:
+    """Moves away from a base choice.
+
+    Attributes:
+        base: (n,), choices.
+        rows, choices: (c,), the moves, by row.
+        gains: (c,), increase of the value.
+        changes: nonzero scaled changes of use: moves, constraints, and amounts, (e,) each.
+        room: (k,), scaled slack of the base.
+    """
 
     base: Int64s
     rows: Int64s
@@ -31,42 +38,44 @@ class Moves:
     room: Floats
 
     @classmethod
-    def of(cls, programme: Programme, base: Int64s, allowed: Bools) -> "Moves":
-        """Collect the moves to choices that are allowed, (n, m)."""
+    def from_problem(cls, problem: ConstrainedProblem, base: Int64s, allowed: Bools) -> "RowMoves":
+        """Collect the moves to allowed choices, (n, m)."""
         others = allowed.copy()
         others[np.arange(len(base)), base] = False
         rows, choices = np.nonzero(others)
-        weights, worths, scales = programme.weights[rows], programme.worths, programme.scales
-        gains = weights * (worths[rows, choices] - worths[rows, base[rows]])
-        changes = _changes(programme, rows, choices, base[rows])
-        room = programme.signs * (programme.bounds - programme.used(base)) / scales
+        weights, values, scales = problem.weights[rows], problem.values, problem.scales
+        gains = weights * (values[rows, choices] - values[rows, base[rows]])
+        changes = _list_changes(problem, rows, choices, base[rows])
+        room = problem.signs * (problem.bounds - problem.sum_uses(base)) / scales
         return cls(base, rows, choices, gains, changes, room)
 
-    def columns(self, penalties: Floats | None) -> Columns:
-        """Write them as columns to minimise, the moves first; penalties: (k,) of missing each constraint by 1, None:
-        none may be missed."""
-        k, c, several = len(self.room), len(self.rows), _several(self.rows)
+    def to_program(self, penalties: Floats | None) -> LinearProgram:
+        """Return the program to minimize, moves first.
+
+        Args:
+            penalties: (k,), cost of violating each constraint by 1; None: no violations.
+        """
+        k, c, several = len(self.room), len(self.rows), _number_shared_rows(self.rows)
         shared = np.flatnonzero(several >= 0)
         parts = [self.changes, (shared, k + several[shared], np.ones(len(shared)))]
         costs, upper = -self.gains, np.ones(c)
         if penalties is not None:
             parts.append((c + np.arange(k), np.arange(k), np.full(k, -1.0)))
             costs, upper = np.append(costs, penalties), np.append(upper, np.full(k, np.inf))
-        return _by_column(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
+        return _make_program(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
 
-    def with_counts(self, programme: Programme) -> tuple[Columns, Floats] | None:
-        """Write them as ``columns``, none missed, with a column more for each number of rows that have a choice, and
-        give where a search begins, which is with no move; None where there are very many such numbers.
+    def to_counted_program(self, problem: ConstrainedProblem) -> tuple[LinearProgram, Floats] | None:
+        """Return the integer program with a column for each count of rows with a choice, and its start.
 
-        Rows whose uses are alike can be exchanged at will; a search that branches on single rows goes through all such
-        exchanges, one that branches on how many there are does not. Two rows for each hold it to that number.
+        Rows with equal uses are interchangeable. Branching on counts avoids the enumeration of such exchanges; two rows
+        tie each count to its moves. The start has no moves. Returns None if there are too many counts.
         """
-        alone, m, c = self.columns(None), programme.worths.shape[1], len(self.rows)
-        grouped = any(constraint.group is not None for constraint in programme.constraints)
-        labels = programme.groups if grouped else np.zeros_like(programme.groups)
+        alone, m, c = self.to_program(None), problem.values.shape[1], len(self.rows)
+        grouped = any(constraint.group is not None for constraint in problem.constraints)
+        labels = problem.groups if grouped else np.zeros_like(problem.groups)
         to, away = labels[self.rows] * m + self.choices, labels[self.rows] * m + self.base[self.rows]
         cells, place = np.unique(np.concatenate([to, away]), return_inverse=True)
-        if len(cells) > MOST_COUNTS:
+        if len(cells) > MAX_COUNTS:
             return None
         counts, r = np.bincount(labels * m + self.base, minlength=int(cells.max()) + 1)[cells], len(alone.limits)
         moved = np.tile(np.arange(c), 2), place, np.repeat([1.0, -1.0], c)
@@ -79,7 +88,7 @@ class Moves:
             (column, r + 2 * cell + 1, -change),
         )
         zeros, ends = np.zeros(len(cells)), np.ravel(np.column_stack([-counts, counts])).astype(np.float64)
-        columns = _by_column(
+        columns = _make_program(
             np.append(alone.costs, zeros),
             np.append(alone.upper, np.full(len(cells), float(len(self.base)))),
             np.append(alone.limits, ends),
@@ -87,34 +96,36 @@ class Moves:
         )
         return columns, np.append(np.zeros(c), counts)
 
-    def made(self, which: Floats) -> Int64s:
-        """Give the choices after the moves, the first c columns, that are at least half made."""
+    def apply(self, which: Floats) -> Int64s:
+        """Return the choices after the moves, the first c columns, that are at least one half."""
         choice = self.base.copy()
         done = which[: len(self.rows)] > 0.5
         choice[self.rows[done]] = self.choices[done]
         return choice
 
 
-def _by_column(
+def _make_program(
     costs: Floats, upper: Floats, limits: Floats, parts: Sequence[tuple[Int64s | Int32s, Int64s | Int32s, Floats]]
-) -> Columns:
-    """Order entries, columns, rows and values of several parts, by their columns."""
+) -> LinearProgram:
+    """Return a program from entries of several parts: columns, rows, and values."""
     column, index, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     order = np.argsort(column, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
-    return Columns(costs, upper, limits, start, index[order].astype(np.int32), values[order])
+    return LinearProgram(costs, upper, limits, start, index[order].astype(np.int32), values[order])
 
 
-def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s) -> tuple[Int64s, Int64s, Floats]:
-    """List what leaving the choices before for others, (c,), changes: moves, constraints and scaled amounts, (e,)."""
+def _list_changes(
+    problem: ConstrainedProblem, rows: Int64s, choices: Int64s, before: Int64s
+) -> tuple[Int64s, Int64s, Floats]:
+    """Return the scaled changes of use by moves from ``before``, (c,): moves, constraints, and amounts, (e,)."""
     parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
-    by_group = np.argsort(programme.groups[rows], kind="stable")
-    ends = np.searchsorted(programme.groups[rows[by_group]], np.arange(programme.labels + 1))
-    for k, (constraint, scale) in enumerate(zip(programme.constraints, programme.scales.tolist(), strict=True)):
+    by_group = np.argsort(problem.groups[rows], kind="stable")
+    ends = np.searchsorted(problem.groups[rows[by_group]], np.arange(problem.group_count + 1))
+    for k, (constraint, scale) in enumerate(zip(problem.constraints, problem.scales.tolist(), strict=True)):
         group = constraint.group
         own = slice(None) if group is None else by_group[ends[group] : ends[group + 1]]
         at = rows[own], choices[own], before[own]
-        change = counted(programme, constraint, *at[:2]) - counted(programme, constraint, at[0], at[2])
+        change = count_uses(problem, constraint, *at[:2]) - count_uses(problem, constraint, at[0], at[2])
         changed = np.flatnonzero(change)
         moves = changed if group is None else by_group[ends[group] : ends[group + 1]][changed]
         parts.append((moves, np.full(len(moves), k), change[changed] / scale))
@@ -122,8 +133,8 @@ def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s
     return moves, constraints, amounts
 
 
-def _several(rows: Int64s) -> Int64s:
-    """Number the rows that have several moves, -1 where there is only one: (c,) for rows, (c,), in order."""
+def _number_shared_rows(rows: Int64s) -> Int64s:
+    """Return the number of each row with several moves, (c,), given rows in order; -1 for rows with one move."""
     same = np.zeros(len(rows), dtype=np.bool_)
     same[1:] = rows[1:] == rows[:-1]
     several = same.copy()

@@ -1,11 +1,11 @@
-"""Prices of the constraints: the linear relaxation, solved by prices, from small samples to all rows.
+"""Dual prices of the constraints: linear relaxation by sifting, from small samples to all rows.
 
-At prices a row takes the choice whose worth, less what its use is priced at, is the highest; that bounds what any
-assignment can be worth (the Lagrangian dual), and the best such bound is that of the linear relaxation. Prices learned
-from a sample of s rows are off by some 1/√s, so of 4 s rows only those need be looked at again whose best two choices
-are that near to each other at these prices: some thousands, at every size. HiGHS solves the relaxation with all others
-fixed, and the bound of all rows tells how good its prices are (*sifting*: Bixby, Gregory, Lustig, Marsten, Shanno,
-Operations Research 40, 1992).
+At given prices each row takes the choice with the highest value minus priced use. This bounds the value of any
+assignment (Lagrangian dual), and the best bound is that of the linear relaxation. Prices from a sample of s rows are
+off by about 1/√s, so of 4 s rows only those whose two best choices are that close need another look: some thousands, at
+every size. HiGHS solves the relaxation with all others fixed, and the bound of all rows measures its prices.
+
+Source: Bixby, Gregory, Lustig, Marsten, Shanno, *Operations Research* 40, 1992 (sifting).
 """
 
 from collections.abc import Callable
@@ -16,65 +16,76 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 from models.errors import SolverTimeout
-from solvers.portfolio.constrained.highs import Columns, Found, minimise
-from solvers.portfolio.constrained.moves import Moves
-from solvers.portfolio.constrained.programme import Programme
+from solvers.portfolio.constrained.highs import LinearProgram, ProgramSolution, minimize
+from solvers.portfolio.constrained.moves import RowMoves
+from solvers.portfolio.constrained.problem import ConstrainedProblem
 
-FIRST, GROWTH = 256, 4
-"""Rows of the first sample, and by what samples grow."""
-FEW_MOVES, SPREAD = 2_000, 10
-"""Moves that are looked at in one step: so many, and so many times √n; more if they turn out too few."""
-PART = 1e-7
-"""Moves that are made by less are not made."""
-STEPS = 30
-"""Steps at one size; some three are usual."""
-LEAST_S = 0.01
-"""Seconds that HiGHS gets, at least."""
-OF_A_GROUP = 16
-"""Rows of a group, at least, in every sample."""
+FIRST_SAMPLE, GROWTH = 256, 4
+"""Rows of the first sample, and growth factor of samples."""
+MIN_MOVES, MOVES_PER_ROOT = 2_000, 10
+"""Moves of one step: a constant plus a multiple of √n; more if these are too few."""
+FRACTION_TOLERANCE = 1e-7
+"""Fractions of moves below this count as 0."""
+MAX_STEPS = 30
+"""Maximum number of steps at one size; about three are typical."""
+MIN_SECONDS = 0.01
+"""Minimum time limit of HiGHS."""
+MIN_GROUP_ROWS = 16
+"""Minimum number of rows of each group in every sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relaxed:
-    """prices: (k,), at least 0, of the constraints as they are. net: (n, m) worths less what is priced. bound: no
-    assignment is worth more. moves and made, (c,): the relaxation's solution, with some rows fixed. missed: (k,) how
-    far it misses constraints, scaled."""
+class Relaxation:
+    """Solution of the linear relaxation.
+
+    Attributes:
+        prices: (k,), at least 0, of the unscaled constraints.
+        net: (n, m), values minus priced use.
+        bound: upper bound of the value of any assignment.
+        moves, made: the moves and their fractions, (c,); other rows are fixed.
+        violations: (k,), scaled.
+    """
 
     prices: Floats
     net: Floats
     bound: float
-    moves: Moves
+    moves: RowMoves
     made: Floats
-    missed: Floats
+    violations: Floats
 
-    def undecided(self) -> Bools:
-        """Tell between which choices rows are split, (n, m)."""
+    def find_undecided(self) -> Bools:
+        """Return the choices between which rows are split, (n, m)."""
         split = np.zeros(self.net.shape, dtype=np.bool_)
-        part = (self.made > PART) & (self.made < 1 - PART)
+        part = (self.made > FRACTION_TOLERANCE) & (self.made < 1 - FRACTION_TOLERANCE)
         rows = self.moves.rows[part]
         split[rows, self.moves.choices[part]] = split[rows, self.moves.base[rows]] = True
         return split
 
 
-def relax(programme: Programme, penalties: Floats, close: float, left_s: Callable[[], float]) -> Relaxed:
-    """Solve the relaxation, in which each constraint may be missed at a penalty, (k,), until bound and value differ by
-    at most ``close`` a row, or no seconds are left (``left_s``).
+def solve_relaxation(
+    problem: ConstrainedProblem, penalties: Floats, close: float, remaining_s: Callable[[], float]
+) -> Relaxation:
+    """Solve the relaxation until bound and value differ by at most ``close`` per row, or time is up.
 
-    Rows should be in an order that does not tell of their numbers alone: samples are every so many-th of them.
+    Every k-th row is sampled, so the order of rows must not correlate with their numbers.
+
+    Args:
+        penalties: (k,), cost of violating each constraint.
+        remaining_s: returns the remaining seconds.
     """
-    prices = np.zeros(len(programme.constraints))
-    for rows, weights in _samples(programme):
-        prices = _level(programme.take(rows, weights), prices, penalties, 0.1 * close, left_s).prices
-    return _level(programme, prices, penalties, close, left_s)
+    prices = np.zeros(len(problem.constraints))
+    for rows, weights in _draw_samples(problem):
+        prices = _solve_level(problem.take_rows(rows, weights), prices, penalties, 0.1 * close, remaining_s).prices
+    return _solve_level(problem, prices, penalties, close, remaining_s)
 
 
-def _samples(programme: Programme) -> list[tuple[Int64s, Floats]]:
-    """Take samples of growing sizes, with what each row stands for: as many of each group as its share, or a few."""
-    n, order = len(programme.worths), np.argsort(programme.groups, kind="stable")
-    counts = np.bincount(programme.groups, minlength=programme.labels)
+def _draw_samples(problem: ConstrainedProblem) -> list[tuple[Int64s, Floats]]:
+    """Return samples of growing sizes with the weights of rows, stratified by group."""
+    n, order = len(problem.values), np.argsort(problem.groups, kind="stable")
+    counts = np.bincount(problem.groups, minlength=problem.group_count)
     samples: list[tuple[Int64s, Floats]] = []
-    while (size := FIRST * GROWTH ** len(samples)) * 2 < n:
-        taken = np.minimum(counts, np.maximum(-(-size * counts // n), OF_A_GROUP))
+    while (size := FIRST_SAMPLE * GROWTH ** len(samples)) * 2 < n:
+        taken = np.minimum(counts, np.maximum(-(-size * counts // n), MIN_GROUP_ROWS))
         starts = np.cumsum(counts) - counts
         rows = [order[s + (np.arange(t) * c) // max(t, 1)] for s, t, c in zip(starts, taken, counts, strict=True)]
         weights = np.repeat(counts / np.maximum(taken, 1), taken)
@@ -82,50 +93,50 @@ def _samples(programme: Programme) -> list[tuple[Int64s, Floats]]:
     return samples
 
 
-def _level(
-    programme: Programme, prices: Floats, penalties: Floats, close: float, left_s: Callable[[], float]
-) -> Relaxed:
-    """Solve the relaxation of these rows, beginning with prices that are nearly right."""
-    many, k = FEW_MOVES + int(SPREAD * sqrt(len(programme.worths))), len(prices)
-    best = _priced(programme, prices)
+def _solve_level(
+    problem: ConstrainedProblem, prices: Floats, penalties: Floats, close: float, remaining_s: Callable[[], float]
+) -> Relaxation:
+    """Solve the relaxation of these rows, starting from approximate prices."""
+    many, k = MIN_MOVES + int(MOVES_PER_ROOT * sqrt(len(problem.values))), len(prices)
+    best = _price_choices(problem, prices)
     base = best.net.argmax(axis=1)
-    allowed = _near(best.net, many)
-    for step in range(STEPS):
-        moves = Moves.of(programme, base, allowed)
-        solution = _minimum(moves.columns(penalties), left_s())
-        value = programme.worth_of(base) - solution.value
-        current = _priced(programme, solution.prices[:k] / programme.scales)
+    allowed = _find_near_best(best.net, many)
+    for step in range(MAX_STEPS):
+        moves = RowMoves.from_problem(problem, base, allowed)
+        solution = _minimize(moves.to_program(penalties), remaining_s())
+        value = problem.sum_values(base) - solution.value
+        current = _price_choices(problem, solution.prices[:k] / problem.scales)
         best = min(best, current, key=lambda one: one.bound)
-        if best.bound - value <= close * float(programme.weights.sum()) or left_s() <= 0 or step == STEPS - 1:
+        if best.bound - value <= close * float(problem.weights.sum()) or remaining_s() <= 0 or step == MAX_STEPS - 1:
             break
-        allowed = allowed | _near(current.net, many) | _near(best.net, many)
+        allowed = allowed | _find_near_best(current.net, many) | _find_near_best(best.net, many)
     made, missed = np.split(solution.columns, [len(moves.rows)])
-    return Relaxed(best.prices, best.net, best.bound, moves, made, missed)
+    return Relaxation(best.prices, best.net, best.bound, moves, made, missed)
 
 
-def _minimum(columns: Columns, limit_s: float) -> Found:
-    minimum, _ = minimise(columns, time_limit_s=max(limit_s, LEAST_S))
-    if minimum is None:  # all constraints may be missed, so there is one
-        raise SolverTimeout("the relaxation was not solved in time")
+def _minimize(columns: LinearProgram, limit_s: float) -> ProgramSolution:
+    minimum, _ = minimize(columns, time_limit_s=max(limit_s, MIN_SECONDS))
+    if minimum is None:  # violations are allowed, so a solution exists
+        raise SolverTimeout("relaxation not solved within the time limit")
     return minimum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Priced:
-    """Worths less what is used at prices, and the bound that this gives."""
+    """Values minus priced use, and the dual bound."""
 
     prices: Floats
     net: Floats
     bound: float
 
 
-def _priced(programme: Programme, prices: Floats) -> _Priced:
-    net = programme.priced(prices)
-    return _Priced(prices, net, programme.bound_at(prices, net))
+def _price_choices(problem: ConstrainedProblem, prices: Floats) -> _Priced:
+    net = problem.subtract_prices(prices)
+    return _Priced(prices, net, problem.compute_bound(prices, net))
 
 
-def _near(net: Floats, many: int) -> Bools:
-    """Allow the best choice of each row, and so many others as lose least: (n, m)."""
+def _find_near_best(net: Floats, many: int) -> Bools:
+    """Return the mask, (n, m), of each row's best choice and of the ``many`` others that lose least."""
     losses = np.asarray(net.max(axis=1, keepdims=True) - net)
     if losses.size - len(losses) <= many:
         return np.ones(losses.shape, dtype=np.bool_)

@@ -1,11 +1,10 @@
-"""From prices to an assignment: HiGHS on the few rows that are nearly undecided at them, and what both prove.
+"""Rounding and search: from the relaxation to an assignment with a proved gap, by HiGHS.
 
-1. The relaxation's solution has no more undecided rows than there are constraints that bind. With these, the rows that
-   are nearest to undecided are left open, and HiGHS finds whole choices for them that keep every constraint; if there
-   are none, more rows are left open, in the end all.
-2. No better assignment contains a choice that loses, at the prices, as much as the best one known is below the bound
-   (reduced-cost fixing). If that is more than the gap that is allowed, HiGHS searches what is left for better ones, and
-   its bound is one of the whole programme. Where rows use alike, it branches on how many rows have a choice.
+1. The relaxation has no more undecided rows than binding constraints. HiGHS finds integer choices for these and the
+   rows closest to undecided that satisfy every constraint; if there are none, more rows are left open, in the end all.
+2. No better assignment contains a choice whose loss, at the prices, is at least the bound minus the best value
+   (reduced-cost fixing). If that is more than the allowed gap, HiGHS searches the rest, and its bound is one of the
+   whole problem. Where rows have equal uses, it branches on the number of rows with a choice.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,32 +14,38 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 from models.errors import SolverTimeout
-from solvers.portfolio.constrained.highs import Found, minimise
-from solvers.portfolio.constrained.moves import Moves
-from solvers.portfolio.constrained.prices import LEAST_S, Relaxed, relax
-from solvers.portfolio.constrained.programme import Programme
-from solvers.portfolio.knapsack.programme import LEAST_VALUE
+from solvers.portfolio.constrained.highs import ProgramSolution, minimize
+from solvers.portfolio.constrained.moves import RowMoves
+from solvers.portfolio.constrained.prices import MIN_SECONDS, Relaxation, solve_relaxation
+from solvers.portfolio.constrained.problem import ConstrainedProblem
+from solvers.portfolio.knapsack.problem import MIN_VALUE
 
-MISSED = 1e-7
-"""Constraints that the relaxation misses by less, of the largest single use, it keeps."""
+VIOLATION_TOLERANCE = 1e-7
+"""Violations of the relaxation below this, relative to the largest single use, count as 0."""
 EPSILON = 1e-14
-"""What sums of worths are off by is a smaller share of them."""
+"""Relative rounding error of sums of values."""
 PENALTY = 1e5
-"""What missing a constraint by the largest single use costs in the relaxation, in differences of the worths."""
-FEW, WIDER = 200, 5
-"""Choices that are left open beside those that are undecided, and by what they grow until there is an assignment."""
-NODES = 500
-"""Nodes of the search among them; the last, among all choices, has no such limit."""
-SHARE = 0.3
-"""Of the gap that is allowed, what the relaxation may leave of it."""
-MOST_SEARCHED = 200_000
-"""Choices that are searched for a proof; of more HiGHS would not come to an end."""
+"""Penalty of violating a constraint by the largest single use, in units of the values' range."""
+MIN_OPEN, OPEN_GROWTH = 200, 5
+"""Open choices in addition to undecided ones, and their growth until there is an assignment."""
+MAX_NODES = 500
+"""Maximum number of search nodes; the last search, among all choices, is unlimited."""
+RELAXATION_GAP_SHARE = 0.3
+"""Share of the allowed gap that the relaxation may use."""
+MAX_SEARCHED = 200_000
+"""Maximum number of choices in the final search; HiGHS would not finish with more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
-    """choice: (n,) which keeps every constraint; its value, and what none is worth more than; prices: (k,) at least 0,
-    of one more unit of each constraint's bound."""
+class AssignmentSolution:
+    """A feasible assignment.
+
+    Attributes:
+        choice: (n,).
+        value: objective value.
+        bound: upper bound of the objective.
+        prices: (k,), shadow prices of the constraints' bounds, at least 0.
+    """
 
     choice: Int64s
     value: float
@@ -49,131 +54,153 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far the bound is from the value, relative to it."""
-        return max(self.bound - self.value, 0.0) / max(abs(self.value), LEAST_VALUE)
+        """The relative optimality gap."""
+        return max(self.bound - self.value, 0.0) / max(abs(self.value), MIN_VALUE)
 
 
-class Impossible(Exception):
-    """No assignment keeps every constraint, in the relaxation or as whole choices."""
+class InfeasibleProblem(Exception):
+    """No assignment satisfies every constraint, in the relaxation or with integer choices."""
 
 
-def solve(programme: Programme, gap: float, left_s: Callable[[], float]) -> Solution:
-    """Solve a programme to a relative gap, or as near to it as there is time.
+def solve(problem: ConstrainedProblem, gap: float, remaining_s: Callable[[], float]) -> AssignmentSolution:
+    """Solve a problem to a relative gap, or as close as time permits.
 
-    left_s: seconds that are left. Raises Impossible if nothing seems to keep every constraint, of which ``conflict``
-    has the proof, and SolverTimeout if nothing was found in time.
+    Args:
+        remaining_s: returns the remaining seconds.
+    Raises:
+        InfeasibleProblem: the constraints seem to conflict; ``conflict`` proves it.
+        SolverTimeout: no assignment was found in time.
     """
-    sizes, spread = np.abs(programme.worths).max(axis=1), float(np.ptp(programme.worths)) or 1.0
-    penalties = np.full(len(programme.constraints), PENALTY * spread)
-    close = SHARE * gap * float(sizes.mean()) + 1e-12 * spread
-    relaxed = relax(programme, penalties, close, left_s)
-    if float(relaxed.missed.max(initial=0.0)) > MISSED:
-        raise Impossible
-    nothing = Solution(
-        np.empty(0, dtype=np.int64), -np.inf, relaxed.bound + EPSILON * float(sizes.sum()), relaxed.prices
+    sizes, spread = np.abs(problem.values).max(axis=1), float(np.ptp(problem.values)) or 1.0
+    penalties = np.full(len(problem.constraints), PENALTY * spread)
+    close = RELAXATION_GAP_SHARE * gap * float(sizes.mean()) + 1e-12 * spread
+    relaxation = solve_relaxation(problem, penalties, close, remaining_s)
+    if float(relaxation.violations.max(initial=0.0)) > VIOLATION_TOLERANCE:
+        raise InfeasibleProblem
+    initial = AssignmentSolution(
+        np.empty(0, dtype=np.int64), -np.inf, relaxation.bound + EPSILON * float(sizes.sum()), relaxation.prices
     )
-    better = _rounded(programme, relaxed, nothing, gap, left_s)
-    allowed = gap * max(abs(better.value), LEAST_VALUE)
-    if better.bound - better.value <= allowed or left_s() <= 0:
+    better = _round_relaxation(problem, relaxation, initial, gap, remaining_s)
+    allowed = gap * max(abs(better.value), MIN_VALUE)
+    if better.bound - better.value <= allowed or remaining_s() <= 0:
         return better
-    return _searched(programme, relaxed, better, allowed, left_s)
+    return _search_choose_better(problem, relaxation, better, allowed, remaining_s)
 
 
-def _rounded(
-    programme: Programme, relaxed: Relaxed, best: Solution, gap: float, left_s: Callable[[], float]
-) -> Solution:
-    """Find whole choices near to the relaxation's; those that are good enough, or any at all."""
-    base = relaxed.moves.made(relaxed.made)
-    best = _better(programme, best, base)
-    target = best.bound - gap / (1 + gap) * max(abs(best.bound), LEAST_VALUE)
-    losses, undecided = _losses(relaxed.net), relaxed.undecided()
+def _round_relaxation(
+    problem: ConstrainedProblem,
+    relaxation: Relaxation,
+    best: AssignmentSolution,
+    gap: float,
+    remaining_s: Callable[[], float],
+) -> AssignmentSolution:
+    """Return an integer assignment close to the relaxation."""
+    base = relaxation.moves.apply(relaxation.made)
+    best = _choose_better(problem, best, base)
+    target = best.bound - gap / (1 + gap) * max(abs(best.bound), MIN_VALUE)
+    losses, undecided = _compute_losses(relaxation.net), relaxation.find_undecided()
     losses[np.arange(len(base)), base] = -1.0
     last = losses.size - len(base)
-    for many in _widths(last):
-        if best.value >= target or left_s() <= 0 or (len(best.choice) and many > FEW):
+    for many in _list_widths(last):
+        if best.value >= target or remaining_s() <= 0 or (len(best.choice) and many > MIN_OPEN):
             break
         start = best.choice if len(best.choice) else base
-        moves = Moves.of(programme, start, _lowest(losses, len(base) + many) | undecided)
-        nodes = NODES if many < last else None
-        better, impossible = _whole(programme, moves, left_s(), target_value=target, nodes=nodes)
+        moves = RowMoves.from_problem(problem, start, _find_lowest(losses, len(base) + many) | undecided)
+        nodes = MAX_NODES if many < last else None
+        better, impossible = _solve_integer(problem, moves, remaining_s(), target_value=target, nodes=nodes)
         if many == last and impossible:
-            raise Impossible
-        best = _taken(programme, best, moves, better, proves=many == last)
+            raise InfeasibleProblem
+        best = _update_solution(problem, best, moves, better, proves=many == last)
     if not len(best.choice):
-        raise SolverTimeout("no assignment that keeps every constraint was found in time; none was proved impossible")
+        raise SolverTimeout("no feasible assignment found within the time limit")
     return best
 
 
-def _widths(last: int) -> Iterator[int]:
-    """Say how many choices to leave open, one time after the other, up to all."""
+def _list_widths(last: int) -> Iterator[int]:
+    """Yield the numbers of choices to leave open, up to all."""
     many = 0
     while many < last:
         yield many
-        many = WIDER * many or FEW
+        many = OPEN_GROWTH * many or MIN_OPEN
     yield last
 
 
-def _searched(
-    programme: Programme, relaxed: Relaxed, best: Solution, allowed: float, left_s: Callable[[], float]
-) -> Solution:
+def _search_choose_better(
+    problem: ConstrainedProblem,
+    relaxation: Relaxation,
+    best: AssignmentSolution,
+    allowed: float,
+    remaining_s: Callable[[], float],
+) -> AssignmentSolution:
     """Search all choices that a better assignment can contain."""
-    open_ = _losses(relaxed.net) < best.bound - best.value
-    if int(open_.sum()) - len(open_) > MOST_SEARCHED:
+    is_open = _compute_losses(relaxation.net) < best.bound - best.value
+    if int(is_open.sum()) - len(is_open) > MAX_SEARCHED:
         return best
-    moves = Moves.of(programme, best.choice, open_)
-    return _taken(programme, best, moves, _whole(programme, moves, left_s(), gap=allowed)[0], proves=True)
+    moves = RowMoves.from_problem(problem, best.choice, is_open)
+    return _update_solution(
+        problem, best, moves, _solve_integer(problem, moves, remaining_s(), gap=allowed)[0], proves=True
+    )
 
 
-def _whole(
-    programme: Programme,
-    moves: Moves,
+def _solve_integer(
+    problem: ConstrainedProblem,
+    moves: RowMoves,
     limit_s: float,
     *,
     target_value: float = np.inf,
     gap: float = 0.0,
     nodes: int | None = None,
-) -> tuple[Found | None, bool]:
-    """Let HiGHS make whole moves, beginning with none, if that is a solution. worth: what is good enough."""
-    counted = moves.with_counts(programme) if nodes is None and len(moves.rows) and programme.is_counted else None
-    columns, begin = counted or (moves.columns(None), np.zeros(len(moves.rows)))
-    return minimise(
+) -> tuple[ProgramSolution | None, bool]:
+    """Solve for integer moves with HiGHS, starting without moves if that is feasible."""
+    counted = (
+        moves.to_counted_program(problem) if nodes is None and len(moves.rows) and problem.has_uniform_uses else None
+    )
+    columns, begin = counted or (moves.to_program(None), np.zeros(len(moves.rows)))
+    return minimize(
         columns,
         len(columns.costs),
-        start=begin if programme.holds(moves.base) else None,
-        target=programme.worth_of(moves.base) - target_value,
+        start=begin if problem.is_feasible(moves.base) else None,
+        target=problem.sum_values(moves.base) - target_value,
         gap=gap,
         nodes=nodes,
-        time_limit_s=max(limit_s, LEAST_S),
+        time_limit_s=max(limit_s, MIN_SECONDS),
         presolve=counted is None,
     )
 
 
-def _taken(programme: Programme, best: Solution, moves: Moves, better: Found | None, *, proves: bool) -> Solution:
-    """Take what HiGHS found, if it is better, and its bound, if the moves are all that a better one can contain."""
+def _update_solution(
+    problem: ConstrainedProblem,
+    best: AssignmentSolution,
+    moves: RowMoves,
+    better: ProgramSolution | None,
+    *,
+    proves: bool,
+) -> AssignmentSolution:
+    """Return the better of two solutions, with HiGHS' bound if its moves are exhaustive (``proves``)."""
     if better is None:
         return best
-    best = _better(programme, best, moves.made(better.columns))
+    best = _choose_better(problem, best, moves.apply(better.columns))
     if not proves:
         return best
-    bound = max(min(best.bound, programme.worth_of(moves.base) - better.bound), best.value)
-    return Solution(best.choice, best.value, bound, best.prices)
+    bound = max(min(best.bound, problem.sum_values(moves.base) - better.bound), best.value)
+    return AssignmentSolution(best.choice, best.value, bound, best.prices)
 
 
-def _better(programme: Programme, best: Solution, choice: Int64s) -> Solution:
-    """Take an assignment if it keeps every constraint and is worth more than the best so far."""
-    value = programme.worth_of(choice)
-    if value <= best.value or not programme.holds(choice):
+def _choose_better(problem: ConstrainedProblem, best: AssignmentSolution, choice: Int64s) -> AssignmentSolution:
+    """Return the assignment if it is feasible and better, else the best so far."""
+    value = problem.sum_values(choice)
+    if value <= best.value or not problem.is_feasible(choice):
         return best
-    return Solution(choice, value, max(best.bound, value), best.prices)
+    return AssignmentSolution(choice, value, max(best.bound, value), best.prices)
 
 
-def _losses(net: Floats) -> Floats:
-    """Tell what choices lose against the best of their row, (n, m)."""
+def _compute_losses(net: Floats) -> Floats:
+    """Return the loss of each choice against the best of its row, (n, m)."""
     return np.asarray(net.max(axis=1, keepdims=True) - net)
 
 
-def _lowest(losses: Floats, many: int) -> Bools:
-    """Allow so many choices that lose least, (n, m)."""
+def _find_lowest(losses: Floats, many: int) -> Bools:
+    """Return the mask, (n, m), of the choices that lose least."""
     if many >= losses.size:
         return np.ones(losses.shape, dtype=np.bool_)
     return np.asarray(losses <= np.partition(losses.ravel(), many)[many])

@@ -1,21 +1,21 @@
-"""Assign each query to one classifier within a budget for all of them: OCCAM, Equation 4, to a proved gap.
+"""Multiple-choice knapsack: assign each query to one classifier within a total budget, to a proved gap.
 
-The programme is a multiple-choice knapsack. It is solved by its own structure, without an integer programming library:
+It solves OCCAM's Equation 4 by its structure, without an integer programming library:
 
 ===============  ==========================================================================
-module           what it does
+module           purpose
 ===============  ==========================================================================
-``programme``    checks the input; what "within the budget" means; the answer
-``relaxation``   the linear relaxation for all budgets at once; prices of the budget
-``core``         which moves away from the relaxed solution a better assignment can contain
-``core_search``  a dynamic programme over these, with bounds from the relaxation
-``solve``        puts these together
-``exact_sums``   sums of costs that do not round
-``max_min``      the other objective: the least value over queries
+``problem``      input validation, exact budget test, and the result
+``relaxation``   the linear relaxation for all budgets at once; shadow prices
+``core``         moves away from the relaxed solution that a better assignment can contain
+``core_search``  dynamic programming over these, with bounds from the relaxation
+``solve``        the complete algorithm
+``exact_sums``   sums of costs without rounding
+``max_min``      the max-min objective: the least value over queries
 ===============  ==========================================================================
 
-Ties: among choices of a row with one cost and value the first is taken, of one value the cheapest. Which of several
-assignments of one value is returned is not specified otherwise, but is the same for the same input.
+Ties: among choices of a row with equal cost and value the first is taken, with equal value the cheapest. Which of
+several assignments with equal value is returned is unspecified but deterministic.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Floats
 from solvers.portfolio.knapsack.max_min import restrict_to_best_least
-from solvers.portfolio.knapsack.programme import Assignment, Programme, checked_budgets, checked_limit
-from solvers.portfolio.knapsack.relaxation import climb
+from solvers.portfolio.knapsack.problem import KnapsackAssignment, KnapsackProblem, validate_budgets, validate_limit
+from solvers.portfolio.knapsack.relaxation import compute_steps
 from solvers.portfolio.knapsack.solve import solve
 
-__all__ = ["Assignment", "assign", "assign_min", "shadow_price", "shadow_prices"]
+__all__ = ["KnapsackAssignment", "assign", "assign_min", "compute_shadow_price", "compute_shadow_prices"]
 
 
 def assign(
@@ -40,27 +40,29 @@ def assign(
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assignment:
-    """Maximise the sum of values within the budget.
+) -> KnapsackAssignment:
+    """Maximize the sum of values within the budget.
 
-    values: (n, m) finite, of any sign; costs: (m,) or (n, m), at least 0; budget: for all n queries, in the unit of
-    costs. gap: how far the value may be from the best there is, relative to it; 0 goes on to the optimum, and what is
-    left as ``gap`` then is rounding: about n · 2e-14 times what a choice that matters can change. time_limit_s: the
-    search (not the relaxation before it) ends after that many seconds by ``clock``, which is not read otherwise. Its
-    memory is limited too: where it would need more than a million states at a time, as in subset sums of real numbers,
-    it goes on with a part of them, and ends after 20 million. Then the best assignment found is returned: ``gap`` says
-    what was proved, always. See ``programme`` for what is within the budget: to the last bit.
-
-    O(n m h + n m log(n m)) time for hulls of at most h choices, and some 70 n m bytes, before the search; the search is
-    exponential in the worst case and takes milliseconds in common ones. Raises InvalidRequest, and Infeasible, with the
-    cost of the cheapest assignment.
+    Args:
+        values: (n, m), finite, of any sign.
+        costs: (m,) or (n, m), at least 0.
+        budget: for all n queries, in the unit of costs. See ``problem`` for the exact test.
+        gap: relative optimality gap. 0 searches for the optimum; the remaining gap is rounding, about n · 2e-14 times
+            the change of a relevant choice.
+        time_limit_s: seconds by ``clock`` after which the search, but not the relaxation, ends. The search also thins
+            out states beyond a million at a time, and ends after 20 million. The returned gap is always proved.
+    Raises:
+        InvalidRequest: invalid input.
+        Infeasible: the budget is less than the cheapest assignment, whose cost is in the message.
+    Complexity: O(n m h + n m log(n m)) time for hulls of at most h choices, and about 70 n m bytes, before the search.
+        The search is exponential in the worst case and typically takes milliseconds.
 
     >>> assignment = assign([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], [1.0, 3.0], 7.0)
     >>> assignment.choice.tolist(), round(assignment.value, 9), assignment.cost
     ([1, 0, 1], 2.3, 7.0)
     """
-    programme = Programme.checked(values, costs, budget)
-    return solve(programme, checked_limit("gap", gap), _timer(time_limit_s, clock))
+    problem = KnapsackProblem.from_input(values, costs, budget)
+    return solve(problem, validate_limit("gap", gap), _make_timer(time_limit_s, clock))
 
 
 def assign_min(
@@ -71,46 +73,48 @@ def assign_min(
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Assignment:
-    """Maximise the least value over queries within the budget, and among the best by that the sum of values.
+) -> KnapsackAssignment:
+    """Maximize the least value over queries within the budget, then the sum of values.
 
-    The least value is the largest possible, exactly; ``value``, ``bound`` and ``gap`` are about the sum, over
-    assignments with that least value. Arguments, errors and cost as of ``assign``.
+    The least value is optimal, exactly; ``value``, ``bound``, and ``gap`` are about the sum, over assignments with that
+    least value. Arguments, errors, and complexity as of ``assign``.
 
     >>> assign_min([[0.5, 0.9], [0.1, 0.6], [0.7, 0.9]], [1.0, 3.0], 5.0).choice.tolist()
     [0, 1, 0]
     """
-    programme = restrict_to_best_least(Programme.checked(values, costs, budget))
-    return solve(programme, checked_limit("gap", gap), _timer(time_limit_s, clock))
+    problem = restrict_to_best_least(KnapsackProblem.from_input(values, costs, budget))
+    return solve(problem, validate_limit("gap", gap), _make_timer(time_limit_s, clock))
 
 
-def shadow_price(values: ArrayLike, costs: ArrayLike, budget: float) -> float:
-    """Give the price of one more unit of budget in the linear relaxation: at least 0, and 0 if more is of no use.
+def compute_shadow_price(values: ArrayLike, costs: ArrayLike, budget: float) -> float:
+    """Return the shadow price of the budget in the linear relaxation: at least 0.
 
-    At this price, argmax of value - price · cost chooses for a query on its own much as ``assign`` does for all of
-    them. Where the price changes at this very budget, it is the lower one. Errors as of ``assign``.
+    At this price, argmax of value - price · cost for single queries is close to the assignment of ``assign``. Where the
+    price changes at this budget, the lower one is returned. Errors as of ``assign``.
 
-    >>> shadow_price([[0.5, 1.0], [0.5, 0.75], [0.5, 1.5]], [1.0, 3.0], 6.0)
+    >>> compute_shadow_price([[0.5, 1.0], [0.5, 0.75], [0.5, 1.5]], [1.0, 3.0], 6.0)
     0.25
     """
-    return float(shadow_prices(values, costs, [budget])[0])
+    return float(compute_shadow_prices(values, costs, [budget])[0])
 
 
-def shadow_prices(values: ArrayLike, costs: ArrayLike, budgets: ArrayLike) -> Floats:
-    """Give the shadow prices (b,) for many budgets (b,), from one sort: O(n m h + n m log(n m) + b log(n m)) time.
+def compute_shadow_prices(values: ArrayLike, costs: ArrayLike, budgets: ArrayLike) -> Floats:
+    """Return the shadow prices (b,) of budgets (b,), from one sort.
 
-    >>> shadow_prices([[0.5, 0.9], [0.5, 0.6]], [1.0, 3.0], [2.0, 4.0, 6.0]).round(9).tolist()
+    Complexity: O(n m h + n m log(n m) + b log(n m)).
+
+    >>> compute_shadow_prices([[0.5, 0.9], [0.5, 0.6]], [1.0, 3.0], [2.0, 4.0, 6.0]).round(9).tolist()
     [0.2, 0.05, 0.0]
     """
-    grid = checked_budgets(budgets)
-    programme = Programme.checked(values, costs, float(grid.min()))
-    steps = climb(programme)
-    return steps.prices(grid - programme.cost_of(steps.start))
+    grid = validate_budgets(budgets)
+    problem = KnapsackProblem.from_input(values, costs, float(grid.min()))
+    steps = compute_steps(problem)
+    return steps.find_prices(grid - problem.sum_costs(steps.start))
 
 
-def _timer(limit_s: float | None, clock: Callable[[], float]) -> Callable[[], bool]:
-    """Make the test whether there is time left."""
+def _make_timer(limit_s: float | None, clock: Callable[[], float]) -> Callable[[], bool]:
+    """Return the test whether time remains."""
     if limit_s is None:
         return lambda: True
-    end = clock() + checked_limit("time_limit_s", limit_s)
+    end = clock() + validate_limit("time_limit_s", limit_s)
     return lambda: clock() < end

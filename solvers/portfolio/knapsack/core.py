@@ -1,12 +1,12 @@
-"""The core: the moves away from the relaxed solution that a better assignment can contain.
+"""Core of the knapsack problem: the moves away from the relaxed solution that a better assignment can contain.
 
 At a price, a row that leaves its choice in the relaxed solution loses some of value - price · cost, and never gains.
-An assignment is worth what the dual bound says, less its deficit: the price of the budget it leaves unused, and the
-losses of its rows. So once an assignment is known, no move that loses as much as its deficit is in a better one
-(reduced-cost fixing), and few rows have any other.
+The value of an assignment is the dual bound minus its deficit: the price of the unused budget, and the losses of its
+rows. So once an assignment is known, no move whose loss reaches its deficit is part of a better one (reduced-cost
+fixing), and few rows have any other.
 
-Rows with the same moves are one kind. Values that are means of 40 answers make many rows alike, and searching a kind
-at once takes little longer than searching one row.
+Rows with equal moves form a group. Values that are means of 40 answers make many rows equal, and searching a group at
+once takes little longer than searching one row.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
-from solvers.portfolio.knapsack.exact_sums import room, split, too_little, unit_for
-from solvers.portfolio.knapsack.programme import Programme
+from solvers.portfolio.knapsack.exact_sums import choose_unit, compute_room, compute_shortfall, split_amounts
+from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 GRAIN = 2.0**-49
-"""Numbers that differ by less than this share of what they were computed from count as equal."""
+"""Numbers within this share of their terms are equal."""
 _SMALL = 2.0**-30
-"""Losses below this share of what they were computed from may be nothing but rounding."""
+"""Losses below this share of their terms may be rounding errors."""
 _LEAST = 1e-290
-"""Numbers below this are too near to 0 for relative errors to mean anything."""
+"""Lower bound of scales, where relative errors are still meaningful."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """Rows, (r,), with the same moves: per move, (a,), the choice it leads to, what it costs more, and its loss."""
+class MoveGroup:
+    """Rows with equal moves.
+
+    Attributes:
+        rows: (r,).
+        choices: (a,), the choice of each move.
+        high, low: (a,), its additional cost as an exact sum.
+        losses: (a,).
+    """
 
     rows: Int64s
     choices: Int64s
@@ -35,113 +42,121 @@ class Kind:
     low: Floats
     losses: Floats
 
-    def below(self, limit: float) -> "Kind":
-        """Keep the moves that lose less than a limit."""
+    def select_below(self, limit: float) -> "MoveGroup":
+        """Return the group with only the moves that lose less than a limit."""
         keep = self.losses < limit
         if keep.all():
             return self
-        return Kind(self.rows, self.choices[keep], self.high[keep], self.low[keep], self.losses[keep])
+        return MoveGroup(self.rows, self.choices[keep], self.high[keep], self.low[keep], self.losses[keep])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Core:
-    """kinds: by the least loss for each unit of cost that a move spends or saves. up and down: (k + 1,) that least loss
-    over the kinds from each on, for moves that spend and that save. unit: of highs."""
+    """Groups of moves in search order.
 
-    kinds: list[Kind]
+    Attributes:
+        groups: k groups, by least loss per unit of cost spent or saved.
+        up, down: (k + 1,), least loss per unit over the groups from each on, for moves that spend and that save.
+        unit: the unit of ``high``.
+    """
+
+    groups: list[MoveGroup]
     up: Floats
     down: Floats
     unit: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reduced:
-    """The relaxed solution, (n,), its price, and the losses of all choices against it, (n, m), at least 0.
+class ReducedLosses:
+    """The relaxed solution and the losses of all choices.
 
-    left: what it leaves of the budget (``exact_sums.room``); short: what to take from that
-    (``exact_sums.too_little``). scale: the largest change of value plus that of price · cost among moves that lose no
-    more than the price of what is left.
-    slop: what rounding can add to the dual bound.
+    Attributes:
+        base: (n,), the relaxed solution.
+        price: its price.
+        remaining: the remaining budget as an exact sum (``exact_sums.compute_room``).
+        shortfall: subtracted from it (``exact_sums.compute_shortfall``).
+        losses: (n, m), at least 0.
+        scale: largest change of value plus priced cost among moves that lose at most the price of the remaining budget.
+        slop: bound of the rounding error of the dual bound.
     """
 
     base: Int64s
     price: float
-    left: tuple[float, float]
-    short: float
+    remaining: tuple[float, float]
+    shortfall: float
     losses: Floats
     scale: float
     slop: float
 
     @classmethod
-    def at(cls, programme: Programme, base: Int64s, price: float) -> "Reduced":
+    def from_base(cls, problem: KnapsackProblem, base: Int64s, price: float) -> "ReducedLosses":
         """Compute the losses: O(n m) time."""
         chosen = np.arange(len(base)), base
-        left = room(programme.budget, programme.costs_of(base))
-        gains = programme.values - programme.values[chosen][:, None]
-        losses = programme.costs - programme.costs[chosen][:, None]
+        remaining = compute_room(problem.budget, problem.list_costs(base))
+        gains = problem.values - problem.values[chosen][:, None]
+        losses = problem.costs - problem.costs[chosen][:, None]
         losses *= price
         sizes = np.abs(gains) + np.abs(losses)
         losses -= gains
-        scale = float(sizes.max(where=losses < np.maximum(price * left[0], _SMALL * sizes), initial=_LEAST))
+        scale = float(sizes.max(where=losses < np.maximum(price * remaining[0], _SMALL * sizes), initial=_LEAST))
         excess = -float(np.minimum(losses.min(axis=1), 0.0).sum())
         slop = excess + len(base) * 3 * GRAIN * scale
         losses[losses <= GRAIN * scale] = 0.0
-        return cls(base, price, left, too_little(programme.budget), losses, scale, slop)
+        return cls(base, price, remaining, compute_shortfall(problem.budget), losses, scale, slop)
 
     @property
     def deficit(self) -> float:
-        """The dual bound less the value of the relaxed solution."""
-        return self.price * self.left[0]
+        """The dual bound minus the value of the relaxed solution."""
+        return self.price * self.remaining[0]
 
 
-def core_of(programme: Programme, reduced: Reduced, limit: float) -> Core:
+def build_core(problem: KnapsackProblem, reduced: ReducedLosses, limit: float) -> Core:
     """Collect the moves that lose less than ``limit``: O(n m) time.
 
-    Rows whose losses differ by rounding may be taken for one kind.
+    Rows whose losses differ by rounding may share a group.
     """
-    paid = programme.costs[np.arange(len(reduced.base)), reduced.base]
-    near = (reduced.losses < limit) & (programme.costs != paid[:, None])
+    paid = problem.costs[np.arange(len(reduced.base)), reduced.base]
+    near = (reduced.losses < limit) & (problem.costs != paid[:, None])
     rows = np.flatnonzero(near.any(axis=1))
     near, losses, paid = near[rows], reduced.losses[rows], paid[rows]
-    costs = np.where(near, programme.costs[rows], paid[:, None])
-    unit = unit_for(reduced.left[0] + float(costs.max(axis=1, initial=0.0).sum()))
-    (high, low), (paid_high, paid_low) = split(costs, unit), split(paid, unit)
-    kinds = _kinds(rows, near, high - paid_high[:, None], low - paid_low[:, None], losses, GRAIN * reduced.scale)
-    return _ordered(kinds, unit)
+    costs = np.where(near, problem.costs[rows], paid[:, None])
+    unit = choose_unit(reduced.remaining[0] + float(costs.max(axis=1, initial=0.0).sum()))
+    (high, low), (paid_high, paid_low) = split_amounts(costs, unit), split_amounts(paid, unit)
+    groups = _group_rows(rows, near, high - paid_high[:, None], low - paid_low[:, None], losses, GRAIN * reduced.scale)
+    return _sort_groups(groups, unit)
 
 
-def _kinds(rows: Int64s, near: Bools, high: Floats, low: Floats, losses: Floats, grain: float) -> list[Kind]:
+def _group_rows(rows: Int64s, near: Bools, high: Floats, low: Floats, losses: Floats, grain: float) -> list[MoveGroup]:
     marks = np.stack([high, low, np.where(near, np.rint(np.where(near, losses, 0.0) / grain), -1.0)], axis=2)
     alike: dict[bytes, list[int]] = {}
     for i, mark in enumerate(marks):
         alike.setdefault(mark.tobytes(), []).append(i)
-    kinds = []
+    groups = []
     for members in alike.values():
         first, moves = members[0], np.flatnonzero(near[members[0]])
-        kinds.append(Kind(rows[members], moves, high[first, moves], low[first, moves], losses[first, moves]))
-    return kinds
+        groups.append(MoveGroup(rows[members], moves, high[first, moves], low[first, moves], losses[first, moves]))
+    return groups
 
 
-def _ordered(kinds: list[Kind], unit: float) -> Core:
-    """Put the kinds in order, and find what moves lose at least from each on.
+def _sort_groups(groups: list[MoveGroup], unit: float) -> Core:
+    """Sort the groups, and compute the least losses from each on.
 
-    Where moves lose nothing, it is the rows that spend and the rows that save without loss that make states many. The
-    side that has fewer goes first: it reaches less far, and once it is through states beyond the budget on that side
-    have to pay.
+    Many states come from rows that spend and rows that save without loss. The side with fewer rows goes first: it
+    reaches less far, and after it, states beyond the budget on that side have to pay.
     """
-    up, down = (np.array([_least_rate(kind, way) for kind in kinds]) for way in (1, -1))
-    rates, spends, rows = np.minimum(up, down), up <= down, np.array([len(kind.rows) for kind in kinds])
+    up, down = (np.array([_min_rate(group, way) for group in groups]) for way in (1, -1))
+    rates, spends, rows = np.minimum(up, down), up <= down, np.array([len(group.rows) for group in groups])
     free = rates == 0
     fewer = rows[free & spends].sum() <= rows[free & ~spends].sum()
     order = np.lexsort((spends != fewer, rates))
-    return Core([kinds[k] for k in order], _from_each(up[order]), _from_each(down[order]), unit)
+    return Core([groups[k] for k in order], _min_from_each(up[order]), _min_from_each(down[order]), unit)
 
 
-def _least_rate(kind: Kind, way: int) -> float:
-    """Find what the kind's moves that cost more (way 1) or less (-1) lose at least for each unit of that."""
-    extra = way * (kind.high + kind.low)
-    return float((kind.losses / np.abs(extra)).min(where=extra > 0, initial=np.inf))
+def _min_rate(group: MoveGroup, way: int) -> float:
+    """Return the least loss per unit of a group's moves that cost more (way 1) or less (-1)."""
+    extra = way * (group.high + group.low)
+    return float((group.losses / np.abs(extra)).min(where=extra > 0, initial=np.inf))
 
 
-def _from_each(least: Floats) -> Floats:
+def _min_from_each(least: Floats) -> Floats:
     return np.minimum.accumulate(np.append(least, np.inf)[::-1])[::-1]

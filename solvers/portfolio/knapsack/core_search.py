@@ -1,20 +1,20 @@
-"""The search for the moves that leave the least deficit: a dynamic programme over the core.
+"""Dynamic programming over the core for the moves with the least deficit.
 
-After Pisinger's *A minimal algorithm for the multiple-choice knapsack problem* (1995): the core is searched from the
-moves that lose least for the cost they spend or save, and ends as soon as the bounds allow. A state is what is left of
-the budget, possibly less than nothing, and what has been lost; every state within the budget is an assignment. Two
-things keep states few:
+The core is searched from the moves with the least loss per unit of cost, and the search ends as soon as the bounds
+allow. A state is the remaining budget, possibly negative, and the accumulated loss; every state within the budget is an
+assignment. Two rules keep states few:
 
-- of states that leave no more than another and are worth no more, none is needed;
-- moves still to come lose at least ``up`` for each unit of cost that they spend and ``down`` for each that they save.
-  A state that has something left wastes it at the price or at ``up``, a state over its budget must save at ``down``: if
-  the deficit that leads to is not below the best one known, less the gap allowed, the state is not needed.
+- dominance: states that leave no more than another one and have no more value are dropped;
+- bounds: later moves lose at least ``up`` per unit of cost that they spend, and ``down`` per unit that they save. A
+  state with remaining budget wastes it at the price or at ``up``, a state over the budget must save at ``down``. If the
+  resulting deficit is not below the best one minus the allowed gap, the state is dropped.
 
-A kind of rows is searched row by row until nothing new comes of it; if it has one move only, in blocks of 1, 2, 4, ...
-rows that move together, which reaches every number of them.
+A group is searched row by row until it yields nothing new; a group with a single move in blocks of 1, 2, 4, ... rows,
+which reach every number of rows.
 
-**Rounding.** Costs are exact (``exact_sums``). What losses and comparisons of worth may be off by is added up
-as ``slop``.
+**Rounding.** Costs are exact (``exact_sums``). Possible errors of losses and comparisons are accumulated in ``slop``.
+
+Source: Pisinger, *A minimal algorithm for the multiple-choice knapsack problem*, 1995.
 """
 
 from collections.abc import Callable
@@ -23,19 +23,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s
-from solvers.portfolio.knapsack.core import GRAIN, Core, Kind, Reduced
-from solvers.portfolio.knapsack.exact_sums import residue, split
+from solvers.portfolio.knapsack.core import GRAIN, Core, MoveGroup, ReducedLosses
+from solvers.portfolio.knapsack.exact_sums import compute_residue, split_amounts
 
-MOST_CANDIDATES = 1_000_000
-"""States that one step may look at; it takes some 150 bytes for each. Before it would look at more, states are thinned
-out to those nearest to the budget, and ``proved`` remembers what the others may have led to."""
-MOST_STATES = 20_000_000
-"""States that may be kept in all; 8 bytes for each. The search ends there."""
+MAX_CANDIDATES = 1_000_000
+"""Maximum number of states of a step, of about 150 bytes each.
+
+Before more, states are thinned out to those closest to the budget, and ``proved`` records the bounds of the others.
+"""
+MAX_STATES = 20_000_000
+"""Maximum number of stored states, of 8 bytes each; the search ends there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
-    """What moving some rows together led to: per state, (s,), the state before and the move, 0 for staying."""
+class SearchLayer:
+    """Backtracking information of a step: per state, (s,), the previous state and the move, 0 for none."""
 
     rows: Int64s
     choices: Int64s
@@ -44,16 +46,18 @@ class Layer:
 
 
 @dataclass(slots=True, eq=False)
-class Search:
-    """The states so far, (s,): what is left of the budget, high and low, and what was lost.
+class CoreSearch:
+    """States of the search, (s,): remaining budget, as high and low parts, and loss.
 
-    short: taken from what is left before it is looked at. best: the least deficit of an assignment known. proved: every
-    assignment that the search has left out has at least this deficit. allowed: by how much the best deficit may be too
-    large, given the best.
+    Attributes:
+        shortfall: subtracted from the remaining budget in comparisons.
+        allowed: the allowed error of the best deficit, given that deficit.
+        best: the least deficit of a known assignment.
+        proved: lower bound of the deficits of all dropped assignments.
     """
 
     price: float
-    short: float
+    shortfall: float
     scale: float
     allowed: Callable[[float], float]
     high: Floats
@@ -63,17 +67,17 @@ class Search:
     proved: float
     slop: float = 0.0
     kept: int = 1
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[SearchLayer] = field(default_factory=list)
     best_at: tuple[int, int, int] | None = None
-    """Layer, state before it and move of ``best``, if it was found here."""
+    """Layer, previous state, and move of ``best``, if it was found here."""
 
     @property
     def limit(self) -> float:
-        """What a deficit must be below to be worth looking for."""
+        """The deficit below which an assignment is an improvement."""
         return self.best - self.allowed(self.best)
 
-    def moves(self) -> list[tuple[Int64s, int]]:
-        """List the moves of the best assignment, if it was found here: rows, and the choice they take."""
+    def list_moves(self) -> list[tuple[Int64s, int]]:
+        """Return the moves of the best assignment, if it was found here: rows, and their choice."""
         if self.best_at is None:
             return []
         at, state, move = self.best_at
@@ -87,69 +91,68 @@ class Search:
             at -= 1
             state, move = int(self.layers[at].before[state]), int(self.layers[at].move[state])
 
-    def step(self, kind: Kind, rows: Int64s, up: float, down: float) -> bool:
-        """Let rows of a kind move together or stay. Tells whether any state in which they move is kept."""
+    def step(self, group: MoveGroup, rows: Int64s, up: float, down: float) -> bool:
+        """Let rows of a group move together or stay; return whether a state in which they move is kept."""
         count, state_count = len(rows), len(self.lost)
-        high = _each(self.high, -count * kind.high)
-        low = _each(self.low, -count * kind.low)
-        lost = _each(self.lost, count * kind.losses)
-        left = high + low - self.short
-        self._note(lost, left, state_count)
-        alive = self._unbeaten(lost, left, up, down)
-        high, low, lost, left = high[alive], low[alive], lost[alive], left[alive]
-        order = np.lexsort((lost, -residue(high, low, left), -left))
-        order = order[self._rising(-(lost[order] + self.price * left[order]))]
+        high = _combine(self.high, -count * group.high)
+        low = _combine(self.low, -count * group.low)
+        lost = _combine(self.lost, count * group.losses)
+        remaining = high + low - self.shortfall
+        self._update_best(lost, remaining, state_count)
+        alive = self._find_promising(lost, remaining, up, down)
+        high, low, lost, remaining = high[alive], low[alive], lost[alive], remaining[alive]
+        order = np.lexsort((lost, -compute_residue(high, low, remaining), -remaining))
+        order = order[self._find_undominated(-(lost[order] + self.price * remaining[order]))]
         self.high, self.low, self.lost = high[order], low[order], lost[order]
-        came = alive[order]
-        before, move = (came % state_count).astype(np.int32), (came // state_count).astype(np.int32)
-        self.layers.append(Layer(rows, kind.choices, before, move))
-        self.kept += len(came)
+        origin = alive[order]
+        before, move = (origin % state_count).astype(np.int32), (origin // state_count).astype(np.int32)
+        self.layers.append(SearchLayer(rows, group.choices, before, move))
+        self.kept += len(origin)
         return bool(move.any())
 
-    def thin(self, most: int, up: float, down: float) -> None:
-        """If there are more states than that, keep a sixteenth of it, those nearest to the budget.
+    def thin_out(self, most: int, up: float, down: float) -> None:
+        """Reduce more than ``most`` states to a sixteenth of that, those closest to the budget.
 
-        No proof will come of these, but more kinds can be searched for something better.
+        The gap is not proved then, but more groups can be searched for improvements.
         """
         if len(self.lost) <= most:
             return
-        self.leave(up, down)
+        self.drop_states(up, down)
         keep = np.sort(np.argsort(np.abs(self.high + self.low), kind="stable")[: most // 16])
         self.kept -= len(self.lost) - len(keep)
         self.high, self.low, self.lost = self.high[keep], self.low[keep], self.lost[keep]
         last = self.layers[-1]
         self.layers[-1] = replace(last, before=last.before[keep], move=last.move[keep])
 
-    def leave(self, up: float, down: float) -> None:
-        """Give up the states: nothing more is known of what they lead to than their bounds."""
-        bounds = self._bounds(self.lost, self.high + self.low - self.short, up, down)
+    def drop_states(self, up: float, down: float) -> None:
+        """Record the bounds of all states in ``proved``."""
+        bounds = self._bound_deficits(self.lost, self.high + self.low - self.shortfall, up, down)
         self.proved = min(self.proved, float(bounds.min(initial=np.inf)))
 
-    def _note(self, lost: Floats, left: Floats, state_count: int) -> None:
-        """Keep the best assignment among candidates; those of one move stand together."""
-        deficits = np.where(left >= 0, lost + self.price * left, np.inf)
+    def _update_best(self, lost: Floats, remaining: Floats, state_count: int) -> None:
+        deficits = np.where(remaining >= 0, lost + self.price * remaining, np.inf)
         least = int(deficits.argmin())
         if deficits[least] < self.best:
             self.best = float(deficits[least])
             self.best_at = len(self.layers), least % state_count, least // state_count
 
-    def _bounds(self, lost: Floats, left: Floats, up: float, down: float) -> Floats:
-        """Bound the deficits that states lead to."""
-        rates: Floats = np.where(left >= 0, min(self.price, up), -down)
-        return lost + left * rates
+    def _bound_deficits(self, lost: Floats, remaining: Floats, up: float, down: float) -> Floats:
+        """Return lower bounds of the deficits that states lead to."""
+        rates: Floats = np.where(remaining >= 0, min(self.price, up), -down)
+        return lost + remaining * rates
 
-    def _unbeaten(self, lost: Floats, left: Floats, up: float, down: float) -> Int64s:
-        """Find the candidates that may lead to something worth looking for."""
-        bounds = self._bounds(lost, left, up, down)
+    def _find_promising(self, lost: Floats, remaining: Floats, up: float, down: float) -> Int64s:
+        """Return the candidates that may lead to an improvement."""
+        bounds = self._bound_deficits(lost, remaining, up, down)
         beaten = bounds >= self.limit
         self.proved = min(self.proved, float(bounds.min(where=beaten, initial=np.inf)))
         return np.flatnonzero(~beaten)
 
-    def _rising(self, values: Floats) -> Int64s:
-        """Find the states that are worth more than all that leave more: those that stand before them.
+    def _find_undominated(self, values: Floats) -> Int64s:
+        """Return the states with more value than all before them, which leave more.
 
-        Worths are compared by the grain they fall into: what is dropped is worth at most a grain more than what it is
-        dropped for. Two more allow for the rounding of losses and worths.
+        Values are compared by grains: a dropped state has at most one grain more value. Two more grains allow for the
+        rounding of losses and values.
         """
         grain = GRAIN * (self.scale + float(np.abs(values).max(initial=0.0)))
         self.slop += 3 * grain
@@ -159,54 +162,63 @@ class Search:
         return np.flatnonzero(rises)
 
 
-def _each(states: Floats, moves: Floats) -> Floats:
-    """Add nothing, and every move, to every state."""
+def _combine(states: Floats, moves: Floats) -> Floats:
+    """Return every state with no move and with every move."""
     return (np.append(0.0, moves)[:, None] + states).ravel()
 
 
-def explore(
-    core: Core, reduced: Reduced, best: float, allowed: Callable[[float], float], in_time: Callable[[], bool]
-) -> Search:
-    """Search the core for a deficit below ``best`` until the rest is proved not to hold one, or time or room is out.
+def search_core(
+    core: Core, reduced: ReducedLosses, best: float, allowed: Callable[[float], float], in_time: Callable[[], bool]
+) -> CoreSearch:
+    """Search the core for a deficit below ``best`` until none is left, or time or memory is exhausted.
 
-    The core must hold all moves that lose less than the limit for ``best``. O(l s a log(s a)) time for l steps from s
-    states with a moves.
+    The core must contain all moves that lose less than the limit for ``best``.
+
+    Complexity: O(l s a log(s a)) time for l steps from s states with a moves.
     """
-    first, more = reduced.left
-    high, low = split(np.array([first]), core.unit)
-    search = Search(
-        reduced.price, reduced.short, reduced.scale, allowed, high, low + more, np.zeros(1), best, best - allowed(best)
+    first, more = reduced.remaining
+    high, low = split_amounts(np.array([first]), core.unit)
+    search = CoreSearch(
+        reduced.price,
+        reduced.shortfall,
+        reduced.scale,
+        allowed,
+        high,
+        low + more,
+        np.zeros(1),
+        best,
+        best - allowed(best),
     )
-    for k, kind in enumerate(core.kinds):
-        if not _through(search, kind, core, k, in_time):
-            search.leave(core.up[k], core.down[k])
+    for k, group in enumerate(core.groups):
+        if not _search_group(search, group, core, k, in_time):
+            search.drop_states(core.up[k], core.down[k])
             break
     else:
-        search.leave(np.inf, np.inf)
+        search.drop_states(np.inf, np.inf)
     return search
 
 
-def _through(search: Search, kind: Kind, core: Core, k: int, in_time: Callable[[], bool]) -> bool:
-    """Search one kind; tells whether the search may go on."""
-    at, size, news = 0, 1, True
-    while at < len(kind.rows) and news and len(search.lost):
-        kind = _worthwhile(search, kind)
-        if not len(kind.choices):
+def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_time: Callable[[], bool]) -> bool:
+    """Search one group; return whether the search may continue."""
+    at, size, has_moved = 0, 1, True
+    while at < len(group.rows) and has_moved and len(search.lost):
+        group = _drop_losing_moves(search, group)
+        if not len(group.choices):
             break
-        if not in_time() or search.kept > MOST_STATES:
+        if not in_time() or search.kept > MAX_STATES:
             return False
-        search.thin(MOST_CANDIDATES // (len(kind.choices) + 1), core.up[k], core.down[k])
-        rows = kind.rows[at : at + size]
+        search.thin_out(MAX_CANDIDATES // (len(group.choices) + 1), core.up[k], core.down[k])
+        rows = group.rows[at : at + size]
         at += len(rows)
-        rest = k if at < len(kind.rows) else k + 1
-        news = search.step(kind, rows, core.up[rest], core.down[rest])
-        size = 2 * size if len(kind.choices) == 1 else 1
+        rest = k if at < len(group.rows) else k + 1
+        has_moved = search.step(group, rows, core.up[rest], core.down[rest])
+        size = 2 * size if len(group.choices) == 1 else 1
     return True
 
 
-def _worthwhile(search: Search, kind: Kind) -> Kind:
-    """Leave out moves that lose too much by now."""
-    fewer = kind.below(search.limit)
-    if fewer is not kind:
+def _drop_losing_moves(search: CoreSearch, group: MoveGroup) -> MoveGroup:
+    """Drop the moves whose loss exceeds the current limit."""
+    fewer = group.select_below(search.limit)
+    if fewer is not group:
         search.proved = min(search.proved, search.limit)
     return fewer

@@ -1,8 +1,8 @@
-"""The dual of the assignment programme: one price for all of the budget.
+"""Linear relaxation of the knapsack problem for all budgets at once: one dual price for the budget.
 
 At a price a row takes the choice with the largest value - price · cost. As the price falls, a row climbs along the
 upper concave hull of its points (cost, value); each step has a slope, the price at which it is taken. The steps of all
-rows by falling slope solve the linear relaxation for every budget at once: take them as long as the budget lasts.
+rows by falling slope solve the relaxation for every budget: take them while the budget lasts.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.knapsack.programme import Programme
+from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """start: (n,) the cheapest choices. Steps by falling slope, (s,): the row that climbs, the choice it climbs to, the
-    slope, and what all steps up to this one cost together."""
+class HullSteps:
+    """Steps of all rows along their hulls, (s,), by falling slope.
+
+    Attributes:
+        start: (n,), the cheapest choices.
+        rows: the row of each step.
+        choices: the choice that it climbs to.
+        slopes: its slope.
+        spent: cumulative cost.
+    """
 
     start: Int64s
     rows: Int64s
@@ -24,29 +31,35 @@ class Steps:
     slopes: Floats
     spent: Floats
 
-    def prices(self, left: Floats) -> Floats:
-        """Give the slope of the first step that does not fit, 0 if all do. left: (b,) what ``start`` leaves over."""
-        return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, left, side="right")]
+    def find_prices(self, remaining: Floats) -> Floats:
+        """Return the slope of the first step that does not fit, 0 if all do: (b,).
 
-    def taken(self, count: int) -> Int64s:
-        """Give the choices (n,) after the first ``count`` steps; a row's later steps stand later."""
+        Args:
+            remaining: (b,), budgets minus the cost of ``start``.
+        """
+        return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, remaining, side="right")]
+
+    def take_steps(self, count: int) -> Int64s:
+        """Return the choices (n,) after the first ``count`` steps."""
         choice = self.start.copy()
         choice[self.rows[:count]] = self.choices[:count]
         return choice
 
 
-def climb(programme: Programme) -> Steps:
-    """Find the steps of all rows: O(n m h) time for hulls of at most h points, and some 60 n m bytes.
+def compute_steps(problem: KnapsackProblem) -> HullSteps:
+    """Return the steps of all rows.
 
-    Of choices on one line the dearest is the next step. Slopes that rise along a row can only be rounding, and are
-    lowered to those before them, so that a row's steps stay in order.
+    Among choices on one line the most expensive is the next step. Slopes that rise along a row are rounding errors,
+    and are lowered to those before them, so that a row's steps stay in order.
+
+    Complexity: O(n m h) time for hulls of at most h points, and about 60 n m bytes.
     """
-    start = programme.cheapest()
+    start = problem.choose_cheapest()
     now, active = start.copy(), np.arange(len(start))
     last = np.full(len(start), np.inf)
     climbs: list[tuple[Int64s, Int64s, Floats, Floats]] = []
     while len(active):
-        slopes, rises = _from_here(programme, active, now[active])
+        slopes, rises = _list_steps(problem, active, now[active])
         best = slopes.max(axis=1)
         step = np.where(slopes == best[:, None], rises, -1.0).argmax(axis=1)
         going = best > 0
@@ -57,13 +70,13 @@ def climb(programme: Programme) -> Steps:
         climbs.append((active, step, last[active], rise))
     rows, choices, slopes, rises = (np.concatenate(each) for each in zip(*climbs, strict=True))
     order = np.argsort(-slopes, kind="stable")
-    return Steps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
+    return HullSteps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
 
 
-def _from_here(programme: Programme, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
-    """Give slope and cost of every step that gains something, from where the rows are; other slopes are -1."""
+def _list_steps(problem: KnapsackProblem, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
+    """Return slope and cost of every step with a gain from the current choices; other slopes are -1."""
     chosen = np.arange(len(rows)), now
-    values, costs = programme.values[rows], programme.costs[rows]
+    values, costs = problem.values[rows], problem.costs[rows]
     gains = values - values[chosen][:, None]
     rises = costs - costs[chosen][:, None]
     climbs = (gains > 0) & (rises > 0)
@@ -71,15 +84,15 @@ def _from_here(programme: Programme, rows: Int64s, now: Int64s) -> tuple[Floats,
     return slopes, rises
 
 
-def relaxed(programme: Programme, steps: Steps) -> tuple[Int64s, float]:
-    """Take steps while the budget lasts: the assignment (n,), and the price, the slope of the first step left out.
+def round_relaxation(problem: KnapsackProblem, steps: HullSteps) -> tuple[Int64s, float]:
+    """Return the assignment (n,) after all affordable steps, and the slope of the next one.
 
     The assignment is within the budget, and at that price no row has a better choice.
     """
-    left = programme.budget - programme.cost_of(steps.start)
-    count, back = int(np.searchsorted(steps.spent, left, side="right")), 1
-    choice = steps.taken(count)
-    while programme.cost_of(choice) > programme.budget:  # running sums round
+    remaining = problem.budget - problem.sum_costs(steps.start)
+    count, back = int(np.searchsorted(steps.spent, remaining, side="right")), 1
+    choice = steps.take_steps(count)
+    while problem.sum_costs(choice) > problem.budget:  # cumulative sums round
         count, back = max(count - back, 0), 2 * back
-        choice = steps.taken(count)
+        choice = steps.take_steps(count)
     return choice, float(np.append(steps.slopes, 0.0)[count])

@@ -1,18 +1,19 @@
-"""Learned estimators: how likely each classifier is right about a query, by regressions on its embedding.
+"""Learned estimators: probability that each classifier is correct on a query, by regressions on its embedding.
 
-OCCAM's estimator is a mean over nearest neighbours. Here two regressions are cross-fitted and mixed, so that what
-the rows carry is used and no more: an embedding that tells nothing ends at each classifier's mean, where routing is the
+OCCAM's estimator is a mean over nearest neighbors. Here two regressions are cross-fitted and averaged, with shrinkage
+to each classifier's mean. For an uninformative embedding the estimates are these means, and routing uses the convex
 hull of single classifiers.
 
 ====================  =======================================================================================
-module                what
+module                purpose
 ====================  =======================================================================================
-``embedding``         embeddings, centred and reduced
-``regressions``       the kinds that are mixed: random forests and kernels
+``embedding``         centering and dimensionality reduction of embeddings
+``regressions``       the averaged regressions: random forests and kernels
 ``forest``            random forests as arrays
 ``kernel``            kernel ridge regression
-``mixture``           their mean, believed as far as rows that they had not seen tell
-``cross_fit``         the mixture, and what it is worth on rows that chose nothing
-``contents``          what a plan keeps of it, as arrays alone
+``mixture``           their mean, with shrinkage estimated by cross-validation
+``cross_fit``         cross-fitting of the mixture
+``estimator``         the fitted estimator
+``contents``          its stored arrays
 ====================  =======================================================================================
 """

@@ -1,4 +1,4 @@
-"""What a plan keeps of a learned estimator: arrays alone, and what these promise each other."""
+"""Stored arrays of a learned estimator, and their invariants."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int32s, Probabilities, SingleProbabilities, Singles
 from models.portfolio import EstimatorName
-from solvers.portfolio.learned.embedding import FARTHEST, NARROW, Embedding
+from solvers.portfolio.learned.embedding import MAX_COORDINATE, MAX_PLAIN_DIMENSIONS, ReducedEmbedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
-from solvers.portfolio.learned.forest import DEPTH, RandomForest
-from solvers.portfolio.learned.kernel import MOST_CENTRES, NARROWEST, Kernel
-from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import KINDS, Regression
+from solvers.portfolio.learned.forest import MAX_DEPTH, RandomForest
+from solvers.portfolio.learned.kernel import MAX_CENTERS, MIN_WIDTH, KernelRegression
+from solvers.portfolio.learned.mixture import RegressionMixture
+from solvers.portfolio.learned.regressions import REGRESSION_KINDS, Regression
 
-MOST_TREES = 2000
-STEEPEST, LARGEST_AXIS = 1e6, 1e50
-"""Bounds of what a plan may hold, far beyond what is learned: within them every estimate is a number, and quick."""
+MAX_TREES = 2000
+MAX_WEIGHT, MAX_AXIS = 1e6, 1e50
+"""Bounds of stored numbers, far beyond fitted ones, within which every estimate is finite."""
 DIMENSIONS = {
     "embedding_axes": 2,
     "forest_values": 2,
     "kernel_centres": 2,
     "kernel_weights": 2,
 }
-"""Of arrays with more than one."""
+"""Arrays of more than one dimension."""
 
 
 def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
@@ -34,41 +34,43 @@ def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedContents:
-    """Regressions on embeddings of d numbers, reduced to e, that say how likely each of m classifiers is right. Arrays
-    of regressions that are not used are empty."""
+    """Arrays of regressions on embeddings of d numbers, reduced to e, for m classifiers.
+
+    Without a learned estimator they are empty.
+    """
 
     estimator: EstimatorName = "occam"
-    """What estimates; occam: samples alone, and nothing of the following is there."""
+    """The estimator; occam: nearest neighbors only, and all arrays below are empty."""
     means: Probabilities = field(default_factory=_empty(0))
-    """(m,) how often each classifier is right."""
+    """(m,), accuracy of each classifier."""
     shrinks: Probabilities = field(default_factory=_empty(0))
-    """(2,) what is kept of how far estimates are above these: in common, and of each."""
+    """(2,), shrinkage factors of deviations from the means: in common, and of each classifier."""
     embedding_centre: Floats = field(default_factory=_empty(0))
-    """(d,) what is taken off an embedding."""
+    """(d,), subtracted from embeddings."""
     embedding_axes: Floats = field(default_factory=_empty(0, 0))
-    """(d, e) what is multiplied with then."""
+    """(d, e), projection after that."""
     forest_roots: Int32s = field(default_factory=_empty(0, dtype=np.int32))
-    """(T,) where each tree of the forest begins in the list of its v nodes."""
+    """(T,), root of each tree in the list of v nodes."""
     forest_columns: Int32s = field(default_factory=_empty(0, dtype=np.int32))
-    """(v,) what a node asks about; -1: it is a leaf."""
+    """(v,), split column of each node; -1: a leaf."""
     forest_thresholds: Singles = field(default_factory=_empty(0, dtype=np.float32))
-    """(v,) above which a row goes to the right."""
+    """(v,), split threshold; larger values go right."""
     forest_left: Int32s = field(default_factory=_empty(0, dtype=np.int32))
-    """(v,) the node to the left; that to the right stands after it."""
+    """(v,), left child; the right child is the next node."""
     forest_values: SingleProbabilities = field(default_factory=_empty(0, 0, dtype=np.float32))
-    """(v, m) what leaves say."""
+    """(v, m), estimates of leaves."""
     kernel_centres: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
-    """(r, e) rows whose distances count."""
+    """(r, e), centers of the kernel."""
     kernel_width: Floats = field(default_factory=_empty(0))
-    """(1,) the square of a distance that counts as far."""
+    """(1,), squared width of the kernel."""
     kernel_weights: Floats = field(default_factory=_empty(0, 0))
-    """(r, m) of how near each is."""
+    """(r, m), weights of the centers."""
     kernel_base: Probabilities = field(default_factory=_empty(0))
-    """(m,) what is said where none is near."""
+    """(m,), prediction far from all centers."""
 
 
-def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
-    """Put an estimator into arrays."""
+def make_fields(estimator: LearnedEstimator) -> dict[str, Any]:
+    """Return the fields of an estimator."""
     arrays: dict[str, Any] = {
         "estimator": "stacked",
         "means": estimator.mixture.means,
@@ -81,81 +83,87 @@ def fields_of(estimator: LearnedEstimator) -> dict[str, Any]:
     return arrays
 
 
-def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
-    """Make the estimator of a plan; None where samples alone estimate."""
+def load_estimator(plan: LearnedContents) -> LearnedEstimator | None:
+    """Return the estimator of a plan; None for nearest neighbors only."""
     if plan.estimator == "occam":
         return None
-    embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
-    mixture = Mixture(plan.means, plan.shrinks)
-    return LearnedEstimator(embedding, {kind: _regression(plan, kind) for kind in KINDS}, mixture)
+    embedding = ReducedEmbedding(plan.embedding_centre, plan.embedding_axes)
+    mixture = RegressionMixture(plan.means, plan.shrinks)
+    return LearnedEstimator(embedding, {kind: _load_regression(plan, kind) for kind in REGRESSION_KINDS}, mixture)
 
 
-def _regression(plan: LearnedContents, kind: str) -> Regression:
+def _load_regression(plan: LearnedContents, kind: str) -> Regression:
     if kind == "kernel":
-        return Kernel(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
+        return KernelRegression(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
     nodes = plan.forest_columns, plan.forest_thresholds, plan.forest_left, plan.forest_values
     return RandomForest(plan.forest_roots, *nodes)
 
 
-def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
-    """Tell which promises the arrays keep; a plan may come from anybody's bytes."""
+def check_invariants(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
+    """Return which invariants hold; a plan may come from untrusted bytes."""
     if plan.estimator == "occam":
         return {}
     e = plan.embedding_axes.shape[1]
     kept = {
-        "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),
-        "two shares of what is kept": plan.shrinks.shape == (2,) and _within(plan.shrinks),
+        "a mean of each classifier": plan.means.shape == (m,) and _are_probabilities(plan.means),
+        "two shrinkage factors": plan.shrinks.shape == (2,) and _are_probabilities(plan.shrinks),
         "a reduction of embeddings": plan.embedding_centre.shape == (d,)
         and plan.embedding_axes.shape == (d, e)
         and e > 0
-        and _bounded(LARGEST_AXIS, plan.embedding_centre, plan.embedding_axes),
+        and _are_bounded(MAX_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
-    forest, kernel = _forest(plan, min(e, NARROW), m), _kernel(plan, e, m)
+    forest, kernel = _is_valid_forest(plan, min(e, MAX_PLAIN_DIMENSIONS), m), _is_valid_kernel(plan, e, m)
     return kept | {"a regression of the kind forest": forest, "a regression of the kind kernel": kernel}
 
 
-def _finite(*arrays: NDArray[Any]) -> bool:
+def _are_finite(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.all(np.isfinite(each))) for each in arrays)
 
 
-def _bounded(most: float, *arrays: NDArray[Any]) -> bool:
+def _are_bounded(most: float, *arrays: NDArray[Any]) -> bool:
     return all(bool(np.all(np.abs(each) <= most)) for each in arrays)
 
 
-def _within(*arrays: NDArray[Any]) -> bool:
+def _are_probabilities(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.all((each >= 0) & (each <= 1))) for each in arrays)
 
 
-def _forest(plan: LearnedContents, e: int, m: int) -> bool:
+def _is_valid_forest(plan: LearnedContents, e: int, m: int) -> bool:
     v, roots, left, columns = len(plan.forest_columns), plan.forest_roots, plan.forest_left, plan.forest_columns
     if not (plan.forest_thresholds.shape == left.shape == (v,) and plan.forest_values.shape == (v, m)):
         return False
     inner = columns >= 0
-    onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
-    places = 0 < len(roots) <= MOST_TREES and bool(np.all((roots >= 0) & (roots < v)))
-    asks = bool(np.all((columns >= -1) & (columns < e))) and _finite(plan.forest_thresholds)
-    return places and onwards and asks and _within(plan.forest_values) and _ends(roots, left, inner)
+    are_children_valid = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
+    places = 0 < len(roots) <= MAX_TREES and bool(np.all((roots >= 0) & (roots < v)))
+    are_splits_valid = bool(np.all((columns >= -1) & (columns < e))) and _are_finite(plan.forest_thresholds)
+    return (
+        places
+        and are_children_valid
+        and are_splits_valid
+        and _are_probabilities(plan.forest_values)
+        and _has_bounded_depth(roots, left, inner)
+    )
 
 
-def _ends(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) -> bool:
-    """Tell whether every way from a root ends at a leaf after as many questions as a tree may ask."""
+def _has_bounded_depth(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) -> bool:
+    """Return whether every path from a root ends at a leaf within the maximum depth."""
     at = np.unique(roots)
-    for _ in range(DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         at = at[inner[at]]
         at = np.unique(np.concatenate((left[at], left[at] + 1)))
     return not len(at)
 
 
-def _kernel(plan: LearnedContents, e: int, m: int) -> bool:
+def _is_valid_kernel(plan: LearnedContents, e: int, m: int) -> bool:
     r = len(plan.kernel_centres)
     shapes = plan.kernel_centres.shape == (r, e) and plan.kernel_weights.shape == (r, m)
-    positive = plan.kernel_width.shape == (1,) and bool(NARROWEST <= plan.kernel_width[0] < np.inf)
-    bounded = _bounded(FARTHEST, plan.kernel_centres) and _bounded(STEEPEST, plan.kernel_weights)
+    positive = plan.kernel_width.shape == (1,) and bool(MIN_WIDTH <= plan.kernel_width[0] < np.inf)
+    bounded = _are_bounded(MAX_COORDINATE, plan.kernel_centres) and _are_bounded(MAX_WEIGHT, plan.kernel_weights)
     return (
-        0 < r <= MOST_CENTRES
+        0 < r <= MAX_CENTERS
         and shapes
         and positive
         and bounded
         and plan.kernel_base.shape == (m,)
-        and _within(plan.kernel_base)
+        and _are_probabilities(plan.kernel_base)
     )

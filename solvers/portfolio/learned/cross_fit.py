@@ -1,8 +1,7 @@
-"""The mixture, learned from rows that its regressions had not seen; and what it is worth on others still.
+"""Cross-fitting: regressions, their mixture, and prices are fitted without the rows that evaluate them.
 
-Every row is estimated by regressions that were fitted without it (ten folds). The mixture for a fold's rows, and the
-prices that route them, are learned from the estimates of the other folds: so all rows can report, and none has chosen
-what it reports on.
+Every row is estimated by regressions that were fitted without its fold (ten folds). The mixture of a fold's rows, and
+the prices that route them, are fitted to the estimates of the other folds. So all rows are holdout rows.
 """
 
 from collections.abc import Callable
@@ -12,70 +11,82 @@ import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
 from solvers.item_splits import ItemRows, fold_rows
-from solvers.portfolio.learned.embedding import Embedding
-from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import KINDS, estimate, fit
-from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.learned.embedding import ReducedEmbedding
+from solvers.portfolio.learned.mixture import RegressionMixture
+from solvers.portfolio.learned.regressions import REGRESSION_KINDS, fit_regression, predict_success
+from solvers.portfolio.routing_outcome import KnownItems
 
 FOLDS = 10
-"""With fewer, regressions that have seen all rows would differ so much from those of the folds, whose prices are used,
-that budgets were exceeded by some percent."""
-FEWEST, MOST_COPIES = 100, 5
-"""Different embeddings, and rows for each of them on average, between which equal ones count as copies."""
-BASELINE = "forest"
-"""What a portfolio is compared with on its curve, whatever estimates (FrugalMCT)."""
+"""Number of folds.
+
+With fewer, regressions fitted to all rows would differ so much from those of the folds, whose prices are used, that
+budgets would be exceeded by some percent.
+"""
+MIN_DISTINCT, MAX_COPIES = 100, 5
+"""Equal embeddings count as copies from so many distinct ones on, with at most so many rows each on average."""
+BASELINE_KIND = "forest"
+"""The regression of the baseline FrugalMCT."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CrossFitted:
-    """mixture: the one to use; fold: (n,); of_folds: for each fold the mixture that the others have learned; estimates:
-    (n, m) of each kind of regression, for every row by those that had not seen it."""
+class CrossFit:
+    """Cross-fitted regressions.
 
-    mixture: Mixture
+    Attributes:
+        mixture: the mixture fitted to all rows.
+        fold: (n,).
+        fold_mixtures: for each fold the mixture fitted to the others.
+        estimates: (n, m), for each kind of regression, of rows outside its fit.
+    """
+
+    mixture: RegressionMixture
     fold: Int64s
-    of_folds: tuple[Mixture, ...]
+    fold_mixtures: tuple[RegressionMixture, ...]
     estimates: dict[str, Floats]
 
     @property
     def values(self) -> Floats:
-        """Estimate every row, (n, m), by the mixture that the other folds have learned."""
+        """Return the estimates of every row, (n, m), by the mixture of the other folds."""
         values = np.empty(next(iter(self.estimates.values())).shape)
-        for part, mixture in enumerate(self.of_folds):
+        for part, mixture in enumerate(self.fold_mixtures):
             values[self.fold == part] = mixture.apply(self.estimates)[self.fold == part]
         return values
 
 
-def cross_fit(known: Known, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFitted:
-    """Estimate every row without it, and mix. ``report`` hears how many folds are done."""
+def cross_fit(known: KnownItems, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFit:
+    """Estimate every row by regressions fitted without its fold, and fit the mixtures.
+
+    ``report`` receives the number of finished folds.
+    """
     vectors, right = known.vectors, known.right
-    fold = fold_items(known.items, vectors, rng)
-    estimates = {kind: np.empty(right.shape) for kind in KINDS}
+    fold = assign_folds(known.items, vectors, rng)
+    estimates = {kind: np.empty(right.shape) for kind in REGRESSION_KINDS}
     for part in range(FOLDS):
-        report(part, f"fitting regressions, part {part + 1} of {FOLDS}")
+        report(part, f"fitting regressions, fold {part + 1} of {FOLDS}")
         learned, fresh = fold != part, fold == part
-        embedding = Embedding.of(vectors[learned])
-        inputs, asked = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
-        for kind, its in estimates.items():
-            its[fresh] = estimate(fit(kind, inputs, right[learned], rng), asked)
+        embedding = ReducedEmbedding.fit(vectors[learned])
+        inputs, queries = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
+        for kind, own in estimates.items():
+            own[fresh] = predict_success(fit_regression(kind, inputs, right[learned], rng), queries)
     report(FOLDS, "mixing the regressions")
     of_folds = []
     for part in range(FOLDS):
         rows = fold != part
         others = {kind: each[rows] for kind, each in estimates.items()}
-        of_folds.append(Mixture.of(others, right[rows]))
-    return CrossFitted(Mixture.of(estimates, right), fold, tuple(of_folds), estimates)
+        of_folds.append(RegressionMixture.fit(others, right[rows]))
+    return CrossFit(RegressionMixture.fit(estimates, right), fold, tuple(of_folds), estimates)
 
 
-def fold_items(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:
+def assign_folds(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:
     """Assign rows to folds, (n,), by item or, where no item repeats, by embedding.
 
-    Rows with equal embeddings are copies where few are equal; where many are, as those of kinds of tasks, they are not.
+    Equal embeddings count as copies only where few rows share one; many equal ones are kinds of tasks.
     """
     if ItemRows.from_codes(items).repeats:
         return fold_rows(items, FOLDS, rng)
     n = len(vectors)
     _, place = np.unique(vectors, axis=0, return_inverse=True)
     distinct = int(place.max()) + 1
-    if distinct < FEWEST or n > MOST_COPIES * distinct:
+    if distinct < MIN_DISTINCT or n > MAX_COPIES * distinct:
         return np.asarray(rng.permutation(n) % FOLDS, dtype=np.int64)
     return np.asarray((rng.permutation(distinct) % FOLDS)[place.ravel()], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Embeddings as regressions take them: centred, scaled, and in their most telling directions where they are many."""
+"""Embedding reduction: centering, scaling, and principal directions of wide embeddings."""
 
 from dataclasses import dataclass
 
@@ -7,38 +7,42 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.principal_directions import principal_directions
 
-NARROW, MOST_DIRECTIONS = 64, 128
-"""Coordinates that are kept as they are, and principal directions that are kept of more; only kernels see these all,
-other regressions as many as there are coordinates at most that are kept as they are."""
-FARTHEST = 1e6
-"""Coordinates beyond, some of a million times the usual spread, are as far as this."""
+MAX_PLAIN_DIMENSIONS, MAX_DIRECTIONS = 64, 128
+"""Maximum number of unprojected coordinates, and number of principal directions of wider embeddings.
+
+Kernels use all directions, forests the first ``MAX_PLAIN_DIMENSIONS``.
+"""
+MAX_COORDINATE = 1e6
+"""Coordinates are clipped to this magnitude."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Embedding:
-    """centre: (d,) what is taken off; axes: (d, e) what is multiplied with then."""
+class ReducedEmbedding:
+    """Affine reduction of embeddings. centre: (d,), subtracted; axes: (d, e), projection."""
 
     centre: Floats
     axes: Floats
 
     @classmethod
-    def of(cls, vectors: Singles) -> "Embedding":
-        """Fit to (n, d) vectors: each coordinate by its own spread, or, of many, the principal directions by that of
-        the first. O(n d min(n, d)) for those.
+    def fit(cls, vectors: Singles) -> "ReducedEmbedding":
+        """Fit to (n, d) vectors: scale each coordinate, or project wide ones to scaled principal directions.
 
-        >>> Embedding.of(np.array([[1, 5], [3, 5]], dtype=np.float32)).apply(np.array([[3.0, 6.0]])).tolist()
+        Complexity: O(n d min(n, d)) for wide ones.
+
+        >>> vectors = np.array([[1, 5], [3, 5]], dtype=np.float32)
+        >>> ReducedEmbedding.fit(vectors).apply(np.array([[3.0, 6.0]])).tolist()
         [[1.0, 1.0]]
         """
         given = vectors.astype(np.float64)
         centre = given.mean(axis=0)
-        if given.shape[1] <= NARROW:
+        if given.shape[1] <= MAX_PLAIN_DIMENSIONS:
             spread = given.std(axis=0)
             return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
         off = given - centre
-        axes = principal_directions(off, MOST_DIRECTIONS)
-        return cls(centre, axes / (float((off @ axes[:, :NARROW]).std()) or 1.0))
+        axes = principal_directions(off, MAX_DIRECTIONS)
+        return cls(centre, axes / (float((off @ axes[:, :MAX_PLAIN_DIMENSIONS]).std()) or 1.0))
 
     def apply(self, vectors: Singles) -> Singles:
-        """Place (n, d) vectors: (n, e)."""
+        """Return the reduced vectors, (n, e), of (n, d) vectors."""
         placed = (vectors.astype(np.float64) - self.centre) @ self.axes
-        return np.clip(placed, -FARTHEST, FARTHEST).astype(np.float32)
+        return np.clip(placed, -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)

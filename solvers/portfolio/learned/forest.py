@@ -1,4 +1,4 @@
-"""Random forests as arrays: trained by scikit-learn, kept and evaluated without it."""
+"""Random forests as arrays: trained by scikit-learn, stored and evaluated without it."""
 
 from dataclasses import dataclass
 
@@ -6,16 +6,22 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
-TREES, LEAVES, SMALLEST_LEAF, DEPTH = 100, 2000, 3, 30
-ROOM = 3_000_000
-"""Numbers in a forest, 12 MB: of many classifiers trees have fewer leaves."""
+TREES, MAX_LEAVES, MIN_LEAF_ROWS, MAX_DEPTH = 100, 2000, 3, 30
+MAX_NUMBERS = 3_000_000
+"""Maximum number of stored numbers, 12 MB: with many classifiers trees have fewer leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomForest:
-    """T trees in one list of v nodes. roots: (T,) where each begins; columns: (v,) what a node asks about, -1: a leaf;
-    thresholds: (v,) a row goes on at ``left`` if it is not above, else at the node after that; left: (v,); values:
-    (v, m) what leaves say."""
+    """T trees in one list of v nodes.
+
+    Attributes:
+        roots: (T,), root of each tree.
+        columns: (v,), split column; -1: a leaf.
+        thresholds: (v,), larger values go right.
+        left: (v,), left child; the right child is the next node.
+        values: (v, m), estimates of leaves.
+    """
 
     roots: Int32s
     columns: Int32s
@@ -25,26 +31,28 @@ class RandomForest:
 
     @classmethod
     def fit(cls, inputs: Singles, targets: Floats, seed: int) -> "RandomForest":
-        """Train on (n, e) rows and their targets, (n, m), every tree on all rows, as extremely randomised ones are
-        (Geurts, Ernst, Wehenkel, 2006): on letters and language models better than with bootstrap samples. O(T n log n
-        e)."""
+        """Fit extremely randomized trees to (n, e) rows and targets, (n, m), without bootstrap samples.
+
+        Complexity: O(T n log n e).
+        Source: Geurts, Ernst, Wehenkel, *Extremely randomized trees*, 2006.
+        """
         from sklearn.ensemble import ExtraTreesRegressor
 
         forest = ExtraTreesRegressor(
             TREES,
-            min_samples_leaf=SMALLEST_LEAF,
-            max_leaf_nodes=max(2, min(LEAVES, ROOM // (2 * TREES * (3 + targets.shape[1])))),
-            max_depth=DEPTH,
+            min_samples_leaf=MIN_LEAF_ROWS,
+            max_leaf_nodes=max(2, min(MAX_LEAVES, MAX_NUMBERS // (2 * TREES * (3 + targets.shape[1])))),
+            max_depth=MAX_DEPTH,
             max_features=max(inputs.shape[1] // 3, 1),
             random_state=seed,
             n_jobs=-1,
         )
         forest.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
-        return cls._of([_in_order(one.tree_) for one in forest.estimators_])
+        return cls._join([_renumber_nodes(one.tree_) for one in forest.estimators_])
 
     @classmethod
-    def _of(cls, trees: "list[RandomForest]") -> "RandomForest":
-        """Put trees into one list."""
+    def _join(cls, trees: "list[RandomForest]") -> "RandomForest":
+        """Join trees into one list of nodes."""
         starts = np.cumsum([0, *(len(one.columns) for one in trees)])[:-1].astype(np.int32)
         return cls(
             starts,
@@ -55,18 +63,21 @@ class RandomForest:
         )
 
     def estimate(self, inputs: Singles) -> Floats:
-        """Average what the trees say about (n, e) rows: (n, m). O(T n (depth + m))."""
+        """Return the mean of the trees' estimates for (n, e) rows: (n, m).
+
+        Complexity: O(T n (depth + m)).
+        """
         total = np.zeros((len(inputs), self.values.shape[1]))
         if len(inputs) <= len(self.roots):
             for row, values in zip(inputs, total, strict=True):
-                values += self.values[self._leaves(row)].mean(axis=0)
+                values += self.values[self._find_leaves(row)].mean(axis=0)
             return total
         for root in self.roots.tolist():
-            total += self.values[self._leaves_of(root, inputs)]
+            total += self.values[self._find_tree_leaves(root, inputs)]
         return total / len(self.roots)
 
-    def _leaves(self, row: Singles) -> Int64s:
-        """Find the leaf of every tree for one row, (T,)."""
+    def _find_leaves(self, row: Singles) -> Int64s:
+        """Return the leaf of every tree for one row, (T,)."""
         at = self.roots.astype(np.int64)
         while True:
             columns = self.columns[at]
@@ -75,8 +86,8 @@ class RandomForest:
                 return at
             at = np.where(going, self.left[at] + (row[columns] > self.thresholds[at]), at)
 
-    def _leaves_of(self, root: int, inputs: Singles) -> Int64s:
-        """Find one tree's leaf for every row, (n,)."""
+    def _find_tree_leaves(self, root: int, inputs: Singles) -> Int64s:
+        """Return one tree's leaf for every row, (n,)."""
         at, going = np.full(len(inputs), root, dtype=np.int64), np.arange(len(inputs))
         while len(going):
             nodes = at[going]
@@ -86,8 +97,8 @@ class RandomForest:
         return at
 
 
-def _in_order(tree: object) -> RandomForest:
-    """Number a tree's nodes level by level, so that the two that follow one stand side by side."""
+def _renumber_nodes(tree: object) -> RandomForest:
+    """Renumber a tree's nodes level by level, so that siblings are adjacent."""
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)  # type: ignore[attr-defined]
     order, at = [0], 0
     while at < len(order):

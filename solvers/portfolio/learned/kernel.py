@@ -1,6 +1,6 @@
-"""Kernel ridge regression on embeddings: smooth functions of the distance to some rows, as a Gaussian process has them.
+"""Kernel ridge regression (Gaussian kernel, Nyström approximation) on embeddings.
 
-Of few rows and many directions that all tell a little it makes more than trees and neighbours do, which pick some.
+With few rows and many weakly informative directions it is more accurate than trees and nearest neighbors.
 """
 
 from dataclasses import dataclass
@@ -9,22 +9,28 @@ import numpy as np
 
 from models.arrays import Floats, Singles
 
-MOST_CENTRES = 500
-"""Rows whose distances count (the Nyström approximation); of more, so many at random."""
+MAX_CENTERS = 500
+"""Maximum number of centers, drawn at random from the rows (Nyström approximation)."""
 RIDGES = tuple(float(10.0**power) for power in np.arange(-2, 4.5, 0.5))
-"""What may be added to the kernel's diagonal, which is 1."""
+"""Candidate ridge penalties."""
 NEGLIGIBLE = 1e-7
-"""Directions of the kernel with less than this share of the largest one's variance are left out."""
+"""Kernel directions below this share of the largest variance are dropped."""
 
 
-ROUNDING, NARROWEST = 1e-9, 1e-12
-"""Squared distances of at most this share of the largest are those of equal rows; the least width."""
+ROUNDING, MIN_WIDTH = 1e-9, 1e-12
+"""Squared distances up to this share of the largest count as 0; the minimum width."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
-    """centres: (r, e) rows; width: (1,) the square of a distance that counts as far; weights: (r, m) of how near each
-    of them is; base: (m,) what is said where none is near."""
+class KernelRegression:
+    """A fitted kernel regression.
+
+    Attributes:
+        centres: (r, e).
+        width: (1,), squared width.
+        weights: (r, m), of the centers.
+        base: (m,), prediction far from all centers.
+    """
 
     centres: Singles
     width: Floats
@@ -32,33 +38,38 @@ class Kernel:
     base: Floats
 
     @classmethod
-    def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "Kernel":
-        """Regress (n, m) targets on (n, e) inputs. The width is the median squared distance. How strongly weights are
-        pulled to 0 is chosen by generalised cross-validation (Golub, Heath, Wahba, 1979).
+    def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "KernelRegression":
+        """Fit (n, m) targets to (n, e) inputs.
 
-        O(n r (e + r) + r³).
+        The width is the median squared distance; the ridge penalty is chosen by generalized cross-validation.
+
+        Complexity: O(n r (e + r) + r³).
+        Source: Golub, Heath, Wahba, 1979.
         """
         some = np.arange(len(inputs))
-        if len(inputs) > MOST_CENTRES:
-            some = np.sort(rng.choice(len(inputs), MOST_CENTRES, replace=False))
+        if len(inputs) > MAX_CENTERS:
+            some = np.sort(rng.choice(len(inputs), MAX_CENTERS, replace=False))
         centres = np.ascontiguousarray(inputs[some])
         far = _squared_distances(inputs, centres)
         far[far <= ROUNDING * far.max()] = 0.0
-        width = max(float(np.median(far[far > 0])), NARROWEST) if np.any(far > 0) else 1.0
-        within = _whitened(np.exp(-far[some] / width))
+        width = max(float(np.median(far[far > 0])), MIN_WIDTH) if np.any(far > 0) else 1.0
+        within = _whiten(np.exp(-far[some] / width))
         features = np.exp(-far / width) @ within
         base = targets.mean(axis=0)
-        weights = within @ _ridge(features, targets - base)
+        weights = within @ _solve_ridge(features, targets - base)
         return cls(centres, np.array([width]), weights, base)
 
     def estimate(self, inputs: Singles) -> Floats:
-        """Estimate from (n, e) inputs: (n, m). O(n r (e + m))."""
+        """Return predictions, (n, m), for (n, e) inputs.
+
+        Complexity: O(n r (e + m)).
+        """
         near = np.exp(-_squared_distances(inputs, self.centres) / self.width)
         return np.asarray(np.clip(self.base + near @ self.weights, 0.0, 1.0))
 
 
 def _squared_distances(inputs: Singles, centres: Singles) -> Floats:
-    """Square Euclid's distance of (n, e) inputs to (r, e) centres: (n, r).
+    """Return the squared Euclidean distances of (n, e) inputs to (r, e) centers: (n, r).
 
     >>> _squared_distances(np.array([[0, 3]]), np.array([[4, 0], [0, 3]])).tolist()
     [[25.0, 0.0]]
@@ -69,25 +80,25 @@ def _squared_distances(inputs: Singles, centres: Singles) -> Floats:
     return np.asarray(np.maximum(squares, 0.0))
 
 
-def _whitened(kernel: Floats) -> Floats:
-    """Find features, as weights of a (r, r) kernel's columns, whose products are the kernel: (r, k)."""
+def _whiten(kernel: Floats) -> Floats:
+    """Return weights, (r, k), of a kernel's columns, (r, r), that yield uncorrelated features with the kernel as
+    products."""
     variances, directions = np.linalg.eigh(kernel)
     kept = variances > NEGLIGIBLE * variances[-1]
     return np.asarray(directions[:, kept] / np.sqrt(variances[kept]))
 
 
-def _ridge(features: Floats, targets: Floats) -> Floats:
-    """Regress (n, m) targets on (n, k) features with the ridge of ``RIDGES`` that generalised cross-validation finds
-    best: (k, m)."""
+def _solve_ridge(features: Floats, targets: Floats) -> Floats:
+    """Return the ridge regression, (k, m), of (n, m) targets on (n, k) features, by generalized cross-validation."""
     variances, directions = np.linalg.eigh(features.T @ features)
     variances = np.maximum(variances, 0.0)[:, None]
     along = directions.T @ (features.T @ targets)
     best, chosen = np.inf, along
     for ridge in RIDGES:
         one = along / (variances + ridge)
-        left = float((targets * targets).sum() - (one * (2 * along - variances * one)).sum())
+        residual = float((targets * targets).sum() - (one * (2 * along - variances * one)).sum())
         used = float((variances / (variances + ridge)).sum()) / len(features)
-        error = left / max(1 - used, 1e-9) ** 2
+        error = residual / max(1 - used, 1e-9) ** 2
         if error < best:
             best, chosen = error, one
     return np.asarray(directions @ chosen)

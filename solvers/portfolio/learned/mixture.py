@@ -1,4 +1,4 @@
-"""How much regressions are believed: their mean, pulled to each classifier's mean as far as they mislead."""
+"""Mixture of regressions: their mean, shrunk to each classifier's mean as far as errors demand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,48 +9,53 @@ from models.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixture:
-    """Some regressions together. means: (m,) how often each classifier is right. shrinks: (2,) what is kept of how far
-    an item is above these for all classifiers together, and for each beside the others: 0 to 1."""
+class RegressionMixture:
+    """Shrunken mean of regressions.
+
+    Attributes:
+        means: (m,), accuracy of each classifier.
+        shrinks: (2,), factors from 0 to 1 of an item's deviation from them: in common to all classifiers, and of each
+            classifier relative to that.
+    """
 
     means: Floats
     shrinks: Floats
 
     @classmethod
-    def of(cls, estimates: Mapping[str, Floats], right: Floats) -> "Mixture":
-        """Learn from estimates for rows that the regressions had not seen, (n, m) of each kind, and the truth.
+    def fit(cls, estimates: Mapping[str, Floats], right: Floats) -> "RegressionMixture":
+        """Fit to cross-fitted estimates, (n, m) of each kind, and outcomes.
 
-        What is kept is the least-squares factor, and the less, the larger its standard error is beside it. O(n m).
+        Factors are least-squares ones, reduced by their relative standard error. O(n m).
         """
         means = right.mean(axis=0)
-        each = zip(_parts(_mean(estimates) - means), _parts(right - means), strict=True)
-        return cls(means, np.array([_factor(*pair) for pair in each]))
+        each = zip(_split_deviations(_average(estimates) - means), _split_deviations(right - means), strict=True)
+        return cls(means, np.array([_fit_factor(*pair) for pair in each]))
 
     def apply(self, estimates: Mapping[str, Floats]) -> Floats:
-        """Mix: (n, m), from 0 to 1."""
-        common, own = _parts(_mean(estimates) - self.means)
+        """Return the mixed estimates, (n, m), from 0 to 1."""
+        common, own = _split_deviations(_average(estimates) - self.means)
         return np.asarray(np.clip(self.means + self.shrinks[0] * common + self.shrinks[1] * own, 0.0, 1.0))
 
 
-def _mean(estimates: Mapping[str, Floats]) -> Floats:
+def _average(estimates: Mapping[str, Floats]) -> Floats:
     return np.asarray(np.mean(list(estimates.values()), axis=0))
 
 
-def _parts(off: Floats) -> tuple[Floats, Floats]:
-    """Take apart what all classifiers have in common, (n, 1), and what each has beside the others, (n, m)."""
+def _split_deviations(off: Floats) -> tuple[Floats, Floats]:
+    """Return the common part of deviations, (n, 1), and the remainders, (n, m)."""
     common = off.mean(axis=1, keepdims=True)
     return common, off - common
 
 
-def _factor(said: Floats, true: Floats) -> float:
-    """Regress the truth on what was said, through 0, and believe that as far as its standard error allows: from 0 to 1.
+def _fit_factor(estimates: Floats, outcomes: Floats) -> float:
+    """Return the least-squares factor of outcomes on estimates, shrunk by its standard error: from 0 to 1.
 
-    A hard threshold would drop what is weak but true: where two classifiers differ by little, who is sent where matters
-    and not by how much.
+    A hard threshold would drop weak but true effects: where two classifiers differ by little, the order matters, not
+    the size.
     """
-    square = float((said * said).sum())
+    square = float((estimates * estimates).sum())
     if square <= 1e-12:
         return 0.0
-    factor = float((said * true).sum()) / square
-    variance = float((((true - factor * said) * said).sum(axis=1) ** 2).sum()) / square**2
+    factor = float((estimates * outcomes).sum()) / square
+    variance = float((((outcomes - factor * estimates) * estimates).sum(axis=1) ** 2).sum()) / square**2
     return min(factor**3 / (factor**2 + variance), 1.0) if factor > 0 else 0.0

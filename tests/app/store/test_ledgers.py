@@ -13,21 +13,23 @@ from app.store.ledgers import Counted, Ledgers
 from models.arrays import Bools
 from models.errors import Conflict, Infeasible, StoreUnavailable
 from models.portfolio_streams import Pacing
-from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
 
 COSTS = (1.0, 10.0)
 
 
-def dearest(states: tuple[Spending, ...], able: Bools) -> int:
+def dearest(states: tuple[StreamSpending, ...], able: Bools) -> int:
     """Always choose the last that is allowed, which is the dearest: the most unkind chooser."""
     return int(np.flatnonzero(able)[-1])
 
 
-def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> Terms:
-    return Terms((Account((), Stream(pacing.total, pacing.queries, min(costs)), np.array(costs), is_cost=True),))
+def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> StreamTerms:
+    return StreamTerms(
+        (StreamAccount((), BudgetStream(pacing.total, pacing.queries, min(costs)), np.array(costs), is_cost=True),)
+    )
 
 
-def send(ledgers: Ledgers, pacing: Pacing) -> Spending:
+def send(ledgers: Ledgers, pacing: Pacing) -> StreamSpending:
     counted: Counted = ledgers.count_query("portfolio", pacing.ledger, terms(pacing), dearest)[1]
     return counted.states[0]
 
@@ -50,18 +52,18 @@ def test_several_servers_never_exceed_a_total_and_every_query_gets_an_answer(sto
 TOTALS = {"total": 600.0, "acme": 250.0, "basic": 250.0, "tokens": 2500.0, "carbon": 900.0}
 
 
-def of_several(rng: random.Random, tenant: str) -> Terms:
+def of_several(rng: random.Random, tenant: str) -> StreamTerms:
     """Draw what a query of a tenant takes: a cheap classifier, a dear one, and one that takes much of a resource."""
     size = rng.choice([0.5, 1.0, 2.0])
     costs = size * np.array([1.0, 4.0, 10.0])
     tokens, carbon = size * np.array([5.0, 40.0, 10.0]), np.array([2.0, 3.0, 20.0])
     of_tokens, of_carbon = (
-        Stream.of_resource(TOTALS[name], 200, least) for name, least in (("tokens", 5.0), ("carbon", 2.0))
+        BudgetStream.from_resource(TOTALS[name], 200, least) for name, least in (("tokens", 5.0), ("carbon", 2.0))
     )
-    own = Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True)
-    total = Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True)
-    used = Account(("resources", "tokens"), of_tokens, tokens, is_cost=False)
-    return Terms((total, own, used, Account(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
+    own = StreamAccount(("tenant", tenant), BudgetStream(TOTALS[tenant], 90, 1.0), costs, is_cost=True)
+    total = StreamAccount((), BudgetStream(TOTALS["total"], 200, 1.0), costs, is_cost=True)
+    used = StreamAccount(("resources", "tokens"), of_tokens, tokens, is_cost=False)
+    return StreamTerms((total, own, used, StreamAccount(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
 
 
 def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None:
@@ -89,8 +91,8 @@ def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None
 
 def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store: Store) -> None:
     servers, most, span = [Ledgers(store) for _ in range(4)], 5, 0.4
-    account = Account((), Stream(1e6, 10_000, 1.0), np.array(COSTS), is_cost=True)
-    limited, end = Terms((account,), (Window("strong", 1, most, span),)), time.monotonic() + 1.3
+    account = StreamAccount((), BudgetStream(1e6, 10_000, 1.0), np.array(COSTS), is_cost=True)
+    limited, end = StreamTerms((account,), (RateWindow("strong", 1, most, span),)), time.monotonic() + 1.3
 
     def call(server: Ledgers) -> list[tuple[float, float]]:
         """Call until the time is up; when calls of the strong one began and were over."""
@@ -109,8 +111,8 @@ def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store
 
 
 def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Store) -> None:
-    account = Account((), Stream(1e6, 10, 1.0), np.array(COSTS), is_cost=True)
-    limited = Terms((account,), (Window("weak", 0, 1, 60.0), Window("strong", 1, 1, 60.0)))
+    account = StreamAccount((), BudgetStream(1e6, 10, 1.0), np.array(COSTS), is_cost=True)
+    limited = StreamTerms((account,), (RateWindow("weak", 0, 1, 60.0), RateWindow("strong", 1, 1, 60.0)))
     choices = [Ledgers(store).count_query("portfolio", "full", limited, dearest)[0] for _ in range(2)]
     assert sorted(choices) == [0, 1]
     with pytest.raises(Infeasible, match=r"at their limits: weak \(at most 1 calls in 60 s\), strong"):
@@ -120,12 +122,12 @@ def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Stor
 
 
 def test_a_tenant_that_has_spent_its_own_is_refused_and_others_go_on(store: Store) -> None:
-    def of(tenant: str) -> Terms:
+    def of(tenant: str) -> StreamTerms:
         own, its = (
-            Account(name, Stream(total, queries, 1.0), np.array(COSTS), is_cost=True)
+            StreamAccount(name, BudgetStream(total, queries, 1.0), np.array(COSTS), is_cost=True)
             for name, total, queries in (((), 100.0, 20), (("tenant", tenant), 12.0, 3))
         )
-        return Terms((own, its))
+        return StreamTerms((own, its))
 
     ledgers = Ledgers(store)
     spent = [ledgers.count_query("portfolio", "tenants", of("acme"), dearest)[1].states[1].spent for _ in range(3)]

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.index import IndexOptions
-from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, lambdas_of
-from solvers.index.costs import Costs
-from solvers.index.crossings import Index
-from solvers.index.greedy import greedy_sequences
-from solvers.index.lattice import Accuracy, Expanded, expand
+from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan, choose_lambdas, index_sets
+from solvers.index.costs import SetCosts
+from solvers.index.crossings import SkylineIndex
+from solvers.index.greedy import build_sequences
+from solvers.index.lattice import AccuracyFunction, ExpandedSets, expand_lattice
 from solvers.index.plan import IndexPlan
 
 
-def expand_all(accuracy: Accuracy, features: int) -> Expanded:
+def expand_all(accuracy: AccuracyFunction, features: int) -> ExpandedSets:
     """Expand all 2^F feature sets (Naive-Expand-All), in one call.
 
     >>> expand_all(lambda masks: [mask / 3 for mask in masks], 2).masks.tolist()
@@ -22,7 +22,7 @@ def expand_all(accuracy: Accuracy, features: int) -> Expanded:
     """
     masks = np.arange(1 << features, dtype=np.int64)
     accuracies = np.array(accuracy(masks.tolist()), dtype=np.float64)
-    return Expanded(features, masks, accuracies, accuracies.copy())
+    return ExpandedSets(features, masks, accuracies, accuracies.copy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,19 +30,19 @@ class Built:
     """A plan without models, and what it was made from."""
 
     plan: IndexPlan
-    expanded: Expanded
-    index: Index
+    expanded: ExpandedSets
+    index: SkylineIndex
 
 
 def plan_without_models(
-    accuracy: Accuracy, costs: Costs, options: IndexOptions | None = None, size: tuple[float, ...] = ()
+    accuracy: AccuracyFunction, costs: SetCosts, options: IndexOptions | None = None, size: tuple[float, ...] = ()
 ) -> Built:
     """Build a plan from accuracies that are known, and train nothing: it decides, and cannot predict.
 
     size: the one at which greedy sequences weigh cost; () stands for 1 in every dimension. Of the options, those of the
     learner, of budgets of training and the fixed size do not matter here.
 
-    >>> costs = Costs(np.array([[0], [1]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> costs = SetCosts(np.array([[0], [1]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
     >>> built = plan_without_models(lambda masks: [(0.5, 0.7, 0.8, 0.9)[mask] for mask in masks], costs)
     >>> [item.features for item in built.plan.skyline(3.0)]
     [(), ('f0',), ('f1',), ('f0', 'f1')]
@@ -58,11 +58,13 @@ def plan_without_models(
         known.update(zip(masks, accuracies, strict=True))
         return accuracies
 
-    expanded = expand(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
-    feature_costs = costs.at(costs.coefficients, size)
-    lambdas = lambdas_of(options.lambdas, feature_costs)
-    orders = np.array(greedy_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
-    searched = Searched(expanded, options.alpha, known, lambdas, orders, size)
+    expanded = expand_lattice(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
+    feature_costs = costs.evaluate(costs.coefficients, size)
+    lambdas = choose_lambdas(options.lambdas, feature_costs)
+    orders = np.array(build_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
+    searched = SearchResult(expanded, options.alpha, known, lambdas, orders, size)
     indexed = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
-    names = Names(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
-    return Built(assemble(names, options, costs, searched, indexed, Models("none", {})), expanded, indexed[1])
+    names = PlanSchema(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
+    return Built(
+        assemble_plan(names, options, costs, searched, indexed, TrainedModels("none", {})), expanded, indexed[1]
+    )

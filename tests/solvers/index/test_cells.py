@@ -13,7 +13,7 @@ from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_colu
 from models.index import IndexEvaluateRequest, IndexOptions, IndexQuery
 from solvers import Run
 from solvers.index import IndexPlan, fit
-from solvers.index.run import run
+from solvers.index.run import run_item
 from solvers.index.settings import replay_settings
 from solvers.running import CallResult, CallResults
 
@@ -94,7 +94,7 @@ def test_what_cells_tell_is_used_and_whole_rows_are_classified_alike() -> None:
     plan, fresh = built(), mixed(600, seed=9)
     chosen = plan.decide(IndexQuery(budget=2.0))
     assert chosen.features == ("colour", "weight")
-    codes = plan.classify(chosen.features, plan.values_of(fresh))
+    codes = plan.classify(chosen.features, plan.read_values(fresh))
     assert float((codes == fresh.labels).mean()) > 0.72
     predicted = plan.predict(chosen, items_of(columns_of(600, seed=9), 600))
     assert predicted.labels == tuple(plan.classes[code] for code in codes.tolist())
@@ -119,7 +119,7 @@ def test_an_empty_text_is_a_missing_cell_as_in_a_table() -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"colour": "red"}, "items.0.weight: is missing, the chosen features need it"),
+        ({"colour": "red"}, "items.0.weight: is required"),
         ({"colour": "red", "weight": "heavy"}, "items.0.weight: must be a number, one is 'heavy'"),
         ({"colour": [["red"]], "weight": 1.0}, None),
     ],
@@ -138,10 +138,10 @@ def test_an_index_of_complete_numbers_refuses_other_cells() -> None:
     for cell, said in ((None, "one is missing"), ("red", "one is 'red'")):
         with pytest.raises(InvalidRequest, match=f"items.0.noise: must be a number, {said}"):
             plan.predict(("noise",), [{"noise": cell}])
-    with pytest.raises(InvalidRequest, match="fill other columns than the index's"):
-        plan.values_of(mixed(20))
-    with pytest.raises(InvalidRequest, match="lack 'colour'"):
-        plan.values_of(table_of(columns_of(20), {"noise": ("noise",)}))
+    with pytest.raises(InvalidRequest, match=r"dataset\.features: must have the columns"):
+        plan.read_values(mixed(20))
+    with pytest.raises(InvalidRequest, match=r"dataset\.features: .*'colour'"):
+        plan.read_values(table_of(columns_of(20), {"noise": ("noise",)}))
 
 
 def test_the_encoding_survives_the_archive_and_made_up_ones_are_refused() -> None:
@@ -157,7 +157,7 @@ def test_the_encoding_survives_the_archive_and_made_up_ones_are_refused() -> Non
         {"cell_marks": np.zeros(3, dtype=np.bool_)},
     ]
     for change in changes:
-        with pytest.raises(InvalidRequest, match="no index plan"):
+        with pytest.raises(InvalidRequest, match="invalid index plan"):
             replace(plan, **change)
 
 
@@ -171,7 +171,7 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
     assert len(plan.left_out) == 2
     assert {"colour", "weight"} <= set(plan.features)
     kept = [[name for at, name in enumerate(plan.features) if mask >> at & 1] for mask in plan.masks[plan.model_sets]]
-    items, values = items_of(columns, 150), plan.values_of(table)
+    items, values = items_of(columns, 150), plan.read_values(table)
     for names in kept:
         predicted = plan.predict(names, items)
         assert predicted.labels == tuple(plan.classes[code] for code in plan.classify(names, values))
@@ -179,11 +179,11 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
 
 def test_a_run_takes_a_name_from_a_feature_of_categories() -> None:
     plan = built()
-    runner = run(
+    runner = run_item(
         ("colour", "weight"),
         dict(zip(plan.features, plan.columns, strict=True)),
         lambda features, cells: plan.predict(features, [cells]),
-        left=1.0,
+        remaining_seconds=1.0,
     )
     assert next(runner).names == ("colour", "weight")
     with pytest.raises(StopIteration) as ended:
@@ -197,7 +197,9 @@ def test_a_run_does_without_a_number_that_is_none(nonsense: CallResult) -> None:
     plan = built()
     columns = dict(zip(plan.features, plan.columns, strict=True))
     for features, left in ((("colour", "weight"), ("colour",)), (("weight",), ())):
-        runner = run(features, columns, lambda features, cells: plan.predict(features, [cells]), left=1.0)
+        runner = run_item(
+            features, columns, lambda features, cells: plan.predict(features, [cells]), remaining_seconds=1.0
+        )
         next(runner)
         with pytest.raises(StopIteration) as ended:
             runner.send(CallResults((*([CallResult("colour", label="red")] if left else []), nonsense), 1.0))
@@ -214,7 +216,9 @@ def test_a_run_of_features_that_no_model_is_left_for_gives_the_most_common_class
         model_numbers=built().model_numbers[built().model_offsets[-2] :],
     )
     columns = dict(zip(plan.features, plan.columns, strict=True))
-    runner = run(plan.features, columns, lambda features, cells: plan.predict(features, [cells]), left=1.0)
+    runner = run_item(
+        plan.features, columns, lambda features, cells: plan.predict(features, [cells]), remaining_seconds=1.0
+    )
     next(runner)
     with pytest.raises(StopIteration) as ended:
         runner.send(

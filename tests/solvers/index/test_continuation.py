@@ -8,10 +8,10 @@ import pytest
 
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Run
-from solvers.index import IndexPlan, expand, fit
-from solvers.index.candidates import never_replaced
-from solvers.index.continuation import Continuation
-from solvers.index.costs import members_of
+from solvers.index import IndexPlan, expand_lattice, fit
+from solvers.index.candidates import choose_any_time_sets
+from solvers.index.continuation import ReachableSets
+from solvers.index.costs import list_members
 from tests.oracles.index import Instance, costs_at, random_instance, small_table
 from tests.solvers.index.known_accuracies import plan_without_models
 
@@ -24,9 +24,9 @@ def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, t
     for seed in range(150):
         rng = np.random.default_rng(seed)
         instance = random_instance(rng, violation=tolerance, whole=seed % 2 == 0, most=6)
-        expanded = expand(instance.learn, instance.features, alpha=alpha, tolerance=tolerance)
-        kept = expanded.only(never_replaced(expanded, alpha=alpha))
-        chosen = Continuation.of(kept.masks, kept.accuracies, instance.features)
+        expanded = expand_lattice(instance.learn, instance.features, alpha=alpha, tolerance=tolerance)
+        kept = expanded.select(choose_any_time_sets(expanded, alpha=alpha))
+        chosen = ReachableSets.from_sets(kept.masks, kept.accuracies, instance.features)
         size = float(rng.integers(1, 9))
         costs = costs_at(instance.curves(), size)
         prices = costs[1 << np.arange(instance.features)]
@@ -35,7 +35,7 @@ def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, t
         for computed in every.tolist():
             owed = costs[every & ~computed]
             for left in (0.0, float(rng.choice(owed)), float(rng.uniform(0, costs[-1]))):
-                mask, accuracy, cost = chosen.best(computed, prices, left, 0.0, lambda masks, at=costs: at[masks])  # type: ignore[misc]
+                mask, accuracy, cost = chosen.find_best(computed, prices, left, 0.0, lambda masks, at=costs: at[masks])  # type: ignore[misc]
                 assert cost <= left
                 assert cost == pytest.approx(owed[mask])
                 assert accuracy == instance.accuracies[mask]
@@ -50,14 +50,14 @@ def test_candidates_alone_can_miss_the_best_reachable_set() -> None:
     built = plan_without_models(instance.learn, instance.costs)
     assert [built.plan.masks[place] for place in built.plan.candidates] == [1, 0]
     assert built.plan.decide(IndexQuery(size=1.0, budget=2.0, computed=("f1",))).features == ("f1",)
-    assert sorted(built.expanded.masks[never_replaced(built.expanded)].tolist()) == [0, 1, 2]
+    assert sorted(built.expanded.masks[choose_any_time_sets(built.expanded)].tolist()) == [0, 1, 2]
 
 
 def test_replacements_do_not_compound() -> None:
     """Each set is within alpha of its subset, the last within alpha of no set that stays but itself."""
     levels = [0.5, 0.54, 0.5, 0.58]
-    expanded = expand(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
-    assert expanded.masks[never_replaced(expanded, alpha=0.1)].tolist() == [0, 3]
+    expanded = expand_lattice(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
+    assert expanded.masks[choose_any_time_sets(expanded, alpha=0.1)].tolist() == [0, 3]
 
 
 def test_going_on_at_exactly_the_budget_reaches_the_set_that_was_decided() -> None:
@@ -86,7 +86,7 @@ def without_models(plan: IndexPlan) -> IndexPlan:
 def queries(plan: IndexPlan) -> list[IndexQuery]:
     asked = []
     for computed, budget in product(range(1 << len(plan.features)), (1.0, 2.5, 4.0)):
-        names = tuple(plan.features[f] for f in members_of(computed))
+        names = tuple(plan.features[f] for f in list_members(computed))
         asked.append(IndexQuery(size=2.0, budget=budget, computed=names, spent=0.5))
     return asked
 

@@ -9,18 +9,18 @@ import pytest
 from models.arrays import Floats
 from solvers.index import crossings as module
 from solvers.index import crossings_kernel
-from solvers.index.costs import Costs, horner
-from solvers.index.crossings import COMPILE_FROM, Index, build_index, index_affordable
-from solvers.index.skyline import skyline
+from solvers.index.costs import SetCosts, evaluate_horner
+from solvers.index.crossings import MIN_COMPILED_CURVES, SkylineIndex, build_budget_index, build_index
+from solvers.index.skyline import find_skyline
 from solvers.jit import uncompiled
 
 
-def skylines(index: Index) -> list[list[int]]:
+def skylines(index: SkylineIndex) -> list[list[int]]:
     cuts = index.offsets.tolist()
     return [index.members[a:b].tolist() for a, b in pairwise(cuts)]
 
 
-def check(curves: Floats, accuracies: Floats, largest: float = inf) -> Index:
+def check(curves: Floats, accuracies: Floats, largest: float = inf) -> SkylineIndex:
     """Compare with the skyline between all breakpoints, and at random sizes."""
     index = build_index(curves, accuracies, largest)
     assert index.sizes[0] == 1
@@ -32,7 +32,7 @@ def check(curves: Floats, accuracies: Floats, largest: float = inf) -> Index:
     for size in [*between, *(1 + np.random.default_rng(0).exponential(5, 20))]:
         if size <= largest:
             place = int(np.searchsorted(index.sizes, size, "right")) - 1
-            assert stored[place] == skyline(horner(curves, size), accuracies)[::-1].tolist(), size
+            assert stored[place] == find_skyline(evaluate_horner(curves, size), accuracies)[::-1].tolist(), size
     assert all(one != two for one, two in pairwise(stored[1:]))
     return index
 
@@ -109,7 +109,7 @@ def test_compiled_and_interpreted_sweeps_give_the_same() -> None:
         accuracies = np.sort(rng.random(14))[::-1]
         order = np.lexsort((np.arange(14), *module._at_one(curves).T[::-1])).astype(np.int64)
         results = [
-            kernel.sweep(curves, accuracies, order.copy(), inf, module.TOGETHER)
+            kernel.sweep(curves, accuracies, order.copy(), inf, module.MERGE_SHARE)
             for kernel in (crossings_kernel, uncompiled("solvers.index.crossings_kernel"))
         ]
         for one, two in zip(*results, strict=True):
@@ -125,18 +125,18 @@ def test_two_thousand_candidates_are_indexed() -> None:
     accuracies = 1 - np.exp(-(bits @ rng.random(13)) / 3)
     order = np.argsort(-accuracies)
     index = build_index((bits @ features)[order], accuracies[order])
-    assert len(masks) > COMPILE_FROM
+    assert len(masks) > MIN_COMPILED_CURVES
     assert index.crossings > 100_000
     assert index.entries_if_all > 100 * len(index.members)
     for size in index.sizes[1:-1].tolist()[::20]:
         middle = size * (1 + 1e-7)
         place = int(np.searchsorted(index.sizes, middle, "right")) - 1
-        expected = skyline(horner((bits @ features)[order], middle), accuracies[order])[::-1].tolist()
+        expected = find_skyline(evaluate_horner((bits @ features)[order], middle), accuracies[order])[::-1].tolist()
         assert skylines(index)[place] == expected
 
 
 def test_one_budget_gives_one_answer_for_each_range() -> None:
-    index = index_affordable(np.array([2.0, 1.5, inf, inf]), np.array([0.9, 0.8, 0.5, 0.4]))
+    index = build_budget_index(np.array([2.0, 1.5, inf, inf]), np.array([0.9, 0.8, 0.5, 0.4]))
     assert skylines(index) == [[0], [2]]
     assert index.sizes.tolist() == [1.0, np.nextafter(2.0, 3.0)]
 
@@ -144,13 +144,13 @@ def test_one_budget_gives_one_answer_for_each_range() -> None:
 def test_the_largest_affordable_size_is_exact() -> None:
     rng = np.random.default_rng(0)
     curves = rng.random((50, 3))
-    costs = Costs(np.arange(3)[:, None], curves)
-    sizes = costs.affordable_sizes(curves, 5.0)
+    costs = SetCosts(np.arange(3)[:, None], curves)
+    sizes = costs.find_affordable_sizes(curves, 5.0)
     some = np.isfinite(sizes)
     assert some.all()
-    assert np.all(horner(curves, sizes) <= 5.0)
-    assert np.all(horner(curves, np.nextafter(sizes, inf)) > 5.0)
-    assert costs.affordable_sizes(np.array([[9.0, 0.0, 0.0]]), 5.0).tolist() == [-inf]
+    assert np.all(evaluate_horner(curves, sizes) <= 5.0)
+    assert np.all(evaluate_horner(curves, np.nextafter(sizes, inf)) > 5.0)
+    assert costs.find_affordable_sizes(np.array([[9.0, 0.0, 0.0]]), 5.0).tolist() == [-inf]
 
 
 def test_a_last_root_far_beyond_the_others_is_not_lost() -> None:

@@ -10,7 +10,7 @@ from models.index import IndexOptions, IndexQuery
 from solvers import Run
 from solvers.index import fit
 from solvers.index.lattice import MAX_FEATURES
-from solvers.index.preselection import most_telling, narrowed
+from solvers.index.preselection import choose_features, narrow_table
 from tests.oracles.index import table_of
 
 
@@ -29,14 +29,14 @@ def wide(
 
 def test_what_tells_is_taken_first_whatever_its_shape() -> None:
     table = wide()
-    taken = most_telling(table.values, table.labels.astype(np.int64), np.arange(60), np.ones(60), 3)
+    taken = choose_features(table.values, table.labels.astype(np.int64), np.arange(60), np.ones(60), 3)
     assert set(taken.tolist()) == {7, 23, 41}
 
 
 def test_every_second_feature_is_taken_by_what_it_tells_for_its_cost() -> None:
     table, costs = wide(), np.ones(60)
     costs[41], costs[[7, 23]] = 0.01, 50.0
-    taken = most_telling(table.values, table.labels.astype(np.int64), np.arange(60), costs, 2)
+    taken = choose_features(table.values, table.labels.astype(np.int64), np.arange(60), costs, 2)
     assert taken[0] in (7, 23, 41)
     assert 41 in taken
 
@@ -50,7 +50,7 @@ def test_cheap_copies_of_dear_features_are_taken_too() -> None:
         [informative, informative + 0.1 * rng.normal(size=informative.shape), rng.normal(size=(600, 30))]
     )
     costs = np.repeat([10.0, 1.0, 2.0], [5, 5, 30])
-    taken = most_telling(values, labels, np.arange(40), costs, MAX_FEATURES)
+    taken = choose_features(values, labels, np.arange(40), costs, MAX_FEATURES)
     assert len(set(taken.tolist())) == MAX_FEATURES
     assert set(range(5, 10)) <= set(taken.tolist())
 
@@ -61,13 +61,13 @@ def test_free_features_are_taken_by_what_they_tell() -> None:
     values = rng.normal(size=(6_000, 40))
     labels = (values[:, 35:38].sum(axis=1) > 0).astype(np.int64)
     for costs in (np.zeros(40), np.append(np.zeros(39), 5.0)):
-        taken = most_telling(values, labels, np.arange(40), costs, 6)
+        taken = choose_features(values, labels, np.arange(40), costs, 6)
         assert set(taken[:3].tolist()) == {35, 36, 37}
 
 
 def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_computed() -> None:
     table = wide(240, 23, (3, 7, 11))
-    probe = narrowed(table, np.ones(23), np.random.default_rng(0))
+    probe = narrow_table(table, np.ones(23), np.random.default_rng(0))
     features = [
         each.model_dump() | ({"cost": {"polynomial": [1.0, 0.5]}} if each.name in probe.left_out else {})
         for each in table.spec.features
@@ -116,7 +116,7 @@ def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> N
 @pytest.mark.parametrize("features", [MAX_FEATURES, MAX_FEATURES + 1])
 def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) -> None:
     table = wide(90, features, (0, 1, 2))
-    kept = narrowed(table, np.ones(features), np.random.default_rng(0))
+    kept = narrow_table(table, np.ones(features), np.random.default_rng(0))
     assert len(kept.whole.spec.features) == MAX_FEATURES
     assert len(kept.left_out) == features - MAX_FEATURES
     assert (kept.whole.rows, kept.others.rows) == (90, 90 if features == MAX_FEATURES else 60)
@@ -148,7 +148,7 @@ def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_
             again = plan.decide(IndexQuery(budget=budget, computed=(left_out,), spent=1.0, method=method))
             assert (decided.features, decided.cost) == (again.features, again.cost)
     older = replace(plan, left_out_powers=np.empty((0, 0), np.int64), left_out_coefficients=np.empty((0, 0)))
-    with pytest.raises(InvalidRequest, match="say what was spent"):
+    with pytest.raises(InvalidRequest, match="set spent"):
         older.decide(IndexQuery(budget=2.0, computed=(left_out,)))
     with pytest.raises(InvalidRequest, match="nothing"):
         plan.decide(IndexQuery(budget=2.0, computed=("nothing",)))
@@ -156,12 +156,12 @@ def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_
 
 def test_rows_that_learn_and_report_choose_no_feature() -> None:
     table = wide(240, 80)
-    kept = narrowed(table, np.ones(80), np.random.default_rng(0))
+    kept = narrow_table(table, np.ones(80), np.random.default_rng(0))
     names = [feature.name for feature in table.spec.features]
     column = names.index(kept.whole.spec.features[0].name)
     reporting = np.isin(table.values[:, column], kept.others.values[:, 0])
     assert reporting.sum() == kept.others.rows == 160
     other_labels = np.where(reporting, 1 - table.labels, table.labels).astype(np.int32)
     for changed, alike in ((other_labels, True), (1 - other_labels[::-1], False)):
-        again = narrowed(replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0))
+        again = narrow_table(replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0))
         assert (again.left_out == kept.left_out) == alike

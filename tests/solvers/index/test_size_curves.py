@@ -14,7 +14,7 @@ from models.index import IndexOptions, IndexQuery
 from solvers.base import Run
 from solvers.index import fit
 from solvers.index.assemble import join_indexes
-from solvers.index.crossings import Index
+from solvers.index.crossings import SkylineIndex
 from solvers.index.plan import IndexPlan
 from solvers.index.size_curves import choose_knots, spline_basis
 from solvers.statistics import wilson
@@ -64,12 +64,12 @@ def replay(plan: IndexPlan, fresh: FeatureTable, **query: Any) -> tuple[NDArray[
     """Give which fresh rows are answered correctly at their own size, and what each was promised."""
     asked = [IndexQuery(size=float(size), **query) for size in fresh.sizes[:, 0]]
     decisions = [plan.decide(each) for each in asked]
-    chosen, values = np.array([" ".join(each.features) for each in decisions]), plan.values_of(fresh)
+    chosen, values = np.array([" ".join(each.features) for each in decisions]), plan.read_values(fresh)
     right = np.zeros(fresh.rows)
     for features in np.unique(chosen):
         rows = np.flatnonzero(chosen == features)
         right[rows] = np.equal(plan.classify(features.split(), values[rows]), fresh.labels[rows])
-    return right, [plan.expected(each, decision) for each, decision in zip(asked, decisions, strict=True)]
+    return right, [plan.estimate_accuracy(each, decision) for each, decision in zip(asked, decisions, strict=True)]
 
 
 @pytest.mark.parametrize("budget", [0.5, 3.0, 100.0])
@@ -134,12 +134,12 @@ def test_where_accuracies_do_not_depend_on_size_the_index_is_one_for_all_sizes()
 
 def test_an_index_for_one_size_promises_what_holds_there() -> None:
     low, high = (built(fixed_size=size) for size in (15.0, 8000.0))
-    promised = [plan.expected(query := IndexQuery(budget=1e6), plan.decide(query))[0] for plan in (low, high)]
+    promised = [plan.estimate_accuracy(query := IndexQuery(budget=1e6), plan.decide(query))[0] for plan in (low, high)]
     fresh = table(20_000, 5)
     for plan, size, said in ((low, 15.0, promised[0]), (high, 8000.0, promised[1])):
         near = fresh.take(np.flatnonzero(np.abs(np.log(fresh.sizes[:, 0] / size)) < 0.2))
         features = plan.decide(IndexQuery(budget=1e6)).features
-        true = np.equal(plan.classify(features, plan.values_of(near)), near.labels).mean()
+        true = np.equal(plan.classify(features, plan.read_values(near)), near.labels).mean()
         assert said == pytest.approx(true, abs=0.06)
     assert promised[0] < promised[1] - 0.15
 
@@ -159,8 +159,10 @@ def test_knots_are_chosen_where_they_predict_rows_that_were_left_out() -> None:
 
 
 def test_joined_indexes_take_each_region_from_its_own() -> None:
-    first = Index(np.array([1.0, 5.0, 20.0]), np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1], dtype=np.int32), 2, 4)
-    second = Index(np.array([1.0, 30.0]), np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32), 1, 2)
+    first = SkylineIndex(
+        np.array([1.0, 5.0, 20.0]), np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1], dtype=np.int32), 2, 4
+    )
+    second = SkylineIndex(np.array([1.0, 30.0]), np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32), 1, 2)
     joined = join_indexes([first, second], [np.array([0, 1]), np.array([1, 0])], np.array([10.0]))
     assert joined.sizes.tolist() == [1.0, 5.0, 10.0, 30.0]
     assert joined.offsets.tolist() == [0, 1, 3, 4, 5]

@@ -170,7 +170,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sklearn.linear_model.RidgeClassifierCV", {"class_weight": WEIGHTS}),
     ("sklearn.linear_model.LogisticRegression", {"solver": "liblinear"}),
     ("sklearn.gaussian_process.GaussianProcessClassifier", {"multi_class": "one_vs_one"}),
-    ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"kind": "eigen", "shrinkage": "auto"}),
+    ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"solver": "eigen", "shrinkage": "auto"}),
     ("sklearn.semi_supervised.LabelSpreading", {"kernel": "knn"}),
     ("sklearn.neighbors.NearestCentroid", {"metric": "manhattan"}),
     *(

@@ -14,7 +14,7 @@ from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.classifier_training import assign_folds
+from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.fit import check_dataset
 from solvers.policy.losses import StoppingLosses
 from solvers.policy.tradeoff_spread import list_tradeoffs
@@ -62,7 +62,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
 
 def test_parts_hold_every_class_alike() -> None:
     labels = np.repeat(np.arange(3), (50, 20, 10)).astype(np.int32)
-    parts = assign_folds(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
+    parts = assign_training_folds(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
     for c in range(3):
         counts = np.bincount(parts[labels == c], minlength=5)
         assert counts.max() - counts.min() <= 1

@@ -16,7 +16,7 @@ from models.arrays import Floats
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_folds, train_classifiers
+from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_training_folds, train_classifiers
 from solvers.policy.graph import Graph
 from solvers.policy.growth import MIN_STEERING_SHARE
 from solvers.policy.growth_layers import (
@@ -377,7 +377,7 @@ def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
     labels = rng.integers(20, size=900)
     values = rng.normal(size=(20, 2))[labels] + 0.1 * rng.normal(size=(900, 2))
     sensors = Sensors.from_dataset(table_of(values, labels))
-    parts = assign_folds(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
+    parts = assign_training_folds(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
     rows = TrainingRows(sensors, values, labels.astype(np.int32), 20, parts)
     one, options = np.ones((1, 2), dtype=np.bool_), PolicyOptions(trees=12)
     losses = []

@@ -12,7 +12,7 @@ from models import Trace, TraceSpec, dataset_from_columns
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import Run
 from solvers.policy import fit
-from solvers.policy.classifier_training import assign_folds
+from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.quality_axes import RIDGE_PENALTIES, add_quality_axes, fit_ridge
 from solvers.policy.sensors import Sensors
 
@@ -33,7 +33,7 @@ def hidden(rows: int, seed: int, *, useless: bool = False, dimensions: int = 40)
 
 def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
     sensors = Sensors.from_dataset(dataset, embeds=True)
-    parts = assign_folds(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
+    parts = assign_training_folds(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
     cells = sensors.cells(dataset)
     return *add_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
 

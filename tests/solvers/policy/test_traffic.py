@@ -16,7 +16,7 @@ from models.policy_curves import Traffic
 from solvers import Run
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, compute_traffic, fit
-from solvers.policy.classifier_training import assign_folds
+from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import tree_inputs
 from tests.solvers.policy.problems import QUICK, many_features, trace
@@ -36,7 +36,7 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
     """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
     dataset, built = fitted(kind)
     plan = built.plan
-    parts = assign_folds(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
+    parts = assign_training_folds(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
     names = [
         next(name for i in count() if ItemDraw.from_item(name := f"{row}-{i}", QUICK.folds).member == part)
         for row, part in enumerate(parts.tolist())

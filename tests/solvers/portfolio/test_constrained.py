@@ -7,14 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.portfolio.constrained import Assigned, Conflict, ConflictingConstraints, Constraint, assign_within
+from solvers.portfolio.constrained import (
+    ConflictingConstraints,
+    ConstrainedChoice,
+    Constraint,
+    ConstraintConflict,
+    assign_constrained,
+)
 from tests.oracles.constrained import Instance, best_by_force, best_by_highs, large, missed, small
 
 INSTANCES, PARTS = 800, 4
 
 
-def solved(instance: Instance, gap: float = 0.0) -> Assigned:
-    return assign_within(instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=gap)
+def solved(instance: Instance, gap: float = 0.0) -> ConstrainedChoice:
+    return assign_constrained(
+        instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=gap
+    )
 
 
 def value_of(instance: Instance, gap: float = 0.0) -> float:
@@ -47,16 +55,16 @@ def test_small_instances_are_solved_as_by_force(part: int) -> None:
     assert 0.5 < possible / (INSTANCES / PARTS) < 0.95
 
 
-def is_a_smallest_conflict(instance: Instance, conflicts: tuple[Conflict, ...], seed: int) -> None:
+def is_a_smallest_conflict(instance: Instance, conflicts: tuple[ConstraintConflict, ...], seed: int) -> None:
     """They cannot hold together, without any one of them they can, and each gives as much as it must."""
     every = [conflict.constraint for conflict in conflicts]
     assert best_by_force(instance.with_constraints(every)) is None, seed
     for conflict in conflicts:
         others = [each for each in every if each is not conflict.constraint]
         assert best_by_force(instance.with_constraints(others)) is not None, seed
-        assert conflict.give is not None
+        assert conflict.violation is not None
         for share, can in ((1.0 + 1e-6, True), (1.0 - 1e-6, False)):
-            bound = conflict.constraint.bound + conflict.constraint.sign * share * conflict.give
+            bound = conflict.constraint.bound + conflict.constraint.sign * share * conflict.violation
             moved = instance.with_constraints([*others, replace(conflict.constraint, bound=bound)])
             assert (best_by_force(moved, slack=1e-7 if can else 0.0) is not None) == can, seed
 
@@ -95,7 +103,7 @@ def test_the_optimum_of_queries_that_cost_alike_is_proved(most: int) -> None:
     worths = np.column_stack((1 / (1 + np.exp(-2 * rng.normal(size=900))), np.full((900, 2), (0.95, 0.6))))
     costs = np.array([2.5439, 20.4398, 2.0])
     limits = [Constraint(("budget",), 0, 5400.0), Constraint(("flat",), None, float(most), classifier=2)]
-    solution = assign_within(worths, limits, uses=[costs], gap=1e-9)
+    solution = assign_constrained(worths, limits, uses=[costs], gap=1e-9)
     assert solution.gap <= 1e-9
     assert np.all(solution.used <= [5400.0 + 1e-6, most])
 
@@ -113,8 +121,8 @@ def test_what_highs_finds_infeasible_is_told_with_a_smallest_conflict(place: int
     assert constraints[place] in [conflict.constraint for conflict in conflicts]
     assert best_by_highs(instance.with_constraints([conflict.constraint for conflict in conflicts])) is None
     for conflict in conflicts:
-        assert conflict.give is not None
-        bound = conflict.constraint.bound + conflict.constraint.sign * conflict.give * (1 + 1e-6)
+        assert conflict.violation is not None
+        bound = conflict.constraint.bound + conflict.constraint.sign * conflict.violation * (1 + 1e-6)
         others = [each.constraint for each in conflicts if each is not conflict]
         assert best_by_highs(instance.with_constraints([*others, replace(conflict.constraint, bound=bound)]), 1.0)
 
@@ -148,15 +156,17 @@ def test_costs_that_are_far_apart_are_solved(spread: float, goal: str) -> None:
     rng, n = np.random.default_rng(0), 60
     values = np.clip(np.array([0.6, 0.8, 0.9]) + rng.normal(0, 0.1, (n, 3)), 0, 1)
     costs = np.array([1.0, spread**0.5, spread])
-    floor, most = Constraint(("accuracy",), 1, 0.82 * n, most=False), Constraint(("budget",), 0, 5.5 * spread)
+    floor, most = Constraint(("accuracy",), 1, 0.82 * n, is_upper=False), Constraint(("budget",), 0, 5.5 * spread)
     worths, kept = (np.tile(-costs, (n, 1)), floor) if goal == "cost" else (values, most)
-    solution = assign_within(worths, [kept], uses=[costs, values], gap=1e-2, time_limit_s=2.0)
+    solution = assign_constrained(worths, [kept], uses=[costs, values], gap=1e-2, time_limit_s=2.0)
     spent = float(costs[solution.choice].sum())
     assert (spent <= most.bound * (1 + 1e-9)) if goal == "accuracy" else (np.count_nonzero(solution.choice == 2) < 12)
     assert solution.gap < 0.3
     with pytest.raises(ConflictingConstraints) as caught:
-        assign_within(values, [Constraint(("commitment",), None, n, most=False, classifier=2), most], uses=[costs])
-    assert {conflict.constraint.name: conflict.give for conflict in caught.value.conflicts} == {
+        assign_constrained(
+            values, [Constraint(("commitment",), None, n, is_upper=False, classifier=2), most], uses=[costs]
+        )
+    assert {conflict.constraint.name: conflict.violation for conflict in caught.value.conflicts} == {
         ("commitment",): pytest.approx(n - 5),
         ("budget",): pytest.approx((n - 5.5) * spread, rel=1e-6),
     }
@@ -164,7 +174,7 @@ def test_costs_that_are_far_apart_are_solved(spread: float, goal: str) -> None:
 
 def test_without_constraints_each_query_gets_its_best() -> None:
     worths = np.random.default_rng(0).random((50, 3))
-    solution = assign_within(worths, ())
+    solution = assign_constrained(worths, ())
     assert solution.choice.tolist() == worths.argmax(axis=1).tolist()
     assert solution.gap < 1e-12
     assert not solution.choice.flags.writeable
@@ -173,7 +183,7 @@ def test_without_constraints_each_query_gets_its_best() -> None:
 def test_the_best_when_time_is_up_has_a_gap_that_is_proved() -> None:
     instance = large(1, 1_000)
     ticks = iter(np.arange(0, 1_000, 0.4).tolist())
-    solution = assign_within(
+    solution = assign_constrained(
         instance.worths,
         instance.constraints,
         uses=instance.uses,

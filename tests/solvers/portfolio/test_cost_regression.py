@@ -13,7 +13,7 @@ from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
-from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, linear_regression
+from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, fit_ridge
 from solvers.portfolio.plan import PortfolioPlan
 
 FRACTIONS = (0.3, 0.5, 0.8)
@@ -72,7 +72,7 @@ def test_batches_cost_what_they_report_and_their_budget_holds() -> None:
     over, reported, without = [], [], []
     for seed in SEEDS:
         plan, fresh = built(seed), world(2000, 1000 + seed)
-        estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
+        estimates, costs = plan.estimate(fresh.embeddings), plan.predict_costs(fresh.embeddings)
         for fraction in FRACTIONS:
             options = AssignmentOptions(budget=f"{100 * fraction:.6f}%")
             made = plan.assign(estimates, options, None, None, costs)
@@ -96,7 +96,7 @@ def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
     over = []
     for seed in SEEDS:
         plan, fresh = built(seed), world(2000, 2000 + seed)
-        route = plan.route_each(plan.estimate(fresh.embeddings), fresh.embeddings)
+        route = plan.make_router(plan.estimate(fresh.embeddings), fresh.embeddings)
         for fraction in FRACTIONS[:2]:  # at the largest each prompt gets its best for less
             budget = fraction * plan.dearest
             choice = [plan.classifiers[k] for k in route(fraction * plan.dearest * fresh.rows)]
@@ -108,7 +108,7 @@ def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
 
 def test_a_single_decision_tells_its_own_expected_cost() -> None:
     plan, fresh = built(0), world(300, 5)
-    costs = plan.expected_costs(fresh.embeddings)
+    costs = plan.predict_costs(fresh.embeddings)
     assert costs is not None
     for row in range(20):
         query = RouteQuery(query=tuple(fresh.embeddings[row].tolist()), budget="50%")
@@ -121,7 +121,7 @@ def test_the_papers_estimator_plans_with_expected_costs_too() -> None:
     plan, fresh = built(3, "occam"), world(2000, 77)
     made = plan.assign(
         plan.estimate(fresh.embeddings), AssignmentOptions(budget="50%"), None, None,
-        plan.expected_costs(fresh.embeddings),
+        plan.predict_costs(fresh.embeddings),
     )  # fmt: skip
     spent = realized(plan, fresh, made.assignments)
     assert made.budget is not None
@@ -134,7 +134,7 @@ def test_costs_that_no_embedding_tells_stay_the_means() -> None:
     costs[:, 1] = 7.0
     expected = ExpectedCosts.cross_fit(vectors, costs, costs.mean(axis=0), np.arange(400) % 5, np.arange(400))
     assert expected.regression is None
-    assert np.array_equal(expected.of_rows, np.tile(costs.mean(axis=0), (400, 1)))
+    assert np.array_equal(expected.row_costs, np.tile(costs.mean(axis=0), (400, 1)))
 
 
 def expected_of(vectors: Singles, costs: Floats) -> ExpectedCosts:
@@ -145,7 +145,7 @@ def expected_of(vectors: Singles, costs: Floats) -> ExpectedCosts:
 
 def fitted(vectors: Singles, costs: Floats) -> CostRegression:
     """Fit a regression, calibrated by its own predictions."""
-    weights, intercepts = linear_regression(vectors, costs)
+    weights, intercepts = fit_ridge(vectors, costs)
     return CostRegression.fit(vectors, costs, vectors @ weights + intercepts)
 
 
@@ -194,7 +194,7 @@ def test_a_linear_cost_is_found() -> None:
 @pytest.mark.parametrize("estimator", ["auto", "occam"])
 def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_the_size(estimator: str) -> None:
     plan, fresh = built(0, estimator, sized=True), world(2000, 1000, sized=True)
-    estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
+    estimates, costs = plan.estimate(fresh.embeddings), plan.predict_costs(fresh.embeddings)
     for fraction in FRACTIONS:
         made = plan.assign(estimates, AssignmentOptions(budget=f"{100 * fraction:.6f}%"), None, None, costs)
         assert made.budget is not None
@@ -204,7 +204,7 @@ def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_th
 def test_a_batch_of_short_prompts_is_not_refused_before_it_is_embedded() -> None:
     """It costs less than the means say, and more than nothing."""
     plan, fresh = built(0), world(2000, 1000)
-    expected = plan.expected_costs(fresh.embeddings)
+    expected = plan.predict_costs(fresh.embeddings)
     assert expected is not None
     short = np.argsort(expected[:, 0])[:200]
     options = AssignmentOptions(budget_total=1.2 * float(expected[short].min(axis=1).sum()))

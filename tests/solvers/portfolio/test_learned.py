@@ -15,13 +15,13 @@ from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
 from solvers.base import Fitted, Run
 from solvers.portfolio import PortfolioPlan, fit
-from solvers.portfolio.baselines import by_values
+from solvers.portfolio.baselines import route_by_values
 from solvers.portfolio.learned import cross_fit
-from solvers.portfolio.learned.embedding import FARTHEST, Embedding
-from solvers.portfolio.learned.forest import ROOM, RandomForest
-from solvers.portfolio.learned.kernel import MOST_CENTRES, RIDGES, Kernel
-from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
+from solvers.portfolio.learned.embedding import MAX_COORDINATE, ReducedEmbedding
+from solvers.portfolio.learned.forest import MAX_NUMBERS, RandomForest
+from solvers.portfolio.learned.kernel import MAX_CENTERS, RIDGES, KernelRegression
+from solvers.portfolio.learned.mixture import RegressionMixture
+from solvers.portfolio.shadow_prices import ShadowPrices, choose_best, draw_tie_breaks
 
 COSTS = (1.0, 3.0, 20.0)
 ROWS = 600
@@ -64,7 +64,7 @@ def reached(plan: PortfolioPlan, vectors: Any, right: Any, budget: float) -> flo
 def hull(right_then: Any, right: Any, budget: float) -> float:
     """Say how often the best coin between two classifiers, chosen by rows of the past, is right."""
     values = np.tile(right_then.mean(axis=0), (len(right), 1))
-    return float(right[np.arange(len(right)), by_values(values, np.array(COSTS))(budget * len(right))].mean())
+    return float(right[np.arange(len(right)), route_by_values(values, np.array(COSTS))(budget * len(right))].mean())
 
 
 @pytest.mark.parametrize(("estimator", "reported"), [("auto", "stacked"), ("occam", "occam")])
@@ -112,7 +112,7 @@ def test_single_queries_keep_their_budget_on_average_and_spend_nearly_all_of_it(
     for seed in range(2):
         plan = built(seed=seed, useless=useless).plan
         vectors, _ = drawn(70 + seed, 5000, useless=useless)
-        route = plan.route_each(plan.estimate(vectors), vectors)
+        route = plan.make_router(plan.estimate(vectors), vectors)
         spent += [np.array(COSTS)[route(budget * 5000)].mean() / budget for budget in (1.5, 2.5, 6.0, 10.0)]
     assert np.mean(np.array(spent) <= 1.02) > 0.85
     assert 0.85 < np.mean(spent) < 1.01
@@ -121,7 +121,7 @@ def test_single_queries_keep_their_budget_on_average_and_spend_nearly_all_of_it(
 def test_one_query_is_routed_as_it_would_be_among_others() -> None:
     plan, (vectors, _) = built(useless=True).plan, drawn(5, 60, useless=True)
     for budget in (2.0, 9.0):
-        among = plan.route_each(plan.estimate(vectors), vectors)(budget * 60)
+        among = plan.make_router(plan.estimate(vectors), vectors)(budget * 60)
         alone = [plan.decide(RouteQuery(query=tuple(map(float, v)), budget=budget)) for v in vectors]
         assert [one.classifier for one in alone] == [f"m{k}" for k in among]
 
@@ -134,7 +134,7 @@ def test_more_budget_is_never_estimated_worse() -> None:
         for budget in np.linspace(1, 20, 12).tolist()
     ]
     assert np.all(np.diff(said) >= -1e-9)
-    with pytest.raises(Infeasible, match=r"the budget is 0\.5"):
+    with pytest.raises(Infeasible, match=r"got 0\.5"):
         plan.decide(RouteQuery(query=(0.0,) * 4, budget=0.5))
 
 
@@ -159,13 +159,13 @@ def test_rounding_between_equal_rows_is_no_distance() -> None:
     inputs = np.repeat(rng.normal(size=(1, 128)).astype(np.float32), 200, axis=0)
     inputs[:40] = rng.normal(size=(40, 128))
     for seed in range(3):
-        kernel = Kernel.fit(inputs, rng.random((200, 2)), np.random.default_rng(seed))
+        kernel = KernelRegression.fit(inputs, rng.random((200, 2)), np.random.default_rng(seed))
         assert kernel.width[0] > 50
 
 
 def test_equal_embeddings_are_never_in_two_folds() -> None:
     vectors = np.repeat(drawn(0, 100)[0], 3, axis=0)
-    fold = cross_fit.fold_items(np.arange(len(vectors)), vectors, np.random.default_rng(0))
+    fold = cross_fit.assign_folds(np.arange(len(vectors)), vectors, np.random.default_rng(0))
     assert np.array_equal(fold.reshape(100, 3).min(axis=1), fold.reshape(100, 3).max(axis=1))
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
@@ -205,7 +205,7 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     right = (rng.random((200, 3)) < 0.6).astype(np.float64)
     estimates = {"a": np.clip(right * rng.uniform(0, 1) + rng.normal(0, 0.4, right.shape), 0, 1)}
-    mixture = Mixture.of(estimates, right)
+    mixture = RegressionMixture.fit(estimates, right)
     off = estimates["a"] - right.mean(axis=0)
     common = off.mean(axis=1, keepdims=True)
 
@@ -222,7 +222,7 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
 def test_where_no_kind_helps_each_classifier_has_its_mean() -> None:
     right = drawn(0, 500)[1]
     against = {"a": 1 - right, "b": 0.9 - 0.5 * right}
-    mixture = Mixture.of(against, right)
+    mixture = RegressionMixture.fit(against, right)
     assert mixture.apply(against) == pytest.approx(np.tile(right.mean(axis=0), (500, 1)))
 
 
@@ -235,7 +235,7 @@ def test_estimates_of_noise_are_hardly_believed_and_weak_ones_that_tell_are(weak
         right = (rng.random((100, 3)) < chances).astype(np.float64)
         shares = chances if weak else right.mean(axis=0)
         estimates = {kind: np.clip(shares + rng.normal(0, 0.1, (100, 3)), 0, 1) for kind in FIVE}
-        mixture = Mixture.of(estimates, right)
+        mixture = RegressionMixture.fit(estimates, right)
         true = chances if weak else np.tile([0.5, 0.6, 0.7], (100, 1))
         nearer.append(((mixture.means - true) ** 2).mean() - ((mixture.apply(estimates) - true) ** 2).mean())
         kept.append(mixture.shrinks[1] > 0.1)
@@ -261,12 +261,12 @@ def test_a_forest_in_arrays_says_what_scikit_learn_says() -> None:
 def test_trees_of_many_classifiers_are_smaller_so_that_a_forest_has_room() -> None:
     rng = np.random.default_rng(0)
     forest = RandomForest.fit(rng.normal(size=(600, 12)).astype(np.float32), rng.random((600, 200)), 0)
-    assert ROOM // 2 < forest.values.size + 3 * len(forest.columns) <= ROOM
+    assert MAX_NUMBERS // 2 < forest.values.size + 3 * len(forest.columns) <= MAX_NUMBERS
 
 
 def test_a_kernel_is_that_of_ridge_regression_with_one_of_its_ridges() -> None:
     vectors, right = drawn(0, 300)
-    own, asked = Kernel.fit(vectors, right[:, :1], np.random.default_rng(0)), drawn(1, 50)[0]
+    own, asked = KernelRegression.fit(vectors, right[:, :1], np.random.default_rng(0)), drawn(1, 50)[0]
     mean, said = right[:, 0].mean(), own.estimate(asked)[:, 0]
     theirs = [
         mean
@@ -281,11 +281,11 @@ def test_a_kernel_of_many_rows_has_so_many_centres_and_finds_curves_that_lines_d
     vectors = rng.normal(size=(3000, 3)).astype(np.float32)
     chances = 0.1 + 0.8 * (np.linalg.norm(vectors, axis=1, keepdims=True) > 1.5)
     right = (rng.random((3000, 1)) < chances).astype(np.float64)
-    kernel = Kernel.fit(vectors[:2000], right[:2000], rng)
-    assert kernel.centres.shape == (MOST_CENTRES, 3)
+    kernel = KernelRegression.fit(vectors[:2000], right[:2000], rng)
+    assert kernel.centres.shape == (MAX_CENTERS, 3)
     missed = [np.mean((each - chances[2000:]) ** 2) for each in (right[:2000].mean(), kernel.estimate(vectors[2000:]))]
     assert missed[1] < 0.3 * missed[0]
-    equal = Kernel.fit(np.ones((50, 3), dtype=np.float32), right[:50], rng)
+    equal = KernelRegression.fit(np.ones((50, 3), dtype=np.float32), right[:50], rng)
     assert equal.estimate(vectors[:2]) == pytest.approx(np.full((2, 1), right[:50].mean()), abs=1e-6)
 
 
@@ -298,10 +298,10 @@ def test_a_kernel_sees_more_directions_than_a_forest() -> None:
 def test_many_coordinates_are_reduced_and_far_ones_bounded() -> None:
     rng = np.random.default_rng(0)
     vectors = (rng.normal(size=(300, 5)) @ rng.normal(size=(5, 200))).astype(np.float32)
-    embedding = Embedding.of(vectors)
+    embedding = ReducedEmbedding.fit(vectors)
     assert embedding.axes.shape == (200, 128)
     assert np.linalg.matrix_rank(embedding.apply(vectors), tol=1e-2) == 5
-    assert np.abs(embedding.apply(np.full((1, 200), 1e30, dtype=np.float32))).max() == FARTHEST
+    assert np.abs(embedding.apply(np.full((1, 200), 1e30, dtype=np.float32))).max() == MAX_COORDINATE
     plan = built().plan
     assert np.isfinite(plan.estimate(np.full((2, 4), 1e30))).all()
 
@@ -317,28 +317,28 @@ def test_quality_between_0_and_1_and_classifiers_that_never_fail_are_learned_fro
 
 def test_lots_are_drawn_evenly_and_by_the_numbers_alone() -> None:
     vectors = drawn(0, 4000)[0]
-    lots = lots_of(vectors)
+    lots = draw_tie_breaks(vectors)
     assert np.histogram(lots, bins=10, range=(0, 1))[0].min() > 320
-    assert np.array_equal(lots_of(vectors[::-1]), lots[::-1])
+    assert np.array_equal(draw_tie_breaks(vectors[::-1]), lots[::-1])
 
 
 def test_equals_are_shared_so_that_the_budget_is_spent() -> None:
     means, values = np.array([1.0, 5.0]), np.tile([0.5, 0.9], (2000, 1))
-    prices = ShadowPrices.kept(values, means, np.tile(means, (2000, 1)), 0.5)
+    prices = ShadowPrices.with_confidence(values, means, np.tile(means, (2000, 1)), 0.5)
     lots = np.random.default_rng(0).random(2000)
     for budget in (1.0, 2.0, 3.0, 4.5):
         choice = prices.choose_each(values, means, budget, lots)
         assert means[choice].mean() == pytest.approx(budget, abs=0.15)
-        one = [prices.choose(values[i], means, budget, lot=lots[i]) for i in range(50)]
+        one = [prices.choose(values[i], means, budget, tie_break=lots[i]) for i in range(50)]
         assert one == choice[:50].tolist()
 
 
 def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_affordable() -> None:
     values, costs = np.array([[0.5, 0.7, 0.9], [0.9, 0.7, 0.5]]), np.array([1.0, 2.0, 3.0])
-    assert each_best(values, costs, 0.2).tolist() == [0, 0]
-    assert each_best(values, costs, 0.2, np.array([True, True])).tolist() == [2, 0]
+    assert choose_best(values, costs, 0.2).tolist() == [0, 0]
+    assert choose_best(values, costs, 0.2, np.array([True, True])).tolist() == [2, 0]
     prices = ShadowPrices(np.array([1.0, 3.0]), np.array([0.2, 0.0]), np.array([1.0, 1.0]))
-    assert prices.choose(values[0], costs, 1.5, most=2.0, lot=0.0) == 1
+    assert prices.choose(values[0], costs, 1.5, max_cost=2.0, tie_break=0.0) == 1
 
 
 @pytest.mark.parametrize(

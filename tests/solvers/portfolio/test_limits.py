@@ -16,8 +16,8 @@ from models.portfolio import Assignment, AssignmentRequest, PortfolioOptions
 from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
 from solvers.base import Run
 from solvers.portfolio import PortfolioPlan, fit
-from solvers.portfolio.constrained import Constraint, assign_within
-from solvers.portfolio.estimates import estimates
+from solvers.portfolio.constrained import Constraint, assign_constrained
+from solvers.portfolio.estimates import estimate_outcome
 from tests.solvers.portfolio.test_query_costs import SPEC, costs_of, drawn, plan
 
 N = 300
@@ -41,7 +41,7 @@ def assigned(made: PortfolioPlan | None = None, **asked: Any) -> ConstrainedAssi
 
 def counted(given: ConstrainedAssignment) -> dict[str, float]:
     """Add up again what an assignment uses, by the names of limits."""
-    names, values = np.array(given.assignments), plan().values(plan().estimate(VECTORS))
+    names, values = np.array(given.assignments), plan().penalize_estimates(plan().estimate(VECTORS))
     place = np.array([["small", "large", "flat"].index(name) for name in names])
     costs, each = costs_of(COLUMNS["tokens"])[np.arange(N), place], values[np.arange(N), place]
     acme = np.array(LABELS) == "acme"
@@ -151,8 +151,8 @@ def test_floors_come_true_on_queries_that_no_build_has_seen() -> None:
         again = made.assign(estimated, in_cents)
         assert again.estimated_accuracy == pytest.approx(given.estimated_accuracy, abs=1e-4)
         assert again.cost == pytest.approx(100 * given.cost, rel=1e-3)
-        floor = Constraint(("accuracy",), 0, asked * n, most=False)
-        plain = assign_within(np.broadcast_to(-made.costs, (n, 3)), [floor], uses=[estimated], gap=1e-3)
+        floor = Constraint(("accuracy",), 0, asked * n, is_upper=False)
+        plain = assign_constrained(np.broadcast_to(-made.costs, (n, 3)), [floor], uses=[estimated], gap=1e-3)
         missed.append(right[np.arange(n), plain.choice].mean() < asked)
     assert any(missed)
 
@@ -173,7 +173,7 @@ def test_costs_given_outright_are_those_of_sizes() -> None:
     made = plan()
     within = made.assign(made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget=4))
     assert within == made.assign(made.estimate(VECTORS), request(budget=4))
-    assert estimates(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
+    assert estimate_outcome(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
 
 
 @cache
@@ -230,7 +230,7 @@ def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
         with pytest.raises(type(alone.value)):
             plan().assign(np.ones((N, 3)), request(**asked))
     plan().refuse_infeasible(N, request(accuracy={"at_least": 1.0}, budget=3.0))  # estimates may be 1
-    with pytest.raises(InvalidRequest, match="no classifier of this portfolio"):
+    with pytest.raises(InvalidRequest, match=r"^classifiers\.stranger: .* available: "):
         plan().refuse_infeasible(N, request(classifiers={"stranger": {"at_most": 1}}))
 
 
@@ -303,7 +303,7 @@ def test_at_most_a_thousand_limits_are_kept_together() -> None:
     many = ConstrainedRequest.model_validate(
         {"queries": [[0.0] * 3] * 1000, "groups": {"labels": labels}, "min_group_accuracy": 0.1, "budget_total": 9}
     )
-    with pytest.raises(InvalidRequest, match="there are 1001 limits, at most 1000"):
+    with pytest.raises(InvalidRequest, match="at most 1000 limits, got 1001"):
         plan().assign(np.full((1000, 3), 0.5), many)
 
 
@@ -377,7 +377,7 @@ def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
     means = (100 + np.multiply.outer(np.array([1, 2, 3]), drawn(0, 400)[1]["tokens"])).mean(axis=1)
     chosen = [made.classifiers.index(name) for name in blind.assignments]
     assert blind.prices[0].used == pytest.approx(means[chosen].sum())
-    with pytest.raises(InvalidRequest, match=r"the trace told of carbon, tokens, latency; give its uses"):
+    with pytest.raises(InvalidRequest, match=r"available: carbon, tokens, latency; set its uses"):
         assigned(made, resources={"money": {"total": 1}})
     assert codec.decode(codec.encode(made, {}), PortfolioPlan).resources == ("carbon", "tokens", "latency")
 
@@ -391,7 +391,7 @@ def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
         ({"resources": ("a",)}, "uses of each resource"),
         ({"resource_powers": np.full((2, 1), 99)}, "uses of each resource"),
         ({"resource_coefficients": np.ones((2, 2))}, "uses of each resource"),
-        ({"resource_coefficients": np.ones(2)}, "arrays of the right dimensions"),
+        ({"resource_coefficients": np.ones(2)}, "arrays of the correct dimensions"),
     ],
 )
 def test_forged_resources_are_refused(resources: dict[str, Any], message: str) -> None:

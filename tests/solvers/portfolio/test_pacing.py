@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models.arrays import Floats
-from solvers.portfolio.constrained import Constraint, assign_within
-from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
+from solvers.portfolio.constrained import Constraint, assign_constrained
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
 from solvers.portfolio.shadow_prices import ShadowPrices
 
 COSTS, TOKENS = np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 6.0, 2.0, 8.0])
@@ -21,18 +21,18 @@ def values(seed: int, n: int) -> Floats:
 
 def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced: bool) -> float:
     """Send a stream through, one query after the other: what it is worth on average."""
-    own = Account((), Stream(BUDGET * QUERIES, QUERIES, 1.0), COSTS, is_cost=True)
-    resource = Account(
-        ("resources", "tokens"), Stream.of_resource(tokens * QUERIES, QUERIES, 1.0), TOKENS, is_cost=False
+    own = StreamAccount((), BudgetStream(BUDGET * QUERIES, QUERIES, 1.0), COSTS, is_cost=True)
+    resource = StreamAccount(
+        ("resources", "tokens"), BudgetStream.from_resource(tokens * QUERIES, QUERIES, 1.0), TOKENS, is_cost=False
     )
-    terms, savings = Terms((own, resource)), 0.0
-    states: tuple[Spending, ...] = (Spending(), Spending())
+    terms, savings = StreamTerms((own, resource)), 0.0
+    states: tuple[StreamSpending, ...] = (StreamSpending(), StreamSpending())
     for row in worths:
-        able = terms.able(states, ())
-        net = np.where(able, row - (terms.priced(states) if is_priced else 0.0), -np.inf)
-        choice = prices.choose(net, COSTS, max(terms.budget_now(states), float(COSTS[able].min())))
+        able = terms.available_mask(states, ())
+        net = np.where(able, row - (terms.price_resources(states) if is_priced else 0.0), -np.inf)
+        choice = prices.choose(net, COSTS, max(terms.current_budget(states), float(COSTS[able].min())))
         taken = zip(terms.accounts, states, strict=True)
-        states = tuple(account.stream.after(state, float(account.uses[choice])) for account, state in taken)
+        states = tuple(account.stream.spend(state, float(account.uses[choice])) for account, state in taken)
         savings += float(row[choice])
     assert states[0].spent <= BUDGET * QUERIES * (1 + 1e-9)
     assert states[1].spent <= tokens * QUERIES * (1 + 1e-9)
@@ -42,23 +42,23 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
 @pytest.mark.parametrize("tokens", [1.3, 2.0, 3.0])
 def test_a_stream_with_a_scarce_resource_is_worth_nearly_what_the_best_batch_is(tokens: float) -> None:
     """Without a price the resource is gone early, and with it what costs it little but money."""
-    prices, worths = ShadowPrices.of(values(99, 2_000), COSTS), values(0, QUERIES)
+    prices, worths = ShadowPrices.from_values(values(99, 2_000), COSTS), values(0, QUERIES)
     limits = [Constraint(("budget",), 0, BUDGET * QUERIES), Constraint(("tokens",), 1, tokens * QUERIES)]
-    best = assign_within(worths, limits, uses=[COSTS, TOKENS]).value / QUERIES
+    best = assign_constrained(worths, limits, uses=[COSTS, TOKENS]).value / QUERIES
     priced, plain = (stream_of(worths, tokens, prices, is_priced=priced) for priced in (True, False))
     assert 0.985 * best < priced <= best * (1 + 1e-4)
     assert plain < 0.8 * best
 
 
 def test_a_resource_that_is_not_scarce_costs_nothing() -> None:
-    plenty = Stream.of_resource(100.0, 10, 1.0)
-    assert plenty.after(Spending(), 1.0).lean == 0.0
-    assert plenty.price_now(Spending()) == 0.0
-    assert plenty.price_now(Spending(100.0, 10, -1.0)) == 0.0
+    plenty = BudgetStream.from_resource(100.0, 10, 1.0)
+    assert plenty.spend(StreamSpending(), 1.0).credit == 0.0
+    assert plenty.current_price(StreamSpending()) == 0.0
+    assert plenty.current_price(StreamSpending(100.0, 10, -1.0)) == 0.0
 
 
 def test_windows_and_circuits_leave_what_can_be_called() -> None:
-    own = Account((), Stream(100.0, 10, 1.0), COSTS, is_cost=True)
-    terms = Terms((own,), (Window("b", 1, 5, 60.0),), np.array([True, True, True, False]))
-    assert terms.able((Spending(),), (0,)).tolist() == [True, False, True, False]
-    assert terms.able((Spending(),), (1,)).tolist() == [True, True, True, False]
+    own = StreamAccount((), BudgetStream(100.0, 10, 1.0), COSTS, is_cost=True)
+    terms = StreamTerms((own,), (RateWindow("b", 1, 5, 60.0),), np.array([True, True, True, False]))
+    assert terms.available_mask((StreamSpending(),), (0,)).tolist() == [True, False, True, False]
+    assert terms.available_mask((StreamSpending(),), (1,)).tolist() == [True, True, True, False]

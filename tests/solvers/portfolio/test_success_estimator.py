@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from models import InvalidRequest
 from models.portfolio import PortfolioOptions, Samples
-from solvers.portfolio.neighbours.samples import draw, shapes
-from solvers.portfolio.success_estimator import Estimator, Scaling
-from solvers.portfolio.tuning import sigmas_of
+from solvers.portfolio.neighbors.samples import draw_samples, list_shapes
+from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
+from solvers.portfolio.tuning import compute_sigmas
 
 
 @pytest.mark.parametrize("sampling", ["iid", "disjoint"])
 def test_an_estimate_is_the_mean_success_of_the_nearest_items(sampling: str) -> None:
     rng = np.random.default_rng(0)
     items, success = rng.random((60, 5)).astype(np.float32), rng.random((60, 3)).astype(np.float32)
-    samples = draw(rng, 60, 4, 15, sampling)  # type: ignore[arg-type]
-    estimator = Estimator.of(Scaling.none(5), items, success, samples)
+    samples = draw_samples(rng, 60, 4, 15, sampling)  # type: ignore[arg-type]
+    estimator = NeighborEstimator.from_items(EmbeddingScaling.identity(5), items, success, samples)
     queries = rng.random((20, 5)).astype(np.float32)
     for query, estimates in zip(queries, estimator.estimate(queries), strict=True):
         nearest = [row[np.argmin(np.linalg.norm(items[row] - query, np.inf, axis=1))] for row in samples]
@@ -27,27 +27,27 @@ def test_an_estimate_is_the_mean_success_of_the_nearest_items(sampling: str) -> 
 def test_embeddings_are_scaled_by_the_items_and_queries_like_them() -> None:
     rng = np.random.default_rng(1)
     items = (rng.random((50, 3)) * [1.0, 1000.0, 1e-6] + [5.0, -300.0, 2.0]).astype(np.float32)
-    scaling = Scaling.of(items)
+    scaling = EmbeddingScaling.from_vectors(items)
     scaled = scaling.apply(items)
     assert scaled.min(axis=0).tolist() == [0.0, 0.0, 0.0]
     assert scaled.max(axis=0).tolist() == [1.0, 1.0, 1.0]
     outside = scaling.apply(items[:1] + 2000.0)
     assert outside.min() > 1  # not clipped
-    constant = Scaling.of(np.ones((4, 2), np.float32))
+    constant = EmbeddingScaling.from_vectors(np.ones((4, 2), np.float32))
     assert constant.apply(np.full((1, 2), 3.0)).tolist() == [[2.0, 2.0]]
 
 
 @pytest.mark.parametrize("bad", [np.zeros(3), np.zeros((2, 2)), np.zeros((1, 3, 1))])
 def test_queries_of_another_shape_are_refused(bad: np.ndarray) -> None:
-    with pytest.raises(InvalidRequest, match=r"queries: are .* numbers, must be n x 3"):
-        Scaling.of(np.eye(3, dtype=np.float32)).apply(bad)
+    with pytest.raises(InvalidRequest, match=r"queries: must have shape n x 3, got "):
+        EmbeddingScaling.from_vectors(np.eye(3, dtype=np.float32)).apply(bad)
 
 
 def test_queries_that_are_not_finite_after_scaling_are_refused() -> None:
     items = np.array([[0.0, 0.0], [1e-30, 1.0]], dtype=np.float32)
     for bad in ([[0.0, np.nan]], [[np.inf, 0.0]], [[1e30, 0.0]]):
         with pytest.raises(InvalidRequest, match="row 1, column"):
-            Scaling.of(items).apply(np.array(bad))
+            EmbeddingScaling.from_vectors(items).apply(np.array(bad))
 
 
 def lipschitz(points: np.ndarray) -> np.ndarray:
@@ -63,7 +63,9 @@ def repeated(count: int, size: int, times: int = 300) -> np.ndarray:
         items = rng.random((count * size, 2)).astype(np.float32)
         success = (rng.random(len(items)) < lipschitz(items)).astype(np.float32)[:, None]
         samples = np.arange(count * size, dtype=np.int32).reshape(count, size)
-        estimates.append(Estimator.of(Scaling.none(2), items, success, samples).estimate(query)[0, 0])
+        estimates.append(
+            NeighborEstimator.from_items(EmbeddingScaling.identity(2), items, success, samples).estimate(query)[0, 0]
+        )
     return np.array(estimates)
 
 
@@ -86,7 +88,7 @@ def test_sigma_is_the_deviation_of_the_error_and_not_its_bias() -> None:
     rng = np.random.default_rng(0)
     truth = rng.random((1000, 2))
     estimates = truth + rng.normal([0.3, 0.0], [0.1, 0.2], (1000, 2))
-    assert sigmas_of(estimates, truth) == pytest.approx([0.1, 0.2], rel=0.1)
+    assert compute_sigmas(estimates, truth) == pytest.approx([0.1, 0.2], rel=0.1)
 
 
 @settings(max_examples=60)
@@ -97,10 +99,10 @@ def test_samples_hold_no_item_twice_and_seeds_reproduce(
     count: int, size: int, items: int, sampling: str, seed: int
 ) -> None:
     if size > items or (sampling == "disjoint" and count * size > items):
-        with pytest.raises(InvalidRequest, match=rf"there are {items} (items )?to draw from"):
-            draw(np.random.default_rng(seed), items, count, size, sampling)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match=rf"at most {items}\b"):
+            draw_samples(np.random.default_rng(seed), items, count, size, sampling)  # type: ignore[arg-type]
         return
-    one, two = (draw(np.random.default_rng(seed), items, count, size, sampling) for _ in range(2))  # type: ignore[arg-type]
+    one, two = (draw_samples(np.random.default_rng(seed), items, count, size, sampling) for _ in range(2))  # type: ignore[arg-type]
     assert np.array_equal(one, two)
     assert one.shape == (count, size)
     assert all(len(set(row)) == size for row in one.tolist())
@@ -112,7 +114,7 @@ def test_samples_hold_no_item_twice_and_seeds_reproduce(
 @given(st.integers(1, 20_000), st.integers(1, 100_000), st.sampled_from(["iid", "disjoint"]))
 def test_samples_that_are_tried_stay_under_the_cap(items: int, cap: int, sampling: str) -> None:
     options = PortfolioOptions(max_items=cap, sampling=sampling)  # type: ignore[arg-type]
-    tried = list(shapes(options, items))
+    tried = list(list_shapes(options, items))
     assert tried
     for size, counts in tried:
         assert counts
@@ -125,4 +127,4 @@ def test_samples_that_are_tried_stay_under_the_cap(items: int, cap: int, samplin
 
 def test_samples_that_are_asked_for_are_the_last_ones_tried() -> None:
     options = PortfolioOptions(samples=Samples(count=7, size=120))
-    assert list(shapes(options, 1000)) == [(25, (7,)), (50, (7,)), (100, (7,)), (120, (7,))]
+    assert list(list_shapes(options, 1000)) == [(25, (7,)), (50, (7,)), (100, (7,)), (120, (7,))]

@@ -1,4 +1,4 @@
-"""What an index promises of an item of one size: the accuracy of the chosen set there, and its rows."""
+"""Expected accuracy of a feature set for an item of one size, and its effective number of rows."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -12,12 +12,16 @@ Curve = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SizePromises:
-    """Splines of every set that can be decided for, as numbers of Python: a look-up takes microseconds.
+class SizeExpectations:
+    """Splines of all sets that can be chosen, as Python numbers for look-ups within microseconds.
 
-    covariance: of the levels at the knots, of the rows that do not choose who reaches an accuracy, and of all. rows:
-    how many of either a promise counts as at most: those of one region, for a spline may not follow the truth. levels:
-    for each set those at the knots, of either. off: for each set its optimism and spread by region.
+    Attributes:
+        knots: logarithms of extents.
+        edges: extents where regions begin.
+        covariance: covariance of the levels at the knots, for holdout rows and for all rows.
+        rows: maximum effective numbers of rows, those of one region: a spline may not follow the truth.
+        levels: for each set its levels at the knots, for holdout rows and for all rows.
+        biases: for each set its optimism and spread by region.
     """
 
     knots: list[float]
@@ -25,13 +29,13 @@ class SizePromises:
     covariance: tuple[list[list[float]], list[list[float]]]
     rows: tuple[float, float]
     levels: dict[tuple[str, ...], Curve]
-    off: dict[tuple[str, ...], Curve]
+    biases: dict[tuple[str, ...], Curve]
 
     @classmethod
-    def of(cls, kept: IndexContents) -> "SizePromises":
-        """Take them from a plan's arrays."""
+    def from_contents(cls, kept: IndexContents) -> "SizeExpectations":
+        """Read them from a plan's arrays."""
         places = np.union1d(kept.candidates, kept.model_sets).tolist()
-        named = {place: kept.names_of(int(kept.masks[place])) for place in places}
+        named = {place: kept.list_names(int(kept.masks[place])) for place in places}
         _, others, every = kept.size_levels
         _, of_others, of_every = kept.size_covariance.tolist()
         parts = max(len(kept.size_knots), len(kept.size_centers))
@@ -47,22 +51,24 @@ class SizePromises:
             },
         )
 
-    def at(self, features: tuple[str, ...], extent: float, *, of_others: bool) -> tuple[float, int] | None:
-        """Return the accuracy of a set at an extent, and the number of rows as sure; None for an unknown set."""
+    def estimate_accuracy(
+        self, features: tuple[str, ...], extent: float, *, of_others: bool
+    ) -> tuple[float, int] | None:
+        """Return a set's accuracy at an extent and the effective number of rows; None for an unknown set."""
         levels = self.levels.get(features)
         if levels is None:
             return None
         which, region = int(not of_others), bisect_right(self.edges, extent)
-        optimism, spread = (each[region] for each in self.off[features])
+        optimism, spread = (each[region] for each in self.biases[features])
         low, high, share = self._between(extent)
         level = (1 - share) * levels[which][low] + share * levels[which][high] - optimism
         accuracy = min(max(level, 0.0), 1.0)
         variance = max(accuracy * (1 - accuracy), 1e-9)
-        error = variance / self.rows_at(extent, which) + (0.0 if of_others else spread**2)
+        error = variance / self.count_rows(extent, which) + (0.0 if of_others else spread**2)
         return accuracy, max(int(variance / error), 1)
 
-    def rows_at(self, extent: float, which: int = 1) -> float:
-        """Return how many rows an accuracy at an extent counts as: of all rows, or (0) of those that do not choose."""
+    def count_rows(self, extent: float, which: int = 1) -> float:
+        """Return the effective number of rows at an extent. which: 1 for all rows, 0 for holdout rows."""
         low, high, share = self._between(extent)
         table = self.covariance[which]
         leverage = (1 - share) ** 2 * table[low][low] + share**2 * table[high][high]
@@ -70,7 +76,7 @@ class SizePromises:
         return max(min(1 / leverage, self.rows[which]), 1.0)
 
     def _between(self, extent: float) -> tuple[int, int, float]:
-        """Return the two knots around an extent, and the share of the second."""
+        """Return the two knots around an extent, and the weight of the second."""
         at, knots = log(extent), self.knots
         high = bisect_right(knots, at)
         if high in (0, len(knots)):

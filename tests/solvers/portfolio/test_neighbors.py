@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from models.arrays import Int64s, Singles
 from models.errors import InvalidRequest
 from solvers.jit import uncompiled
-from solvers.portfolio import neighbours
-from solvers.portfolio.neighbours import FoldedNeighbours
+from solvers.portfolio import neighbors
+from solvers.portfolio.neighbors import NeighborSearch
 
-KERNEL = "solvers.portfolio.neighbours.kernel"
+KERNEL = "solvers.portfolio.neighbors.kernel"
 
 
 def brute(samples: Singles, queries: Singles) -> Int64s:
@@ -26,7 +26,7 @@ def brute(samples: Singles, queries: Singles) -> Int64s:
 def agree(samples: NDArray[np.floating], queries: NDArray[np.floating]) -> None:
     """Compare with brute force, all queries at once and the first one alone."""
     stored, asked = samples.astype(np.float32), queries.astype(np.float32)
-    search = FoldedNeighbours(stored).search
+    search = NeighborSearch(stored).search
     expected = brute(stored, asked)
     np.testing.assert_array_equal(search(asked), expected)
     np.testing.assert_array_equal(search(asked[:1]), expected[:1])
@@ -112,13 +112,13 @@ def test_of_equal_items_the_first_is_found(size: int) -> None:
     samples = np.full((2, size, 3), 5.0, np.float32)
     samples[0, size // 2 :] = 1.0
     samples[1, -1] = 1.0
-    assert FoldedNeighbours(samples).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
+    assert NeighborSearch(samples).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
 
 
 def test_equal_after_rounding_is_equal() -> None:
     """1 + 2^-25 less 0 is 1 in float32, where the samples are."""
     samples = np.array([[[-(2.0**-25)], [0.0]]])
-    assert FoldedNeighbours(samples).search(np.array([[1.0]])).tolist() == [[0]]
+    assert NeighborSearch(samples).search(np.array([[1.0]])).tolist() == [[0]]
 
 
 @given(
@@ -147,7 +147,7 @@ def test_the_kernel_interpreted_gives_the_same() -> None:
     items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
     samples, queries = items[6:].reshape(2, 70, 66), items[:6]
     indices = np.zeros((6, 2), np.int64)
-    uncompiled(KERNEL).search(samples, queries, indices)
+    uncompiled(KERNEL).search_nearest(samples, queries, indices)
     np.testing.assert_array_equal(indices, brute(samples, queries))
 
 
@@ -156,7 +156,7 @@ def test_searches_of_several_threads_do_not_disturb_each_other() -> None:
     samples = draw("softmax", rng, 600, 30).astype(np.float32).reshape(3, 200, 30)
     queries = draw("softmax", rng, 400, 30).astype(np.float32)
     expected = brute(samples, queries)
-    search = FoldedNeighbours(samples).search
+    search = NeighborSearch(samples).search
     lengths = [1, 15, 16, 33, 400, 200, 1, 399] * 6
     with ThreadPoolExecutor(8) as pool:
         for length, indices in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
@@ -167,8 +167,8 @@ def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object) -> None:
         raise AssertionError("a pool was made")
 
-    search = FoldedNeighbours(np.eye(3)[None]).search
-    monkeypatch.setattr(neighbours, "ThreadPoolExecutor", refuse)
+    search = NeighborSearch(np.eye(3)[None]).search
+    monkeypatch.setattr(neighbors, "ThreadPoolExecutor", refuse)
     assert search(np.eye(3)[1:2]).tolist() == [[1]]
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
     with pytest.raises(AssertionError, match="a pool"):
@@ -178,7 +178,7 @@ def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_more_queries_than_are_coded_at_once() -> None:
     rng = np.random.default_rng(9)
     samples, queries = rng.random((2, 20, 3), np.float32), rng.random((5_000, 3), np.float32)
-    np.testing.assert_array_equal(FoldedNeighbours(samples).search(queries), brute(samples, queries))
+    np.testing.assert_array_equal(NeighborSearch(samples).search(queries), brute(samples, queries))
 
 
 @pytest.mark.kernel
@@ -187,43 +187,43 @@ def test_arrays_of_other_types_and_layouts() -> None:
     rng = np.random.default_rng(2)
     whole = rng.integers(0, 9, (4, 30, 2))
     samples = np.ascontiguousarray(whole.transpose(2, 1, 0))
-    indices = FoldedNeighbours(whole.T).search(whole[:, :7, 0].T.tolist())
+    indices = NeighborSearch(whole.T).search(whole[:, :7, 0].T.tolist())
     np.testing.assert_array_equal(indices, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32)))
     assert indices.dtype == np.int64
     fixed, asked = samples.astype(np.float32), samples[0].astype(np.float32)
     fixed.flags.writeable = asked.flags.writeable = False
-    index = FoldedNeighbours(fixed)
-    index.warm()
+    index = NeighborSearch(fixed)
+    index.warm_up()
     np.testing.assert_array_equal(index.search(asked), brute(fixed, asked))
 
 
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (np.zeros((2, 3)), r"samples: have shape \(2, 3\), must be \(K, s, d\), none of them 0"),
-        (np.zeros((2, 0, 3)), r"samples: have shape \(2, 0, 3\)"),
-        (np.zeros((0, 2, 3)), r"samples: have shape \(0, 2, 3\)"),
+        (np.zeros((2, 3)), r"samples: must have shape \(K, s, d\), none 0, got \(2, 3\)"),
+        (np.zeros((2, 0, 3)), r"samples: .* got \(2, 0, 3\)"),
+        (np.zeros((0, 2, 3)), r"samples: .* got \(0, 2, 3\)"),
         ([[["a", "b"]]], "samples: must be numbers"),
-        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: 2 of 4 are not finite in float32, the first at \[0, 0, 1\]"),
-        ([[[1.0, 1e39]]], r"samples: 1 of 2 are not finite in float32, the first at \[0, 0, 1\]"),
+        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: .* 2 of 4 are not, the first at \[0, 0, 1\]"),
+        ([[[1.0, 1e39]]], r"samples: .* 1 of 2 are not, the first at \[0, 0, 1\]"),
     ],
 )
 def test_samples_that_are_refused(samples: object, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        FoldedNeighbours(samples)  # type: ignore[arg-type]
+        NeighborSearch(samples)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (np.zeros(3), r"queries: have shape \(3,\), must be \(n, d\), none of them 0"),
-        (np.zeros((0, 3)), r"queries: have shape \(0, 3\)"),
-        (np.zeros((4, 2)), "queries: have 2 coordinates, the samples have 3"),
-        ([[0.0, 1.0, -np.inf]], r"queries: 1 of 3 are not finite in float32, the first at \[0, 2\]"),
+        (np.zeros(3), r"queries: must have shape \(n, d\), none 0, got \(3,\)"),
+        (np.zeros((0, 3)), r"queries: .* got \(0, 3\)"),
+        (np.zeros((4, 2)), "queries: must have 3 coordinates, got 2"),
+        ([[0.0, 1.0, -np.inf]], r"queries: .* 1 of 3 are not, the first at \[0, 2\]"),
         ([[0.0, 1.0], [1.0]], "queries: must be numbers"),
     ],
 )
 def test_queries_that_are_refused(queries: object, message: str) -> None:
-    index = FoldedNeighbours(np.zeros((1, 2, 3)))
+    index = NeighborSearch(np.zeros((1, 2, 3)))
     with pytest.raises(InvalidRequest, match=message):
         index.search(queries)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The search for nearest items by L-infinity, compiled."""
+"""Compiled kernel of the nearest-neighbor search by L-infinity."""
 
 import numpy as np
 
@@ -6,17 +6,16 @@ from models.arrays import Int64s, Singles
 from solvers.jit import njit
 
 BLOCK = 32
-"""Coordinates that are measured between two looks at whether an item is too far off already."""
+"""Coordinates between two tests whether an item is already too far."""
 
 
-# Inputs are finite, so that no difference is NaN, and a zero's sign changes no comparison: a maximum may be taken in
-# any order, that is, in vectors.
+# Inputs are finite, so no difference is NaN, and signs of zeros do not matter: fastmath vectorizes the maximum.
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def search(samples: Singles, queries: Singles, nearest: Int64s) -> None:
-    """Write the first nearest item of each sample, (K, s, d), for each of the queries, (n, d), into nearest, (n, K)."""
+def search_nearest(samples: Singles, queries: Singles, nearest: Int64s) -> None:
+    """Write the nearest item of each sample (K, s, d) for queries (n, d) into nearest, (n, K)."""
     _, size, dims = samples.shape
     whole = dims // BLOCK * BLOCK
-    for k in range(len(samples)):  # sample by sample, so that one stays in the processor's cache for all queries
+    for k in range(len(samples)):  # sample by sample, so that a sample stays in cache for all queries
         for i in range(len(queries)):
             best, query = np.float32(np.inf), queries[i]
             nearest[i, k] = 0

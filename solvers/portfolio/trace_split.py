@@ -1,0 +1,113 @@
+"""Train, validation, and holdout split of a trace, with the classifiers in use and costs of embeddings."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models import Trace
+from models.arrays import Floats, Int64s, Singles
+from models.portfolio import PortfolioOptions
+from solvers.item_splits import split_rows
+from solvers.portfolio.baselines import find_dominated
+from solvers.portfolio.query_costs import evaluate_costs, list_cost_functions
+from solvers.portfolio.routing_outcome import KnownItems
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceSplit:
+    """A trace split by the use of its rows.
+
+    Attributes:
+        names: the m classifiers in use.
+        dominated: dominated classifiers, by name, and which one dominates each.
+        vectors: (n, d), embeddings.
+        items: (n,), equal for rows of one item.
+        build, validation, held_out: places of rows.
+        success: (b, m), probability that each classifier is correct, on build rows.
+        right: (n, m), 1 where a classifier is correct.
+        costs: (n, m).
+        accuracies, means: (m,), mean accuracy and cost on build rows.
+        feature: place of the feature classifier; None: none.
+        embedding_costs: (n,), cost of the feature classifier.
+    """
+
+    names: tuple[str, ...]
+    dominated: dict[str, str]
+    vectors: Singles
+    items: Int64s
+    build: Int64s
+    validation: Int64s
+    held_out: Int64s
+    success: Floats
+    right: Floats
+    costs: Floats
+    accuracies: Floats
+    means: Floats
+    feature: int | None
+    embedding_costs: Floats
+
+    @property
+    def embedding_mean(self) -> float:
+        """The mean cost of an embedding."""
+        return float(self.embedding_costs[self.build].mean())
+
+    def take_rows(self, rows: Int64s, *, embeds: bool) -> KnownItems:
+        """Return some rows; with ``embeds`` the feature classifier's answers are free, and embeddings cost."""
+        costs, means = self.costs[rows], self.means.copy()
+        embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
+        if embeds and self.feature is not None:
+            costs[:, self.feature] = means[self.feature] = 0.0
+        mean = self.embedding_mean if embeds else 0.0
+        return KnownItems(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
+
+
+def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
+    """Return the place in the trace of the classifier that computes embeddings; None: they are free."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    return None if options.feature_classifier is None else names.index(options.feature_classifier)
+
+
+def take_planned_rows(
+    dataset: Trace, table: TraceSplit, rows: Int64s, expected: Floats | None, *, embeds: bool
+) -> KnownItems:
+    """Return some rows, as ``TraceSplit.take_rows``, with planned costs of their own.
+
+    These are by size or, where costs do not depend on size, ``expected`` by embedding, (n, m); None: the means.
+    """
+    known = table.take_rows(rows, embeds=embeds)
+    powers, coefficients = list_cost_functions(dataset, table.names, table.means)
+    own = evaluate_costs(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
+    if own is None:
+        return known
+    return replace(known, planned=np.where(known.means == 0, 0.0, own))
+
+
+def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> TraceSplit:
+    """Split the rows into parts, and select the classifiers that are used."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
+    success, right = dataset.likelihoods(options.temperature), dataset.quality
+    accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    losers = find_dominated(names, accuracies, means)
+    used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
+    feature, embedding = None, np.zeros(dataset.rows)
+    if options.feature_classifier is not None:
+        place = names.index(options.feature_classifier)
+        used = sorted({*used, place})  # its answers are free of charge
+        feature, embedding = used.index(place), dataset.costs[:, place]
+    return TraceSplit(
+        tuple(names[i] for i in used),
+        losers,
+        dataset.embeddings,
+        dataset.item_codes,
+        build,
+        validation,
+        held_out,
+        success[build][:, used],
+        right[:, used],
+        dataset.costs[:, used],
+        accuracies[used],
+        means[used],
+        feature,
+        embedding,
+    )
