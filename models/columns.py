@@ -47,7 +47,7 @@ def refuse_repeated(what: str, names: Iterable[str]) -> None:
         raise ValueError(f"{what} {repeated!r} is given twice")
 
 
-def numbers(
+def read_numbers(
     columns: Columns,
     name: str,
     faults: list[Fault],
@@ -86,7 +86,7 @@ def numbers(
     return values
 
 
-def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
+def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
     """Take a column of classes as text as written, but whole numbers lose their decimals: 1 and 1.0 are one class."""
     column = _present(columns, name, faults)
     if column is None:
@@ -114,7 +114,7 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
     return column.astype(str)
 
 
-def truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
+def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     """Take a column of yes and no, as 1 and 0: numbers, or text as ``true`` and ``false`` in any case."""
     column = _present(columns, name, faults)
     if column is None:
@@ -145,7 +145,7 @@ def text_of(cell: str | float | bool) -> str:
     >>> text_of(1.0), text_of("1.0"), text_of(True), text_of(0.5), text_of("red")
     ('1', '1', 'true', '0.5', 'red')
     """
-    return str(texts({"": np.array([cell], dtype=object if isinstance(cell, str) else None)}, "", [])[0])
+    return str(read_texts({"": np.array([cell], dtype=object if isinstance(cell, str) else None)}, "", [])[0])
 
 
 def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: bool) -> tuple[tuple[str, ...], Floats]:
@@ -158,7 +158,7 @@ def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: 
     if not there.any():
         faults.append(Fault(("table", name), "must not be missing in every row"))
         return (), codes
-    cells = texts({name: column[there]}, name, faults)
+    cells = read_texts({name: column[there]}, name, faults)
     if not len(cells):
         return (), codes
     names, inverse = np.unique(cells, return_inverse=True)
@@ -192,7 +192,7 @@ def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple
     column = _present(columns, name, faults)
     if column is not None and column.dtype.kind == "O":
         column = np.array([shorten_text(value) if isinstance(value, str) else value for value in column], dtype=object)
-    read = nothing if column is None else texts({name: column}, name, faults)
+    read = nothing if column is None else read_texts({name: column}, name, faults)
     names, codes = np.unique(read, return_inverse=True)
     return tuple(map(str, names)), codes.astype(np.int64)
 
@@ -231,7 +231,7 @@ def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Flo
 def raise_if_any(faults: list[Fault]) -> None:
     """Raise InvalidRequest with all faults, if there are any."""
     if faults:
-        raise InvalidRequest.at(*faults)
+        raise InvalidRequest.from_faults(*faults)
 
 
 def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] | None:

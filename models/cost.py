@@ -168,29 +168,30 @@ class CostFunction:
         self.coefficients.flags.writeable = False
 
     @classmethod
-    def constant(cls, amount: float, dimensions: int = 0) -> "CostFunction":
+    def from_constant(cls, amount: float, dimensions: int = 0) -> "CostFunction":
         """Make the cost that is the same for every size.
 
-        >>> float(CostFunction.constant(3.0)(()))
+        >>> float(CostFunction.from_constant(3.0)(()))
         3.0
         """
         return cls(np.zeros((1, dimensions), dtype=np.int64), np.array([float(amount)]))
 
     @classmethod
-    def polynomial(cls, coefficients: Sequence[float]) -> "CostFunction":
+    def from_polynomial(cls, coefficients: Sequence[float]) -> "CostFunction":
         """Make a polynomial in one size from the coefficients of 1, s, s², …
 
-        >>> CostFunction.polynomial([1.0, 0.5])([[2.0], [4.0]]).tolist()
+        >>> CostFunction.from_polynomial([1.0, 0.5])([[2.0], [4.0]]).tolist()
         [2.0, 3.0]
         """
         return cls(np.arange(len(coefficients))[:, None], np.array(coefficients, dtype=np.float64))
 
     @classmethod
-    def total(cls, functions: Iterable["CostFunction"], dimensions: int = 0) -> "CostFunction":
+    def sum_of(cls, functions: Iterable["CostFunction"], dimensions: int = 0) -> "CostFunction":
         """Add cost functions up (Equation 1): each coefficient is the correctly rounded sum of theirs, so that neither
         order nor grouping matters. Constants go with everything, other numbers of dimensions must agree.
 
-        >>> CostFunction.total([CostFunction.constant(1.0), CostFunction.polynomial([0.0, 2.0])]).coefficients.tolist()
+        >>> parts = [CostFunction.from_constant(1.0), CostFunction.from_polynomial([0.0, 2.0])]
+        >>> CostFunction.sum_of(parts).coefficients.tolist()
         [1.0, 2.0]
         """
         terms: dict[tuple[int, ...], list[float]] = {}
@@ -264,7 +265,7 @@ class CostFunction:
 
     def __add__(self, other: "CostFunction") -> "CostFunction":
         """Add two costs: what computing both features costs (Equation 1)."""
-        return CostFunction.total([self, other])
+        return CostFunction.sum_of([self, other])
 
     def __call__(self, sizes: ArrayLike) -> Floats:
         """Evaluate at sizes (…, k), giving (…). One dimension goes by Horner's rule, which never falls with size nor
@@ -277,9 +278,9 @@ class CostFunction:
                 return _horner(self.powers[:, 0], self.coefficients, points[..., 0])
             return np.asarray(_monomials(self.powers, points) @ self.coefficients)
 
-    def at(self, size: Sequence[float]) -> "CostFunction":
+    def cost_at(self, size: Sequence[float]) -> "CostFunction":
         """Fix the size: the constant that this costs there."""
-        return CostFunction.constant(float(self(np.array(size if self.dimensions else (), dtype=np.float64))))
+        return CostFunction.from_constant(float(self(np.array(size if self.dimensions else (), dtype=np.float64))))
 
 
 def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
@@ -290,14 +291,14 @@ def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
     """
     match spec:
         case Polynomial():
-            return CostFunction.polynomial(spec.polynomial), None
+            return CostFunction.from_polynomial(spec.polynomial), None
         case Terms():
             terms = [CostFunction(np.array([t.powers]), np.array([t.coefficient])) for t in spec.terms]
-            return CostFunction.total(terms), None
+            return CostFunction.sum_of(terms), None
         case Timings():
             return CostFunction.fit(spec)
         case _:
-            return CostFunction.constant(spec), None
+            return CostFunction.from_constant(spec), None
 
 
 def _horner(powers: Int64s, coefficients: Floats, points: Floats) -> Floats:

@@ -20,12 +20,12 @@ from models.columns import (
     Columns,
     categories_of,
     codes_of,
-    numbers,
     raise_if_any,
     read_items,
+    read_numbers,
+    read_texts,
     refuse_repeated,
     side_by_side,
-    texts,
 )
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
@@ -149,9 +149,9 @@ class FeatureTable:
         if embeddings is not None:
             faults.append(Fault(("embeddings",), "are supported for traces only, not for feature tables"))
         names = spec.feature_columns
-        label = texts(columns, spec.label, faults)
+        label = read_texts(columns, spec.label, faults)
         read = [_feature_column(columns, name, spec, faults) for name in names]
-        sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
+        sizes = [read_numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
         item_names, items = read_items(columns, spec.item, faults)
         if spec.label in names:
             faults.append(
@@ -169,7 +169,7 @@ def _feature_column(
 ) -> tuple[tuple[str, ...], Floats]:
     if name in spec.categorical:
         return categories_of(columns, name, faults, missing=spec.missing)
-    return (), numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST, missing=spec.missing)
+    return (), read_numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST, missing=spec.missing)
 
 
 Dataset = FeatureTable | Trace
@@ -198,7 +198,7 @@ class DatasetFacts(Value):
         return tuple(c.name for c in self.spec.classifiers) if isinstance(self.spec, TraceSpec) else ()
 
     @classmethod
-    def of(cls, dataset: Dataset) -> "DatasetFacts":
+    def from_dataset(cls, dataset: Dataset) -> "DatasetFacts":
         """Return the facts of a dataset."""
         return cls(
             spec=dataset.spec,

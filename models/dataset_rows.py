@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import FARTHEST, MAX_CLASS_LENGTH, numbers, text_of, truth_of
+from models.columns import FARTHEST, MAX_CLASS_LENGTH, read_numbers, text_of, truth_of
 from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
@@ -74,7 +74,7 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
     if isinstance(cell, str):
         return [Fault(("row", name), f"must be a number, is {cell!r}")]
     cell_faults: list[Fault] = []
-    numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
+    read_numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
     return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
 
 

@@ -70,16 +70,18 @@ class InvalidRequest(ParsimonyError):
         self.faults = tuple(faults)
 
     @classmethod
-    def at(cls, *faults: Fault) -> "InvalidRequest":
+    def from_faults(cls, *faults: Fault) -> "InvalidRequest":
         """Make the error whose detail is the first of its faults.
 
-        >>> print(InvalidRequest.at(Fault(("budget",), "is -1, must be at least 0")))
+        >>> print(InvalidRequest.from_faults(Fault(("budget",), "is -1, must be at least 0")))
         budget: is -1, must be at least 0
         """
         return cls(_detail(faults[0], len(faults) - 1), faults)
 
     @classmethod
-    def of(cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
+    def from_validation(
+        cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int
+    ) -> "InvalidRequest":
         """Make the error of pydantic's findings, with a prefix for their locations.
 
         A list that is "too short" only because its members were invalid is not reported.
@@ -95,13 +97,17 @@ class InvalidRequest(ParsimonyError):
             faults.append(Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"))
         return cls(_detail(faults[0], len(reported) - 1), faults)
 
-    def under(self, prefix: str, *, but: str) -> "InvalidRequest":
+    def with_prefix(self, prefix: str, *, but: str) -> "InvalidRequest":
         """Put a prefix before where each fault was found, but not where that begins with ``but``."""
-        return InvalidRequest.at(*(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults))
+        return InvalidRequest.from_faults(
+            *(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults)
+        )
 
-    def telling_known(self, said: str) -> "InvalidRequest":
+    def listing_known(self, said: str) -> "InvalidRequest":
         """Replace the message of each unknown field, to list the known ones."""
-        return InvalidRequest.at(*(Fault(f.loc, said) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults))
+        return InvalidRequest.from_faults(
+            *(Fault(f.loc, said) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults)
+        )
 
 
 def _detail(first: Fault, others: int) -> str:
@@ -216,7 +222,7 @@ class ConflictingLimits(Infeasible):
         self.conflict = tuple(conflict)
 
     @classmethod
-    def of(cls, *conflict: ConflictingLimit) -> "ConflictingLimits":
+    def from_limits(cls, *conflict: ConflictingLimit) -> "ConflictingLimits":
         """Make the error that lists each limit, and its nearest value that would be feasible."""
         if len(conflict) == 1:
             return cls(f"no assignment keeps {conflict[0]}", conflict)

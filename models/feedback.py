@@ -37,10 +37,10 @@ class Estimates(Value):
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 
     @classmethod
-    def of(cls, **values: float | None) -> Self:
+    def from_figures(cls, **values: float | None) -> Self:
         """Make estimates of a plan's figures; a cost or time above ``LARGEST`` is omitted.
 
-        >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
+        >>> Estimates.from_figures(accuracy=0.9, cost=1e150).cost is None
         True
         """
         return cls(**{name: value for name, value in values.items() if value is not None and value <= LARGEST})
@@ -82,7 +82,7 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
     match = _ID.fullmatch(text)
     said = parse_qsl(match[5], keep_blank_values=True) if match else []
     if match is None or len(dict(said)) < len(said):
-        raise InvalidRequest.at(Fault((), "must be the decision field of a reply"))
+        raise InvalidRequest.from_faults(Fault((), "must be the decision field of a reply"))
     ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
     return ref, match[4] or "", Estimates.model_validate_strings(dict(said))
 

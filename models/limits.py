@@ -45,5 +45,5 @@ class HasBudget(Value):
     def mean_budget(self) -> float | None:
         """The budget as a number; raises InvalidRequest for a percentage, which only an artifact can resolve."""
         if isinstance(self.budget, str):
-            raise InvalidRequest.at(Fault(("budget",), f"is {self.budget}, must be a number here"))
+            raise InvalidRequest.from_faults(Fault(("budget",), f"is {self.budget}, must be a number here"))
         return self.budget

@@ -91,7 +91,7 @@ class RunRequest(Sent, RunItem, RunLimits):
             raise ValueError("give item or items, one of the two")
         return self
 
-    def each(self) -> tuple[RunItem, ...]:
+    def list_items(self) -> tuple[RunItem, ...]:
         """List the items, one or many."""
         if self.items is not None:
             return self.items

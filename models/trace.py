@@ -18,13 +18,13 @@ from models.columns import (
     Columns,
     codes_of,
     embeddings_of,
-    numbers,
     raise_if_any,
     read_items,
+    read_numbers,
+    read_texts,
+    read_truths,
     refuse_repeated,
     side_by_side,
-    texts,
-    truths,
 )
 from models.confidence_scale import BOUNDS, ConfidenceScale, guess_scale, is_beyond, to_probability
 from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of, told_by
@@ -256,7 +256,7 @@ class Trace:
         names += [name for name in ("sizes", "resources", "items") if len(getattr(self, name))]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
-    def likelihoods(self, temperature: float) -> Floats:
+    def likelihoods_of(self, temperature: float) -> Floats:
         """How likely each classifier is right about each item, (n, m): the softmax of its scores at a temperature.
 
         Without scores it is how good its answer is.
@@ -274,12 +274,12 @@ class Trace:
         """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
         faults: list[Fault] = []
         spec = _with_scales(spec, columns)
-        label = None if spec.label is None else texts(columns, spec.label, faults)
+        label = None if spec.label is None else read_texts(columns, spec.label, faults)
         stated = [_told(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
         measured = [_measured_cost(columns, classifier.cost, faults) for classifier in spec.classifiers]
         used = [[_measured_cost(columns, k.resources[r], faults) for k in spec.classifiers] for r in spec.resources]
-        sizes = [numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
+        sizes = [read_numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
         item_names, items = read_items(columns, spec.item, faults)
         rows = max((len(column) for column in columns.values()), default=0)
         none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
@@ -315,10 +315,10 @@ class Trace:
 def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:
     """Read the column of a classifier: answers as text, or qualities as numbers."""
     if classifier.prediction is not None:
-        return texts(columns, classifier.prediction, faults)
+        return read_texts(columns, classifier.prediction, faults)
     if classifier.correct is not None:
-        return truths(columns, classifier.correct, faults)
-    return numbers(columns, str(classifier.quality), faults, at_least=0.0, at_most=1.0)
+        return read_truths(columns, classifier.correct, faults)
+    return read_numbers(columns, str(classifier.quality), faults, at_least=0.0, at_most=1.0)
 
 
 def _predictions(
@@ -342,7 +342,10 @@ def _predictions(
 def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
     if classifier.confidence is None:
         return np.nan
-    confidences, scale = numbers(columns, classifier.confidence, faults), classifier.confidence_scale or "probability"
+    confidences, scale = (
+        read_numbers(columns, classifier.confidence, faults),
+        classifier.confidence_scale or "probability",
+    )
     beyond = is_beyond(confidences, scale)
     if beyond.any():
         row, (low, high) = int(beyond.argmax()), BOUNDS[scale]
@@ -389,7 +392,7 @@ def _margins(
             continue
         names = list(classifier.scores)
         by_classifier = [
-            numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
+            read_numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
             for column in classifier.scores.values()
         ]
         if all(map(len, by_classifier)):
@@ -410,7 +413,7 @@ def _measured_cost(columns: Columns, cost: TraceCost, faults: list[Fault]) -> Fl
     """Read a cost that is a number or was measured; None for a function of the size."""
     match cost:
         case CostColumn(column=column):
-            return numbers(columns, column, faults, at_least=0.0, at_most=LARGEST)
+            return read_numbers(columns, column, faults, at_least=0.0, at_most=LARGEST)
         case Polynomial() | Terms():
             return None
         case amount:

@@ -11,7 +11,7 @@ them: what only decides loads what decides, and nothing else.
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from solvers.base import Fitted, Plan, Progress, Run, silent
+from solvers.base import BuildContext, Fitted, Plan, Progress, no_progress
 from solvers.kind import AnyKind, ArtifactKind
 
 _NAMES = (
@@ -44,4 +44,4 @@ class Kinds(Mapping[str, AnyKind]):
 
 KINDS: Mapping[str, AnyKind] = Kinds()
 
-__all__ = ["KINDS", "AnyKind", "ArtifactKind", "Fitted", "Plan", "Progress", "Run", "silent"]
+__all__ = ["KINDS", "AnyKind", "ArtifactKind", "BuildContext", "Fitted", "Plan", "Progress", "no_progress"]

@@ -20,7 +20,7 @@ class Progress(Protocol):
     def __call__(self, done: int, total: int, message: str) -> None: ...
 
 
-def silent(done: int, total: int, message: str) -> None:
+def no_progress(done: int, total: int, message: str) -> None:
     """Report progress to nobody."""
 
 
@@ -33,10 +33,10 @@ def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
     return lambda done, of, message: progress(start + (end - start) * done // max(of, 1), total, message)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Write a number for people, with all its digits.
 
-    >>> number(10.0), number(12.3)
+    >>> format_number(10.0), format_number(12.3)
     ('10', '12.3')
     """
     return repr(float(value)).removesuffix(".0")
@@ -52,7 +52,7 @@ def round_up(value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BuildContext:
     """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.
 
     elapsed: seconds since the fit began, for budgets of time. cache: bytes by key that outlive the fit, so that what
@@ -60,7 +60,7 @@ class Run:
     build names may come from, beside scikit-learn.
     """
 
-    progress: Progress = silent
+    progress: Progress = no_progress
     elapsed: Callable[[], float] = lambda: 0.0
     cache: MutableMapping[str, bytes] = field(default_factory=dict)
     learner_modules: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def refuse_unknown(excluded: Sequence[str], known: Sequence[str]) -> None:
     unknown = [name for name in excluded if name not in known]
     if unknown:
         fault = f"names {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
-        raise InvalidRequest.at(Fault(("excluded",), fault))
+        raise InvalidRequest.from_faults(Fault(("excluded",), fault))
 
 
 def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
@@ -126,7 +126,9 @@ def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:
     """Raise InvalidRequest for a dataset with fewer than ``least`` rows or, where items repeat, different items."""
     counted = "rows" if facts.items is None else f"different {facts.spec.item!r}"
     if facts.item_count < least:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.item_count} {counted}, {what} needs at least {least}"))
+        raise InvalidRequest.from_faults(
+            Fault(("dataset",), f"has {facts.item_count} {counted}, {what} needs at least {least}")
+        )
 
 
 @cache
@@ -168,7 +170,7 @@ OWN_STREAM = 1_850_104_729
 """Mixed into every seed: whoever has shuffled the rows by ``default_rng(0)`` would else have them cut in that order."""
 
 
-def generator(seed: int) -> np.random.Generator:
+def make_generator(seed: int) -> np.random.Generator:
     """Make the random numbers of a seed that somebody chose."""
     return np.random.default_rng((OWN_STREAM, seed))
 

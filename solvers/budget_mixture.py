@@ -39,12 +39,12 @@ class Mixture:
     share: float
 
     @classmethod
-    def of(cls, costs: Floats, budget: float) -> "Mixture":
+    def from_budget(cls, costs: Floats, budget: float) -> "Mixture":
         """Mix the points around a budget so that the mean of their costs, rising, is the budget.
 
         A budget beyond the last point takes the last one. Raises ValueError if not even the first is within it.
 
-        >>> Mixture.of(np.array([0.0, 2.0, 4.0]), 3.5)
+        >>> Mixture.from_budget(np.array([0.0, 2.0, 4.0]), 3.5)
         Mixture(first=1, second=2, share=0.75)
         """
         if budget < costs[0]:
@@ -55,10 +55,10 @@ class Mixture:
         return cls(first, first + 1, float((budget - costs[first]) / (costs[first + 1] - costs[first])))
 
 
-def lot_of(item: str) -> float:
+def tie_break_of(item: str) -> float:
     """Draw from 0 to below 1 for an item, by its id alone: equal ids draw alike, everywhere and always.
 
-    >>> lot_of("a") == lot_of("a"), lot_of("a") == lot_of("b")
+    >>> tie_break_of("a") == tie_break_of("a"), tie_break_of("a") == tie_break_of("b")
     (True, False)
     """
     return int.from_bytes(sha256(item.encode("utf-8", "surrogatepass")).digest()[8:14]) / 2**48

@@ -50,7 +50,7 @@ class CellEncoding:
     missing: bool
 
     @classmethod
-    def of(cls, table: FeatureTable, owners: Int32s) -> "CellEncoding | None":
+    def from_table(cls, table: FeatureTable, owners: Int32s) -> "CellEncoding | None":
         """Fit to a table whose columns belong to these sensors, (d,): O(n d log n). None where all are numbers, and
         none may be missing."""
         if not table.spec.missing and not any(table.categories):
@@ -74,7 +74,7 @@ class CellEncoding:
         arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
         return cls(*arrays, plan.cell_categories, plan.cells_missing)
 
-    def kept(self) -> dict[str, Any]:
+    def stored_fields(self) -> dict[str, Any]:
         """Give the fields of a plan that keep it, as of ``KeepsCells``."""
         return {
             "cell_owners": self.owners,
@@ -85,7 +85,7 @@ class CellEncoding:
             "cells_missing": self.missing,
         }
 
-    def fits(self, widest: int) -> bool:
+    def fits_columns(self, widest: int) -> bool:
         """Tell whether arrays that may be anybody's fit each other, and name sensors below so many."""
         d, offsets = len(self.owners), self.offsets
         return (
@@ -104,7 +104,7 @@ class CellEncoding:
         kept = np.diff(self.offsets)
         return np.asarray(np.where(kept > 0, kept, 1 + self.marked), dtype=np.int64)
 
-    def apply(self, table: FeatureTable) -> Floats:
+    def encode_cells(self, table: FeatureTable) -> Floats:
         """Turn a table with these columns into (n, D). Categories go by their names."""
         blocks = []
         for column, names in enumerate(table.categories):
@@ -123,9 +123,11 @@ class CellEncoding:
         """Raise InvalidRequest for a table whose columns are not of the same kinds."""
         kinds = np.diff(self.offsets) > 0
         if kinds.tolist() != [bool(names) for names in table.categories]:
-            raise InvalidRequest.at(Fault(("dataset", "features"), "has other columns of categories than the artifact"))
+            raise InvalidRequest.from_faults(
+                Fault(("dataset", "features"), "has other columns of categories than the artifact")
+            )
 
-    def numbers(self, column: int, cell: Any) -> list[float]:
+    def encode_values(self, column: int, cell: Any) -> list[float]:
         """Turn one cell of a column into the numbers that classifiers see; raises ValueError, with what is wrong."""
         kept = self._kept(column)
         cell = None if cell == "" else cell  # as in a table
@@ -134,7 +136,7 @@ class CellEncoding:
         if kept:
             name = None if cell is None else text_of(cell)
             return [float(name == each) for each in kept]
-        number = float(self.fills[column]) if cell is None else finite(cell)
+        number = float(self.fills[column]) if cell is None else to_finite(cell)
         return [number, float(cell is None)] if self.marked[column] else [number]
 
     def _kept(self, column: int) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _most_frequent(codes: Int64s, names: tuple[str, ...]) -> list[str]:
     return [names[code] for code in chosen.tolist()]
 
 
-def finite(value: Any) -> float:
+def to_finite(value: Any) -> float:
     """Take a number as it is; raises ValueError, with what is wrong."""
     if value is None:
         raise ValueError("must be a number, one is missing")

@@ -29,7 +29,7 @@ ROWS_AT_ONCE = 1 << 16
 """Rows whose answers are compared at once; single precision counts as many exactly."""
 
 
-def profile(dataset: Dataset) -> TraceProfile | FeaturesProfile:
+def profile_dataset(dataset: Dataset) -> TraceProfile | FeaturesProfile:
     """Tell what the rows of a dataset tell, O(n m²) for n rows and m classifiers of a trace.
 
     Raises InvalidRequest for timings at sizes beyond what can be computed.
@@ -47,10 +47,10 @@ def _of_trace(trace: Trace) -> TraceProfile:
                 name=spec.name,
                 group=spec.group,
                 accuracy=float(quality[:, j].mean()),
-                mean_cost=mean(trace.costs[:, j]),
-                mean_confidence=None if sure is None else mean(sure),
+                mean_cost=mean_or_none(trace.costs[:, j]),
+                mean_confidence=None if sure is None else mean_or_none(sure),
                 no_class=float((trace.predictions[:, j] >= true_classes).mean()),
-                calibration=() if sure is None else calibration(sure, quality[:, j]),
+                calibration=() if sure is None else calibration_bins(sure, quality[:, j]),
             )
         )
     return TraceProfile(
@@ -58,26 +58,27 @@ def _of_trace(trace: Trace) -> TraceProfile:
         unit=trace.spec.unit,
         classes=_classes(trace),
         classifiers=tuple(profiles),
-        agreement=agreement([each.name for each in profiles], quality >= RIGHT),
+        agreement=pairwise_agreement([each.name for each in profiles], quality >= RIGHT),
     )
 
 
-def mean(values: Floats) -> float:
+def mean_or_none(values: Floats) -> float:
     """Give the mean, which is finite for all finite numbers, and between the least and the largest.
 
-    >>> mean(np.array([1.5e308, 1.5e308])), mean(np.array([0.1, 0.1, 0.1]))
+    >>> mean_or_none(np.array([1.5e308, 1.5e308])), mean_or_none(np.array([0.1, 0.1, 0.1]))
     (1.5e+308, 0.1)
     """
     average = float((values / len(values)).sum())
     return min(max(average, float(values.min())), float(values.max()))
 
 
-def calibration(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, ...]:
+def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, ...]:
     """Cut items into at most 10 bins of about equally many by rising confidence, equal ones into the same bin.
 
     confidences: (n,) finite; quality: (n,) from 0 to 1.
 
-    >>> [(each.low, each.accuracy, each.rows) for each in calibration(np.array([0.9, 0.4, 0.9]), np.array([0, 1, 1]))]
+    >>> bins = calibration_bins(np.array([0.9, 0.4, 0.9]), np.array([0, 1, 1]))
+    >>> [(each.low, each.accuracy, each.rows) for each in bins]
     [(0.4, 1.0, 1), (0.9, 0.5, 2)]
     """
     order = np.argsort(confidences, kind="stable")
@@ -89,7 +90,7 @@ def calibration(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, .
         CalibrationBin(
             low=float(rising[start]),
             high=float(rising[end - 1]),
-            confidence=mean(rising[start:end]),
+            confidence=mean_or_none(rising[start:end]),
             accuracy=float(right[start:end].mean()),
             rows=end - start,
         )
@@ -97,10 +98,10 @@ def calibration(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, .
     )
 
 
-def agreement(names: Sequence[str], correct: Bools) -> Agreement:
+def pairwise_agreement(names: Sequence[str], correct: Bools) -> Agreement:
     """Count how often each classifier is right when another is wrong. correct: (n, m), the names' columns.
 
-    >>> agreement(["a", "b"], np.array([[True, False], [False, False], [True, True]])).right
+    >>> pairwise_agreement(["a", "b"], np.array([[True, False], [False, False], [True, True]])).right
     ((0, 1), (0, 0))
     """
     right = np.zeros((len(names), len(names)), dtype=np.int64)

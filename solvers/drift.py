@@ -24,7 +24,7 @@ from solvers.change_detection import (
     log_likelihood_ratio,
     scan_blocks,
 )
-from solvers.statistics import normal_interval, wilson
+from solvers.statistics import normal_interval, wilson_interval
 
 FALSE_ALARM_RATE = 1e-5
 """False alarms per outcome of an unchanged world, at most, of all detectors of a version together (by simulation)."""
@@ -241,7 +241,7 @@ def compare_moments(quantity: str, sums: Mapping[str, float]) -> Compared:
     if not n:
         return Compared(0, None, None, None, None)
     mean = total / n
-    low, high = _normal(mean, n, squares) if quantity in LIKELIHOODS else wilson(mean, float(n))
+    low, high = _normal(mean, n, squares) if quantity in LIKELIHOODS else wilson_interval(mean, float(n))
     return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
 
 

@@ -64,7 +64,7 @@ class CompleteItems:
     first: int = 0
 
     @classmethod
-    def of(cls, items: Sequence[CompleteItem], columns: Columns) -> "CompleteItems":
+    def from_items(cls, items: Sequence[CompleteItem], columns: Columns) -> "CompleteItems":
         """Read items; columns that the artifact does not know are ignored.
 
         Raises InvalidRequest for more values than columns, and for embeddings of several lengths.
@@ -83,7 +83,7 @@ class CompleteItems:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def slices(self, rows: int) -> Iterator["CompleteItems"]:
+    def iterate_slices(self, rows: int) -> Iterator["CompleteItems"]:
         """Yield the items, so many at a time."""
         for start in range(0, len(self), rows):
             own = slice(start, start + rows)
@@ -96,25 +96,25 @@ class CompleteItems:
                 first=start,
             )
 
-    def fault(self, at: int, *where: str | int, message: str) -> InvalidRequest:
+    def make_fault(self, at: int, *where: str | int, message: str) -> InvalidRequest:
         """Make the refusal of the item at a place of these."""
-        return InvalidRequest.at(Fault(("items", at, *where), message))
+        return InvalidRequest.from_faults(Fault(("items", at, *where), message))
 
-    def number(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
+    def number_of(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
         """Return a cell of the item at a place as a number; None where it is missing. Raises InvalidRequest."""
         cell = self.values[at].get(column)
         if cell is None:
             return None
         if isinstance(cell, str) or not least <= cell <= most:
             message = f"must be a number from {least:g} to {most:g}, got {cell!r}"
-            raise self.fault(at, "values", column, message=message)
+            raise self.make_fault(at, "values", column, message=message)
         return float(cell)
 
-    def placed(self, error: InvalidRequest) -> InvalidRequest:
+    def with_offset(self, error: InvalidRequest) -> InvalidRequest:
         """Return a refusal of items of these with their places among all that were sent."""
-        return self.chosen(error, range(self.first, self.first + len(self)))
+        return self.select_items(error, range(self.first, self.first + len(self)))
 
-    def chosen(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
+    def select_items(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
         """Return a refusal of some items with their places among these."""
         faults = [
             Fault(("items", places[int(fault.loc[1])], *fault.loc[2:]), fault.msg)
@@ -122,7 +122,7 @@ class CompleteItems:
             else fault
             for fault in error.faults
         ]
-        return InvalidRequest.at(*faults) if faults else error
+        return InvalidRequest.from_faults(*faults) if faults else error
 
     def by_name(self, at: int, columns: Columns) -> dict[str, tuple[Any, ...]]:
         """Return the cells of an item by feature, of those whose columns it has.
@@ -135,7 +135,7 @@ class CompleteItems:
             if all(there):
                 known[name] = tuple(own[column] for column in names)
             elif any(there):
-                raise self.fault(at, "values", names[there.index(False)], message="is missing")
+                raise self.make_fault(at, "values", names[there.index(False)], message="is missing")
         return known
 
 
@@ -163,11 +163,11 @@ class Evaluated:
     classes: tuple[str, ...] = ()
     probabilities: Floats | None = None
 
-    def correct(self, items: CompleteItems) -> Floats:
+    def correct_mask(self, items: CompleteItems) -> Floats:
         """Return how good each answer is, (n,): by its classifier's ``correct``, else by the truth; NaN: not known."""
         known = np.full(len(self.labels), np.nan)
         for at, (label, truth) in enumerate(zip(self.labels, items.truths, strict=True)):
-            graded = items.number(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
+            graded = items.number_of(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
             if self.accepted is not None and not self.accepted[at]:
                 continue
             if graded is not None:
@@ -193,12 +193,14 @@ def _expanded(at: int, name: str, value: Any, own: tuple[str, ...]) -> Iterator[
             if f"{name}.{part}" not in own:
                 parts = ", ".join(column.removeprefix(f"{name}.") for column in own)
                 message = f"is not known here; there are {parts}"
-                raise InvalidRequest.at(Fault(("items", at, "values", name, part), message))
+                raise InvalidRequest.from_faults(Fault(("items", at, "values", name, part), message))
             yield f"{name}.{part}", cell
         return
     cells = value if isinstance(value, tuple) else (value,)
     if len(cells) > len(own):
-        raise InvalidRequest.at(Fault(("items", at, "values", name), f"has {len(cells)} values, must be {len(own)}"))
+        raise InvalidRequest.from_faults(
+            Fault(("items", at, "values", name), f"has {len(cells)} values, must be {len(own)}")
+        )
     yield from zip(own, cells, strict=False)
 
 
@@ -208,7 +210,7 @@ def _embeddings(items: Sequence[CompleteItem]) -> Floats | None:
         return None
     if len(widths) > 1:
         message = f"have embeddings of different lengths, from {min(widths)} to {max(widths)}"
-        raise InvalidRequest.at(Fault(("items",), message))
+        raise InvalidRequest.from_faults(Fault(("items",), message))
     return np.array([item.embedding for item in items], dtype=np.float64)
 
 

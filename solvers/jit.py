@@ -1,7 +1,7 @@
 """How kernels are compiled: numba's ``njit``, typed, with a cache on disk that can do no harm.
 
-A kernel is a flat module of functions under ``@njit``, imported by who calls it, when it does: a server and the command
-line start without numba. ``njit(cache=True)`` stands at the functions that are called from outside; their machine code
+A kernel is a flat module of functions under ``@compile_kernel``, imported by who calls it, when it does: a server and the command
+line start without numba. ``compile_kernel(cache=True)`` stands at the functions that are called from outside; their machine code
 holds that of the others. It is kept in ``NUMBA_CACHE_DIR`` if that is set, else beside the module, where whoever can
 write could as well change the module: what is kept is code. Never in a folder of data or of the user, where numba would
 look next. Where neither can be written, every process compiles for itself.
@@ -23,7 +23,7 @@ _plain = ContextVar("_plain", default=False)
 """Whether this thread loads a kernel as plain Python."""
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
+def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
     """Compile a function when it is first called. cache: keep its machine code on disk; other options are numba's."""
 
     def decorate(function: F) -> F:
@@ -40,7 +40,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
 
 
 @once
-def uncompiled(name: str) -> ModuleType:
+def python_kernel(name: str) -> ModuleType:
     """Load a kernel's module once more, as plain Python: for inputs so small that loading numba costs more than it
     saves, and for tests of what compiling may have changed."""
     spec = find_spec(name)

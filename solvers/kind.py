@@ -28,7 +28,7 @@ from models.evaluation import HasCompleteItems
 from models.feedback import Expectations
 from models.limits import resolve_budget
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Plan, Run
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, Plan
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.running import Runner
 from solvers.savings import SettingReplay
@@ -154,7 +154,7 @@ class ArtifactKind(Protocol[P, Q]):
         """Raise InvalidRequest for a dataset or options that can be refused before a build."""
         return None
 
-    def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: Run) -> Fitted[P]:
+    def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: BuildContext) -> Fitted[P]:
         """Fit a plan. Same dataset, options, and seed: same plan, to the last bit."""
         ...
 
@@ -278,4 +278,4 @@ def make_query(kind: type[V], **fields: Any) -> V:
     try:
         return kind.model_validate({name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
-        raise InvalidRequest.of(error) from error
+        raise InvalidRequest.from_validation(error) from error

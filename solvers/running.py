@@ -55,7 +55,7 @@ class CallResults:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RunAnswer:
     """The end of a run. taken: the name whose answer it is; None: combined. degraded: what was left out, and why."""
 
     label: str | None
@@ -66,7 +66,7 @@ class Answer:
     text: str | None = None
 
 
-Runner = Generator[Call, CallResults, Answer]
+Runner = Generator[Call, CallResults, RunAnswer]
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class ResultsSoFar:
         failed = [f"{one.name}: {one.error}" for one in self.results if one.error is not None]
         return "; ".join(failed) or None
 
-    def most_confident(self, left: float, why: str = "") -> Answer:
+    def most_confident(self, left: float, why: str = "") -> RunAnswer:
         """Give the most confident answer there is; raises RunTimeout or EndpointFailed if there is none."""
         said = [one for one in self.results if one.label is not None]
         reasons = "; ".join(filter(None, (why, self.failures)))
@@ -98,6 +98,6 @@ def no_answer_error(left: float, why: str) -> EndpointFailed:
     return kind(f"there is no answer: {why}")
 
 
-def accept_result(heard: CallResult, degraded: str | None) -> Answer:
+def accept_result(heard: CallResult, degraded: str | None) -> RunAnswer:
     """Take the answer of one."""
-    return Answer(heard.label, heard.confidence, heard.name, heard.scores, degraded, heard.text)
+    return RunAnswer(heard.label, heard.confidence, heard.name, heard.scores, degraded, heard.text)

@@ -28,13 +28,13 @@ def softmax(logits: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
+def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     """Bound success rates by Wilson's score interval: the least and the largest true rates, of one rate or of (n,).
 
     rate: successes by trials, of which there is at least one; z: how many standard deviations to allow for. SciPy's
     ``binomtest`` gives the same, for one rate at a time and in a hundred times the time.
 
-    >>> [round(bound, 4) for bound in wilson(0.95, 100.0, 1.96)]
+    >>> [round(bound, 4) for bound in wilson_interval(0.95, 100.0, 1.96)]
     [0.8882, 0.9785]
     """
     scale, middle = 1 + z * z / trials, rate + z * z / (2 * trials)
@@ -95,7 +95,9 @@ def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: f
     >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))
     0.9008
     """
-    return wilson(np.asarray(successes / trials), trials.astype(np.float64), NormalDist().inv_cdf(confidence))[0]
+    return wilson_interval(np.asarray(successes / trials), trials.astype(np.float64), NormalDist().inv_cdf(confidence))[
+        0
+    ]
 
 
 def runs_score(values: Floats) -> float:

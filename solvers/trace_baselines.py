@@ -13,7 +13,7 @@ from models.arrays import Bools, Floats, Int64s
 from solvers.item_splits import fold_rows
 from solvers.principal_directions import principal_directions
 from solvers.savings import Replay, replay_each_classifier
-from solvers.two_stage_rules import escalated, front_of, tune_two_stages
+from solvers.two_stage_rules import escalated_mask, front_of, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
 """Where the router is tried, as shares of the way from the cheapest classifier's mean cost to the most expensive's."""
@@ -63,7 +63,7 @@ def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
     rules = tune_two_stages(confidences[learned], quality[learned], own, lambda i, j: own[:, i] + own[:, j])
     replays = {}
     for rule in rules:
-        onward = escalated(rule, confidences)
+        onward = escalated_mask(rule, confidences)
         right = np.where(onward, quality[:, rule.second], quality[:, rule.first])
         paid = costs[:, rule.first] + onward * costs[:, rule.second]
         name = f"{names[rule.first]}, then {names[rule.second]} below {rule.threshold:.3g}"

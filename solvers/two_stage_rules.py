@@ -76,6 +76,6 @@ def front_of(costs: Floats, accuracies: Floats) -> Int64s:
     return np.array([*some.tolist(), *others][:MAX_STAGES], dtype=np.int64)
 
 
-def escalated(rule: TwoStageRule, confidences: Floats) -> Bools:
+def escalated_mask(rule: TwoStageRule, confidences: Floats) -> Bools:
     """Return which rows, (n,), escalate to the second classifier."""
     return np.asarray(confidences[:, rule.first] < rule.threshold)

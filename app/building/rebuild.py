@@ -18,7 +18,7 @@ from models.dataset_rows import with_rows
 from models.errors import Conflict
 from models.feedback import Alarm
 from models.rebuild import Rebuild, RebuildRequest
-from solvers.base import generator
+from solvers.base import make_generator
 
 MIN_ROWS_SINCE_CHANGE = 200
 """After an alarm a rebuild learns from the rows since the change point alone if there are this many."""
@@ -104,7 +104,7 @@ def sample_by_age(at: Floats, half_life: float, seed: int) -> Bools:
     >>> sample_by_age(np.repeat([0.0, 10.0], 1000), 10.0, 0).reshape(2, 1000).sum(axis=1).tolist()
     [510, 1000]
     """
-    return np.asarray(generator(seed).random(len(at)) < 2.0 ** (-(at.max() - at) / half_life))
+    return np.asarray(make_generator(seed).random(len(at)) < 2.0 ** (-(at.max() - at) / half_life))
 
 
 def _join_rows(old: Dataset, new: Sequence[KeptRow]) -> Any:

@@ -24,9 +24,9 @@ from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, 
 from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
 from models.stored_dataset import DatasetInfo
-from solvers import KINDS, Fitted, Plan, Progress, Run
+from solvers import KINDS, BuildContext, Fitted, Plan, Progress
 from solvers.advice import advise
-from solvers.base import generator
+from solvers.base import make_generator
 from solvers.confidence_profile import profile_confidences
 
 logger = logging.getLogger("parsimony.worker")
@@ -103,7 +103,7 @@ def _reporting(repos: Repositories, build_id: str) -> Progress:
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
     """Fit a kind to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
     info = repos.datasets.get_info(request.dataset)
-    kind, rng = KINDS[request.kind], generator(request.seed)
+    kind, rng = KINDS[request.kind], make_generator(request.seed)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         fitted = kind.fit(dataset, options, rng, run)
@@ -119,11 +119,11 @@ def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -
     return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256, warnings=info.warnings)
 
 
-def _run(repos: Repositories, progress: Progress) -> Run:
+def _run(repos: Repositories, progress: Progress) -> BuildContext:
     """Give a fit what it may use of the world."""
     started = time.monotonic()
     memory = TrainingCache(repos.store)
-    return Run(progress, lambda: time.monotonic() - started, memory, repos.settings.allowed_modules())
+    return BuildContext(progress, lambda: time.monotonic() - started, memory, repos.settings.allowed_modules())
 
 
 def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:

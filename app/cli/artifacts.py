@@ -28,15 +28,15 @@ def artifacts(
     """List the artifacts; show one; roll it back or forward; delete it, or a version of it."""
     asked = [option for option, given in _given(activate, delete, delete_version).items() if given]
     if len(asked) > 1:
-        raise InvalidRequest.at(Fault((asked[1],), f"cannot be combined with {asked[0]}"))
+        raise InvalidRequest.from_faults(Fault((asked[1],), f"cannot be combined with {asked[0]}"))
     if even_active and delete_version is None:
-        raise InvalidRequest.at(Fault(("even-active",), "requires --delete-version"))
+        raise InvalidRequest.from_faults(Fault(("even-active",), "requires --delete-version"))
     if kind is not None:
         kind_named(kind)
     with open_service() as service:
         if kind is None or name is None:
             if asked:
-                raise InvalidRequest.at(Fault((asked[0],), "needs a kind and a name"))
+                raise InvalidRequest.from_faults(Fault((asked[0],), "needs a kind and a name"))
             _print_list(service, kind, as_json)
         elif delete or delete_version is not None:
             _delete(service, kind, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
@@ -72,7 +72,7 @@ def _delete(
         service.get_artifact(kind, name, version)  # one that is not there needs no confirmation
     what = f"{kind} {name}" if version is None else f"version {version} of {kind} {name}"
     if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
-        raise InvalidRequest.at(Fault(("name",), f"is another: {what} was not deleted"))
+        raise InvalidRequest.from_faults(Fault(("name",), f"is another: {what} was not deleted"))
     if version is None:
         service.delete_artifact(kind, name)
     else:

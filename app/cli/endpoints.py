@@ -28,7 +28,7 @@ def endpoint_add(
     try:
         content = json.loads(spec.read_text())
     except ValueError as error:
-        raise InvalidRequest.at(Fault((str(spec),), f"must be JSON: {error}")) from error
+        raise InvalidRequest.from_faults(Fault((str(spec),), f"must be JSON: {error}")) from error
     with open_service() as service:
         kept = service.put_endpoint(name, content)
     if as_json:
@@ -58,7 +58,7 @@ def endpoint_show(name: EndpointArgument) -> None:
     with open_service() as service:
         listed = next((item for item in service.list_endpoints() if item["name"] == name), None)
     if listed is None:
-        raise InvalidRequest.at(Fault((name,), "not found; list endpoints with: parsimony endpoint list"))
+        raise InvalidRequest.from_faults(Fault((name,), "not found; list endpoints with: parsimony endpoint list"))
     terminal.print_json(listed["endpoint"])
 
 

@@ -92,15 +92,17 @@ def _read(path: Path, truth: str) -> tuple[str, bytes]:
             texts = {name: pa.string() for name in names if name in (truth, "id") or name.endswith(".label")}
             table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=texts))
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("items",), f"cannot be read as CSV: {error}")) from error
+            raise InvalidRequest.from_faults(Fault(("items",), f"cannot be read as CSV: {error}")) from error
         pa.parquet.write_table(table, out := io.BytesIO())
         return PARQUET, out.getvalue()
     if suffix not in FORMS or suffix == ".jsonl":
-        raise InvalidRequest.at(Fault(("items",), f"is {path.name!r}, must end in .csv, .parquet, .npy, or .json"))
+        raise InvalidRequest.from_faults(
+            Fault(("items",), f"is {path.name!r}, must end in .csv, .parquet, .npy, or .json")
+        )
     return FORMS[suffix], path.read_bytes()
 
 
 def _form_of(path: Path) -> str:
     if path.suffix.lower() not in FORMS:
-        raise InvalidRequest.at(Fault(("output",), f"is {path.name!r}, must end in {', '.join(FORMS)}"))
+        raise InvalidRequest.from_faults(Fault(("output",), f"is {path.name!r}, must end in {', '.join(FORMS)}"))
     return FORMS[path.suffix.lower()]

@@ -60,15 +60,15 @@ def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
     """Raise InvalidRequest, before anything is timed, if a polynomial of this degree cannot be fitted."""
     needed, different = comb(degree + len(points[0]), len(points[0])), len(set(points))
     if different < needed:
-        raise InvalidRequest.at(Fault(("sizes",), f"are {different}, degree {degree} needs {needed} or more"))
+        raise InvalidRequest.from_faults(Fault(("sizes",), f"are {different}, degree {degree} needs {needed} or more"))
     if len({len(point) for point in points}) > 1:
-        raise InvalidRequest.at(Fault(("sizes",), "have different dimensions"))
+        raise InvalidRequest.from_faults(Fault(("sizes",), "have different dimensions"))
 
 
 def polynomial_text(function: CostFunction) -> str:
     """Write a cost function for people.
 
-    >>> polynomial_text(CostFunction.polynomial([0.5, 0.0, 2.0]))
+    >>> polynomial_text(CostFunction.from_polynomial([0.5, 0.0, 2.0]))
     '0.5 + 2 s^2'
     """
     letters = "s" if function.dimensions == 1 else "abcdefgh"
@@ -84,15 +84,15 @@ def load(name: str) -> Callable[..., Any]:
     """Import ``module:function``, from the current folder too; raises InvalidRequest."""
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        raise InvalidRequest.at(Fault(("function",), f"is {name!r}, must be module:function"))
+        raise InvalidRequest.from_faults(Fault(("function",), f"is {name!r}, must be module:function"))
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         loaded = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise InvalidRequest.at(Fault(("function",), f"{name} cannot be imported: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("function",), f"{name} cannot be imported: {error}")) from error
     if not callable(loaded):
-        raise InvalidRequest.at(Fault(("function",), f"{name} must be a function"))
+        raise InvalidRequest.from_faults(Fault(("function",), f"{name} must be a function"))
     return loaded  # type: ignore[no-any-return]
 
 
@@ -107,7 +107,9 @@ def read_size(text: str) -> Size:
     except ValueError:
         size = ()
     if not size or not all(1 <= part < float("inf") for part in size):
-        raise InvalidRequest.at(Fault(("sizes",), f"has {text!r}, must be numbers of at least 1, as 64 or 640x480"))
+        raise InvalidRequest.from_faults(
+            Fault(("sizes",), f"has {text!r}, must be numbers of at least 1, as 64 or 640x480")
+        )
     return size
 
 

@@ -58,7 +58,7 @@ def open_store() -> Iterator[Repositories]:
     settings = Settings()
     if settings.url is not None:
         fault = f"is {settings.url}: this command needs the store itself; unset it"
-        raise InvalidRequest.at(Fault(("PARSIMONY_URL",), fault))
+        raise InvalidRequest.from_faults(Fault(("PARSIMONY_URL",), fault))
     _announce_new_store(settings)
     with open_repositories(settings, client_name="parsimony-cli") as repos:
         yield repos

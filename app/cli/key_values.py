@@ -21,7 +21,7 @@ def read_query(kind: str, pairs: Sequence[str]) -> Value:
     for key, text in map(_pair, pairs):
         many = tuple in forms.get(key, ())
         if key in values and not many:
-            raise InvalidRequest.at(Fault((key,), "is given twice"))
+            raise InvalidRequest.from_faults(Fault((key,), "is given twice"))
         is_text = forms.get(key, {None}) <= {str, type(None)}
         value = text_of(text) if is_text else json_or_text(text)
         values[key] = [*values.get(key, []), value] if many else value
@@ -33,7 +33,7 @@ def read_query(kind: str, pairs: Sequence[str]) -> Value:
         return artifact_kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
         said = f"is not a query parameter; available: {', '.join(artifact_kind.model_fields)}"
-        raise InvalidRequest.of(error).telling_known(said) from error
+        raise InvalidRequest.from_validation(error).listing_known(said) from error
 
 
 def _forms(annotation: Any) -> set[Any]:
@@ -60,7 +60,7 @@ def read_pairs(pairs: Sequence[str]) -> dict[str, str]:
     items = list(map(_pair, pairs))
     repeated = first_repeated(key for key, _ in items)
     if repeated is not None:
-        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+        raise InvalidRequest.from_faults(Fault((repeated,), "is given twice"))
     return dict(items)
 
 

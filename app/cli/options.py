@@ -18,5 +18,5 @@ Params = Annotated[
 def kind_named(name: str) -> AnyKind:
     """Give a kind by its name; raises InvalidRequest if there is none."""
     if name not in KINDS:
-        raise InvalidRequest.at(Fault(("kind",), f"is {name!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.from_faults(Fault(("kind",), f"is {name!r}, must be one of {', '.join(KINDS)}"))
     return KINDS[name]

@@ -30,7 +30,7 @@ def plot(
     from app.pictures import SUFFIXES, draw, save
 
     if output.suffix.lower() not in SUFFIXES:
-        raise InvalidRequest.at(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
+        raise InvalidRequest.from_faults(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
     with open_service() as service:
         record = service.get_artifact(kind_named(kind).name, name, version)
         data = service.export(record)

@@ -57,11 +57,11 @@ def make(service: int, models_port: int) -> None:
     configure_logging(settings.log_level, settings.log_format)
     from app.demo.models import serve_models  # what takes seconds, once we are sure to end with the service
     from app.store.repositories import open_repositories
-    from solvers import silent
+    from solvers import no_progress
 
     with open_repositories(settings, client_name="parsimony-demo") as repos:
         make_and_tell(repos)
-        serve_models(repos, models_port, silent)
+        serve_models(repos, models_port, no_progress)
 
 
 def make_and_tell(repos: "Repositories") -> None:

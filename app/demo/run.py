@@ -19,7 +19,7 @@ from app.store.builds import checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest
 from models.errors import ParsimonyError
-from solvers import Progress, silent
+from solvers import Progress, no_progress
 
 PARTS: tuple[Part, ...] = (pipeline, cascade, index, portfolio, policy)
 """First the one that needs no measuring: there is something to look at within seconds. Portfolio and policy look
@@ -58,7 +58,7 @@ def missing(repos: Repositories, part: Part) -> list[BuildRequest]:
 
 def _built(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
     progress(0, 0, f"building {request.kind} {request.name}")
-    return build_locally(repos, request, checked_request(request)[1], silent)
+    return build_locally(repos, request, checked_request(request)[1], no_progress)
 
 
 def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:

@@ -76,19 +76,21 @@ def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, Assi
     """Read a ``ConstrainedRequest``; raises InvalidRequest, also if query parameters are given."""
     given = [name for name, value in parameters.items() if value not in (None, {})]
     if given:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault((given[0],), f"must be in the JSON body; as a query parameter it is supported with {NPY} only")
         )
     content = decode_json(body)
     try:
         request = ConstrainedRequest.model_validate(content)
     except ValidationError as error:
-        raise InvalidRequest.of(error) from error
+        raise InvalidRequest.from_validation(error) from error
     if request.texts is not None:
         return request.texts, request
     widths = {len(query) for query in request.queries}
     if len(widths) > 1:
-        raise InvalidRequest.at(Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}"))
+        raise InvalidRequest.from_faults(
+            Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}")
+        )
     return np.array(request.queries), request
 
 
@@ -100,9 +102,9 @@ def read_parts(
     InvalidRequest."""
     if QUERIES not in parts and TEXTS not in parts:
         said = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
-        raise InvalidRequest.at(Fault((QUERIES,), said))
+        raise InvalidRequest.from_faults(Fault((QUERIES,), said))
     if QUERIES in parts and TEXTS in parts:
-        raise InvalidRequest.at(Fault((TEXTS,), f"cannot be combined with {QUERIES}"))
+        raise InvalidRequest.from_faults(Fault((TEXTS,), f"cannot be combined with {QUERIES}"))
     columns: dict[str, Any] = {}
     vectors: Queries
     if TEXTS in parts:
@@ -111,7 +113,7 @@ def read_parts(
         columns = read_table(parts[QUERIES])
         vectors = columns.pop("embedding") if "embedding" in columns else _read_texts(columns.pop("text"))
         if not len(vectors):
-            raise InvalidRequest.at(Fault((QUERIES,), "have no rows"))
+            raise InvalidRequest.from_faults(Fault((QUERIES,), "have no rows"))
     else:
         vectors = _vectors(parts[QUERIES])
     fields = _limits(parts, parameters)
@@ -120,7 +122,9 @@ def read_parts(
         options = LimitedOptions.model_validate(fields)
         options.refuse_unfit(len(vectors))
     except (ValidationError, ValueError) as error:
-        raise InvalidRequest.of(error) if isinstance(error, ValidationError) else InvalidRequest(str(error)) from error
+        raise (
+            InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else InvalidRequest(str(error))
+        ) from error
     return vectors, options
 
 
@@ -131,13 +135,13 @@ def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[s
         try:
             given = decode_json(parts[CONSTRAINTS])
         except RequestValidationError as error:
-            raise InvalidRequest.at(Fault((CONSTRAINTS,), "must be JSON")) from error
+            raise InvalidRequest.from_faults(Fault((CONSTRAINTS,), "must be JSON")) from error
         if not isinstance(given, dict):
-            raise InvalidRequest.at(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
+            raise InvalidRequest.from_faults(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
     options = {name: value for name, value in parameters.items() if value is not None}
     twice = next((name for name in given if name in options), None)
     if twice is not None:
-        raise InvalidRequest.at(Fault((twice,), "is given twice: as an option and in the file of constraints"))
+        raise InvalidRequest.from_faults(Fault((twice,), "is given twice: as an option and in the file of constraints"))
     return {**options, **given}
 
 
@@ -146,13 +150,13 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
     if "group" in columns:
         groups = fields.get("groups") or {}
         if not isinstance(groups, dict) or "labels" in groups:
-            raise InvalidRequest.at(Fault(("groups", "labels"), "is given twice: in the table, too"))
+            raise InvalidRequest.from_faults(Fault(("groups", "labels"), "is given twice: in the table, too"))
         fields["groups"] = {"labels": columns["group"], **groups}
     own = {SIZES: columns.get("size"), COSTS: columns.get("costs")}
     for name, column in own.items():
         if column is not None or name in parts:
             if name in fields or (column is not None and name in parts):
-                raise InvalidRequest.at(Fault((name,), "is given twice"))
+                raise InvalidRequest.from_faults(Fault((name,), "is given twice"))
             fields[name] = (_array(name, parts[name]) if column is None else column).tolist()
     for part in parts:
         if part.startswith(USES):
@@ -160,11 +164,13 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
             resources = fields.get("resources")
             resource = resources.get(name) if isinstance(resources, dict) else None
             if not isinstance(resource, dict) or "uses" in resource:
-                raise InvalidRequest.at(Fault((part,), "needs a resource of this name among the limits, without uses"))
+                raise InvalidRequest.from_faults(
+                    Fault((part,), "needs a resource of this name among the limits, without uses")
+                )
             resource["uses"] = _array(part, parts[part]).tolist()
         elif part not in (QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS):
             known = ", ".join((QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, f"{USES}<resource>"))
-            raise InvalidRequest.at(Fault((part,), f"is not a known part; available: {known}"))
+            raise InvalidRequest.from_faults(Fault((part,), f"is not a known part; available: {known}"))
 
 
 def _array(part: str, body: bytes) -> NDArray[np.float64]:
@@ -172,10 +178,12 @@ def _array(part: str, body: bytes) -> NDArray[np.float64]:
     try:
         array = array_from_bytes(body)
     except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault((part,), f"{error}; write them with numpy.save")) from error
+        raise InvalidRequest.from_faults(Fault((part,), f"{error}; write them with numpy.save")) from error
     if array.ndim not in (1, 2) or not np.isfinite(array).all():
         shape = " x ".join(map(str, array.shape)) or "none"
-        raise InvalidRequest.at(Fault((part,), f"have the shape {shape}, must be finite numbers, a row for each query"))
+        raise InvalidRequest.from_faults(
+            Fault((part,), f"have the shape {shape}, must be finite numbers, a row for each query")
+        )
     return array.astype(np.float64)
 
 
@@ -184,7 +192,7 @@ def _read_texts(texts: bytes | list[str]) -> tuple[str, ...]:
     try:
         return _TEXTS.validate_json(texts) if isinstance(texts, bytes) else _TEXTS.validate_python(texts)
     except ValidationError as error:
-        raise InvalidRequest.of(error, TEXTS) from error
+        raise InvalidRequest.from_validation(error, TEXTS) from error
 
 
 def _vectors(body: bytes) -> NDArray[Any]:
@@ -192,10 +200,10 @@ def _vectors(body: bytes) -> NDArray[Any]:
     try:
         queries = array_from_bytes(body)
     except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault((QUERIES,), f"{error}; write them with numpy.save")) from error
+        raise InvalidRequest.from_faults(Fault((QUERIES,), f"{error}; write them with numpy.save")) from error
     if queries.dtype not in (np.float32, np.float64):
-        raise InvalidRequest.at(Fault((QUERIES,), f"hold {queries.dtype}, must be float32"))
+        raise InvalidRequest.from_faults(Fault((QUERIES,), f"hold {queries.dtype}, must be float32"))
     if queries.ndim != 2 or not len(queries):
         shape = " x ".join(map(str, queries.shape)) or "none"
-        raise InvalidRequest.at(Fault((QUERIES,), f"have the shape {shape}, must be queries x dimensions"))
+        raise InvalidRequest.from_faults(Fault((QUERIES,), f"have the shape {shape}, must be queries x dimensions"))
     return queries

@@ -40,7 +40,7 @@ def decode_json(body: bytes) -> Any:
         raise RequestValidationError([fault]) from error
     repeated = None if has_each_name_once(content, body) else repeated_name(body)
     if repeated is not None:
-        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+        raise InvalidRequest.from_faults(Fault((repeated,), "is given twice"))
     return content
 
 
@@ -59,7 +59,7 @@ def repeated_name(body: bytes) -> str | None:
     try:
         json.loads(body, object_pairs_hook=note)
     except RecursionError as error:
-        raise InvalidRequest.at(Fault(("body",), "is nested too deeply")) from error
+        raise InvalidRequest.from_faults(Fault(("body",), "is nested too deeply")) from error
     return repeated_names[0] if repeated_names else None
 
 
@@ -99,7 +99,7 @@ class JsonRoute(APIRoute):
             try:
                 return await handle(_Decoded(request.scope, replay_body(body, request.receive), content))
             except RecursionError as error:
-                raise InvalidRequest.at(Fault(("body",), "is nested too deeply")) from error
+                raise InvalidRequest.from_faults(Fault(("body",), "is nested too deeply")) from error
 
         return decode_and_handle
 

@@ -210,7 +210,7 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
         if _for_people(request) and all(fault["loc"][0] == "path" for fault in error.errors()):
             return page(_nothing_at(request))
         faults = [_placed(fault) for fault in error.errors()]
-        return reply_to(InvalidRequest.of(faults), request.url.path, request.state.request_id)
+        return reply_to(InvalidRequest.from_validation(faults), request.url.path, request.state.request_id)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -180,7 +180,7 @@ async def _queued(context: Context, form: FormData) -> Batch:
     """Read the parts of a form, check what can be checked, and queue the batch."""
     unknown = sorted(set(form) - {"spec", FILE})
     if unknown:
-        raise InvalidRequest.at(Fault((unknown[0],), f"is not a part of a batch; available: spec, {FILE}"))
+        raise InvalidRequest.from_faults(Fault((unknown[0],), f"is not a part of a batch; available: spec, {FILE}"))
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
     loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)
@@ -193,14 +193,14 @@ async def _queued(context: Context, form: FormData) -> Batch:
 async def _text(form: FormData, part: str) -> str | bytes:
     value = form.get(part)
     if value is None:
-        raise InvalidRequest.at(Fault((part,), "is missing"))
+        raise InvalidRequest.from_faults(Fault((part,), "is missing"))
     return await value.read(_SPEC_BYTES) if isinstance(value, UploadFile) else value
 
 
 def _file(form: FormData) -> UploadFile:
     value = form.get(FILE)
     if not isinstance(value, UploadFile):
-        raise InvalidRequest.at(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
+        raise InvalidRequest.from_faults(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
     kind = (value.content_type or "").partition(";")[0].strip().lower()
     if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
         raise UnsupportedMediaType(f"the file is {kind}, must be {JSON_LINES_TYPES[0]} or {PARQUET}")

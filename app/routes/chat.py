@@ -151,7 +151,7 @@ def _item(request: ChatRequest, loaded: LoadedArtifact[Plan]) -> RunItem:
     unknown = sorted(more.keys() - _PASSED - _IGNORED)
     if unknown:
         fault = f"is not passed on; {', '.join(sorted(_PASSED))} are"
-        raise InvalidRequest.at(*(Fault((name,), fault) for name in unknown))
+        raise InvalidRequest.from_faults(*(Fault((name,), fault) for name in unknown))
     messages = [message.model_dump(exclude_unset=True) for message in request.messages]
     item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
     text = last_text(item) if takes_embeddings(loaded) else None
@@ -165,19 +165,19 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     chatting = [each for each, one in KINDS.items() if one.answers_chats]
     if kind not in chatting or not name:
         fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
-        raise InvalidRequest.at(Fault(("model",), fault))
+        raise InvalidRequest.from_faults(Fault(("model",), fault))
     given: dict[str, Any] = {}
     for pair in said:
         key, _, text = pair.partition("=")
         if key not in LIMITS or key in given or not text:
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("model",), f"has @{pair}, must be one value for each of {', '.join(LIMITS)}")
             )
         given[key] = _value(text)
     try:
         limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
     except InvalidRequest as error:
-        raise error.under("model", but="") from error
+        raise error.with_prefix("model", but="") from error
     return kind, name, limits
 
 

@@ -27,7 +27,7 @@ from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
 from models.spec_draft import SpecDraft, draft_of
 from models.stored_dataset import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
-from solvers.dataset_profile import profile
+from solvers.dataset_profile import profile_dataset
 
 router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
@@ -151,7 +151,7 @@ async def show_profile(name: PathName, context: InContext) -> Response:
 
 def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfileReply:
     info = context.repos.datasets.get_info(name)
-    facts = profile(context.repos.datasets.load(info))
+    facts = profile_dataset(context.repos.datasets.load(info))
     reply = TraceProfileReply if isinstance(facts, TraceProfile) else FeaturesProfileReply
     return reply(**dict(facts), name=info.name, sha256=info.sha256)
 
@@ -218,7 +218,9 @@ def _store(
     """Let another process check the parts of the form, which are on disk already, and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:
-        raise InvalidRequest.at(Fault((unknown[0],), "is not a part of a dataset; available: spec, table, embeddings"))
+        raise InvalidRequest.from_faults(
+            Fault((unknown[0],), "is not a part of a dataset; available: spec, table, embeddings")
+        )
     table, spec = _file(form, "table"), _bytes(form, "spec")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = _copied(table, Path(folder) / "table")
@@ -232,14 +234,14 @@ def _store(
 def _bytes(form: FormData, part: str) -> bytes:
     value = form.get(part)
     if value is None:
-        raise InvalidRequest.at(Fault((part,), "is missing"))
+        raise InvalidRequest.from_faults(Fault((part,), "is missing"))
     return value.file.read() if isinstance(value, UploadFile) else value.encode()
 
 
 def _file(form: FormData, part: str) -> UploadFile:
     value = form.get(part)
     if not isinstance(value, UploadFile):
-        raise InvalidRequest.at(Fault((part,), "is missing" if value is None else "must be sent as a file"))
+        raise InvalidRequest.from_faults(Fault((part,), "is missing" if value is None else "must be sent as a file"))
     return value
 
 

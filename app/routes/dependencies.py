@@ -176,9 +176,9 @@ async def known_query_only(request: Request) -> None:
     for name, _ in request.query_params.multi_items():
         if name not in known:
             there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
-            raise InvalidRequest.at(Fault((name,), f"is not a query parameter; {there}"))
+            raise InvalidRequest.from_faults(Fault((name,), f"is not a query parameter; {there}"))
         if name in seen and name not in repeatable:
-            raise InvalidRequest.at(Fault((name,), "is given twice"))
+            raise InvalidRequest.from_faults(Fault((name,), "is given twice"))
         seen.add(name)
 
 

@@ -143,7 +143,7 @@ def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) ->
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
-        raise InvalidRequest.of(error, "name") from error
+        raise InvalidRequest.from_validation(error, "name") from error
     hosts = SsrfGuard(settings.callable_hosts())
     hosts.refuse_url(endpoint.url)
     hosts.refuse_key(endpoint.url, endpoint.secret)

@@ -122,7 +122,7 @@ class _Reader:
         info = self._dataset(record)
         faults = row_faults(info, row, embedding)
         if faults:
-            raise InvalidRequest.at(*faults)
+            raise InvalidRequest.from_faults(*faults)
         return row_qualities(info.spec, row)
 
     def _seeds(self, record: ArtifactRecord) -> dict[str, Blocks]:
@@ -161,10 +161,10 @@ class _Reader:
             try:
                 self.datasets[name] = self.context.repos.datasets.get_info(name)
             except UnknownDataset as error:
-                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
+                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be kept: {error}")) from error
             if record.dataset_sha256 not in ("", self.datasets[name].sha256):
                 reason = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
-                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {reason}"))
+                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be kept: {reason}"))
         return self.datasets[name]
 
 
@@ -185,7 +185,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
         except NotFound as error:
             raise type(error)(f"items.{place}: {error}") from error
     if faults:
-        raise InvalidRequest.at(*faults)
+        raise InvalidRequest.from_faults(*faults)
     feedback = context.repos.feedback
     alarms = feedback.add(reader.counts, time())
     drifts = dict(zip(reader.counts, feedback.drifted_quantities(list(reader.counts)), strict=True))
@@ -203,7 +203,7 @@ def _refuse_unknown(classifier: str, loaded: LoadedArtifact[Plan]) -> None:
     known = loaded.kind.answering_names(loaded.plan)
     if classifier not in known:
         there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.kind} names none"
-        raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
+        raise InvalidRequest.from_faults(Fault(("classifier",), f"is {classifier!r}; {there}"))
 
 
 def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
@@ -211,7 +211,7 @@ def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
         return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
         said = "must be the decision field of a reply"
-        raise InvalidRequest.at(Fault(("decision",), said)) from error
+        raise InvalidRequest.from_faults(Fault(("decision",), said)) from error
 
 
 def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Estimates:
@@ -220,8 +220,10 @@ def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Es
         query = with_default_limits(loaded, loaded.kind.query.model_validate_json(json.dumps(inputs)))
         return loaded.kind.estimates(loaded.plan, loaded.record.summary, query, loaded.plan.decide(query))
     except ValidationError as error:
-        raise InvalidRequest.of(error, "inputs") from error
+        raise InvalidRequest.from_validation(error, "inputs") from error
     except InvalidRequest as error:
-        raise InvalidRequest.at(*(Fault(("inputs", *fault.loc), fault.msg) for fault in error.faults)) from error
+        raise InvalidRequest.from_faults(
+            *(Fault(("inputs", *fault.loc), fault.msg) for fault in error.faults)
+        ) from error
     except Infeasible as error:
-        raise InvalidRequest.at(Fault(("inputs",), f"have no decision: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("inputs",), f"have no decision: {error}")) from error

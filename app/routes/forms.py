@@ -22,7 +22,7 @@ async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
     try:
         return await request.form(max_files=parts, max_fields=parts, max_part_size=part_bytes)
     except MultiPartException as error:
-        raise InvalidRequest.at(Fault(("body",), error.message)) from error
+        raise InvalidRequest.from_faults(Fault(("body",), error.message)) from error
 
 
 def refuse_other_sites(request: Request, settings: Settings) -> None:

@@ -211,11 +211,11 @@ def _read(
         given = {**given, "truth_column": None if truth == TRUTH else truth}
         misplaced = next((name for name, value in given.items() if value is not None), None)
         if misplaced is not None:
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault((misplaced,), f"must be in the JSON; as a query parameter it goes with {PARQUET}")
             )
         request: HasCompleteItems = read_batch(context, kind.evaluation, body)
-        return request, CompleteItems.of(request.items, columns)
+        return request, CompleteItems.from_items(request.items, columns)
     limits = from_parameters(kind.limits, given)
     if sent == NPY:
         return limits, read_array(body, columns, kind.embedding_dimensions(loaded.plan), most=most)

@@ -208,18 +208,18 @@ def _request(body: bytes, length: str | None) -> InferRequest:
     try:
         text, behind = split_message(body, length)
     except WrongShape as error:
-        raise InvalidRequest.at(Fault((LENGTH_HEADER,), str(error))) from error
+        raise InvalidRequest.from_faults(Fault((LENGTH_HEADER,), str(error))) from error
     content = decode_json(text)
     request = validate_body(InferRequest, content)
     size = request.inputs[0].parameters.get("binary_data_size", 0)
     if size != len(behind):
         fault = Fault(("inputs", 0, "parameters", "binary_data_size"), f"is {size}, there are {len(behind)} bytes")
-        raise InvalidRequest.at(fault)
+        raise InvalidRequest.from_faults(fault)
     if behind:
         try:
             request.inputs[0].data = read_elements(request.inputs[0].datatype, behind)
         except WrongShape as error:
-            raise InvalidRequest.at(Fault(("inputs", 0), str(error))) from error
+            raise InvalidRequest.from_faults(Fault(("inputs", 0), str(error))) from error
     return request
 
 
@@ -263,11 +263,11 @@ def _items(request: InferRequest) -> tuple[RunItem, ...]:
     try:
         elements = flatten(tensor.data)
     except WrongShape as error:
-        raise InvalidRequest.at(Fault(("inputs", 0, "data"), str(error))) from error
+        raise InvalidRequest.from_faults(Fault(("inputs", 0, "data"), str(error))) from error
     width = len(elements) // rows if rows else 0
     if not rows or rows > MOST_ITEMS or width * rows != len(elements) or not width:
         fault = f"has {len(elements)} elements of shape {tensor.shape}, must be 1 to {MOST_ITEMS} rows of as many each"
-        raise InvalidRequest.at(Fault(("inputs", 0), fault))
+        raise InvalidRequest.from_faults(Fault(("inputs", 0), fault))
     ids = [None if request.id is None else f"{request.id}:{row}" for row in range(rows)]
     pieces = [elements[row * width : (row + 1) * width] for row in range(rows)]
     is_text = tensor.datatype == "BYTES" and width == 1

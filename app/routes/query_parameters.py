@@ -77,6 +77,6 @@ def _one_or_many(field: FieldInfo, name: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if not value:
-        raise InvalidRequest.at(Fault((name,), "is missing its number"))
+        raise InvalidRequest.from_faults(Fault((name,), "is missing its number"))
     may_be_one = field.default is None
     return value[0] if len(value) == 1 and may_be_one else tuple(value)

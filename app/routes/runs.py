@@ -72,7 +72,7 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
         tools = tools_of(context)
         with count_decision(loaded, context.metrics):
             if request.items is None:
-                done = await unless_gone(http, run_one(loaded, request.each()[0], request, tools))
+                done = await unless_gone(http, run_one(loaded, request.list_items()[0], request, tools))
                 body = to_run_reply(loaded, done).model_dump_json().encode()
             else:
                 outcomes, seconds = await unless_gone(http, run_each(loaded, request.items, request, tools))

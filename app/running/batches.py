@@ -34,9 +34,11 @@ def read_spec(text: str | bytes) -> BatchSpec:
     try:
         spec = BatchSpec.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidRequest.of(error, "spec") from error
+        raise InvalidRequest.from_validation(error, "spec") from error
     if spec.kind not in KINDS:
-        raise InvalidRequest.at(Fault(("spec", "kind"), f"is {spec.kind!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.from_faults(
+            Fault(("spec", "kind"), f"is {spec.kind!r}, must be one of {', '.join(KINDS)}")
+        )
     return spec
 
 
@@ -48,7 +50,7 @@ def read_items(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunIt
     file.seek(0)
     items = _from_table(file, settings, run_in) if is_table else _from_lines(file, settings.max_batch)
     if not items:
-        raise InvalidRequest.at(Fault((FILE,), "is empty: each line, or row, has to be an item"))
+        raise InvalidRequest.from_faults(Fault((FILE,), "is empty: each line, or row, has to be an item"))
     return items
 
 
@@ -78,7 +80,7 @@ def _item(where: str, text: bytes) -> RunItem:
     try:
         return RunItem.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidRequest.of(error, FILE, where) from error
+        raise InvalidRequest.from_validation(error, FILE, where) from error
 
 
 async def refuse_unless_runnable(
@@ -116,7 +118,7 @@ def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], regi
     missing = [name for name in names if name not in registered]
     if missing:
         said = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
-        raise InvalidRequest.at(Fault(("spec", "name"), f"{loaded.ref.name!r} {said}"))
+        raise InvalidRequest.from_faults(Fault(("spec", "name"), f"{loaded.ref.name!r} {said}"))
 
 
 def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunItem]) -> None:
@@ -127,9 +129,9 @@ def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunI
         if item.embedding is None and (embedder is None or not isinstance(text, str)):
             lacks = "it is not a text" if embedder is not None else "the artifact names no embedder"
             fault = f"item {place} has no embedding, and none can be made: {lacks}"
-            raise InvalidRequest.at(Fault((FILE,), fault))
+            raise InvalidRequest.from_faults(Fault((FILE,), fault))
     if len({len(item.embedding) for item in items if item.embedding is not None}) > 1:
-        raise InvalidRequest.at(Fault((FILE,), "has embeddings of different lengths"))
+        raise InvalidRequest.from_faults(Fault((FILE,), "has embeddings of different lengths"))
 
 
 def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:

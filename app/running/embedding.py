@@ -39,7 +39,7 @@ def embedder_of(loaded: LoadedArtifact[Plan], where: str = "text") -> str:
     embedder = loaded.record.params.get("embedder")
     if embedder is None:
         said = f"cannot be embedded: {loaded.ref.spelt} names no embedder; send the embedding, or build it with one"
-        raise InvalidRequest.at(Fault((where,), said))
+        raise InvalidRequest.from_faults(Fault((where,), said))
     return str(embedder)
 
 

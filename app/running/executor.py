@@ -10,7 +10,7 @@ from app.running.caller import Caller
 from models.endpoint import ProbeReply
 from models.errors import EndpointFailed
 from models.run import Run, RunStep, Spent
-from solvers.running import Answer, Call, CallResult, CallResults, Runner
+from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
 
 OnText = Callable[[str], None]
 
@@ -60,7 +60,7 @@ class RunProgress:
 class CompletedRun:
     """A completed run: the answer, the results of its calls, and its seconds."""
 
-    answer: Answer
+    answer: RunAnswer
     results: list[CallResult]
     seconds: float
 
@@ -92,7 +92,7 @@ async def drive_runner(
     def begin() -> Call:
         return next(runner)
 
-    async def advance(step: Callable[[], Call]) -> Call | Answer:
+    async def advance(step: Callable[[], Call]) -> Call | RunAnswer:
         try:
             return await asyncio.to_thread(_stepped, step) if off_loop else _stepped(step)
         except _Ended as end:
@@ -117,7 +117,7 @@ async def drive_runner(
 class _Ended(Exception):
     """A runner ended: StopIteration may not pass a thread or a coroutine."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
         self.answer = answer
 

@@ -51,7 +51,7 @@ class ItemRun:
         given = {**vars(self.item), **vars(self.limits)}
         for name in OPTIONAL_FIELDS:
             if given.get(name) is not None and name not in kind.item_fields:
-                raise InvalidRequest.at(Fault((name,), f"is not supported for {kind.name} artifacts"))
+                raise InvalidRequest.from_faults(Fault((name,), f"is not supported for {kind.name} artifacts"))
 
 
 def time_limit_of(limits: RunLimits, unit: str) -> float:
@@ -62,5 +62,5 @@ def time_limit_of(limits: RunLimits, unit: str) -> float:
     unit_s = seconds_in(unit)
     if unit_s is None:
         fault = f"requires a unit of time, got {limits.deadline:g} {unit}: set timeout_s, in seconds"
-        raise InvalidRequest.at(Fault(("deadline",), fault))
+        raise InvalidRequest.from_faults(Fault(("deadline",), fault))
     return min(limits.timeout_s, limits.deadline * unit_s)

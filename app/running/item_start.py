@@ -109,7 +109,7 @@ def refuse_infeasible_item(loaded: LoadedArtifact[Plan], asked: ItemRun) -> None
     """Raise InvalidRequest, or Infeasible, for what can be refused of an item before its embedding is paid for."""
     asked.refuse_unsupported(loaded.kind)
     if asked.item.text is not None and not takes_embeddings(loaded):
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("text",), f"means nothing here: {loaded.ref.spelt} was built without embeddings")
         )
     loaded.kind.refuse_infeasible(loaded.plan, run_query(loaded, asked, None))
@@ -148,6 +148,8 @@ def text_of(loaded: LoadedArtifact[Plan], item: RunItem) -> str:
     """Return the text that an item's embedding is made of; raises InvalidRequest if there is none, or no embedder."""
     text = item.text if item.text is not None else item.item
     if not isinstance(text, str):
-        raise InvalidRequest.at(Fault(("embedding",), "is required: the item is not a text that could be embedded"))
+        raise InvalidRequest.from_faults(
+            Fault(("embedding",), "is required: the item is not a text that could be embedded")
+        )
     embedder_of(loaded)
     return text

@@ -198,7 +198,7 @@ class AssignedBatch:
 def refuse_sizes(items: Iterable[RunItem]) -> None:
     """Raise InvalidRequest where items that are to be assigned together have sizes."""
     if any(item.size is not None for item in items):
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(
                 ("items",),
                 "must have no sizes to be assigned together: run them one by one",
@@ -215,7 +215,7 @@ async def assign_batch(
     different lengths.
     """
     if len({len(vector) for vector in vectors}) > 1:
-        raise InvalidRequest.at(Fault(("items",), "have embeddings of different lengths"))
+        raise InvalidRequest.from_faults(Fault(("items",), "have embeddings of different lengths"))
     assigner, options = loaded.kind.assigner, batch_options(loaded, asked)
     assert assigner is not None
     estimates = await asyncio.to_thread(assigner.estimate, loaded.plan, np.array(vectors))
@@ -266,7 +266,9 @@ def _text_at(loaded: LoadedArtifact[Plan], asked: Sequence[ItemRun], place: int)
     try:
         return text_of(loaded, asked[place].item)
     except InvalidRequest as error:
-        raise InvalidRequest.at(*(Fault(("items", place, *each.loc), each.msg) for each in error.faults)) from error
+        raise InvalidRequest.from_faults(
+            *(Fault(("items", place, *each.loc), each.msg) for each in error.faults)
+        ) from error
 
 
 def to_run_reply(loaded: LoadedArtifact[Plan], done: CompletedItem) -> RunReply:

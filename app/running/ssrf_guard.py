@@ -58,13 +58,13 @@ class SsrfGuard:
         try:
             self.check(host, port, [host] if _literal(host) else [])
         except HostNotAllowed as error:
-            raise InvalidRequest.at(Fault(("url",), str(error))) from error
+            raise InvalidRequest.from_faults(Fault(("url",), str(error))) from error
 
     def refuse_key(self, url: str, secret: str | None) -> None:
         """Raise InvalidRequest where a key would go to a host that no pattern but ``*`` names."""
         if secret is not None and not self._names(*_host_and_port(url), but="*"):
             fault = "keys go only to hosts that PARSIMONY_ENDPOINT_HOSTS names otherwise than by *: name this one there"
-            raise InvalidRequest.at(Fault(("secret",), fault))
+            raise InvalidRequest.from_faults(Fault(("secret",), fault))
 
     def check_address(self, text: str) -> None:
         """Raise HostRefused for an address that no host led to which may be called: the last look before a connection,

@@ -16,7 +16,7 @@ from models.base import LIMITS
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
 from solvers.base import IN_PROCESS, ModelRunner, Plan
-from solvers.statistics import normal_interval, wilson
+from solvers.statistics import normal_interval, wilson_interval
 
 if TYPE_CHECKING:
     from app.observability.metrics import Metrics  # not for commands, which count nothing
@@ -56,7 +56,7 @@ def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
     answered = judged_on * expected.get("coverage", 1.0)
     for name, counted_on in (("accuracy", answered), ("coverage", rows)):
         if name in expected and counted_on >= 1:
-            expected[f"{name}_interval"] = wilson(expected[name], counted_on)
+            expected[f"{name}_interval"] = wilson_interval(expected[name], counted_on)
     for name, error in (("cost", estimates.cost_error), ("time", estimates.time_error)):
         if name in expected and error is not None and rows:
             expected[f"{name}_interval"] = normal_interval(expected[name], error)

@@ -8,7 +8,7 @@ from models import Value
 from models.curve import Baseline, BaselinePoint, CurvePoint, CurveReply
 from models.savings import ExpectedOutcome
 from solvers.base import Plan
-from solvers.statistics import wilson
+from solvers.statistics import wilson_interval
 
 
 def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
@@ -45,6 +45,6 @@ def _baselines(loaded: LoadedArtifact[Plan], rows: int) -> Iterable[Baseline]:
 
 def _points(points: Sequence[tuple[float, float]], rows: int) -> tuple[BaselinePoint, ...]:
     return tuple(
-        BaselinePoint(accuracy=accuracy, accuracy_interval=wilson(accuracy, rows) if rows else None, cost=cost)
+        BaselinePoint(accuracy=accuracy, accuracy_interval=wilson_interval(accuracy, rows) if rows else None, cost=cost)
         for accuracy, cost in points
     )

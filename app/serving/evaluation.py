@@ -10,7 +10,7 @@ from models import InvalidRequest, Value
 from models.evaluation import EvaluatedItem, EvaluationSummary
 from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems, Evaluated
-from solvers.statistics import normal_interval, wilson
+from solvers.statistics import normal_interval, wilson_interval
 
 ROWS = 2000
 """Items that are evaluated at a time."""
@@ -21,16 +21,16 @@ def evaluate_in_batches(
 ) -> Iterator[list[EvaluatedItem]]:
     """Yield what becomes of items, ``ROWS`` at a time. Raises Infeasible or InvalidRequest."""
     limits = with_default_limits(loaded, limits)
-    for some in items.slices(ROWS):
+    for some in items.iterate_slices(ROWS):
         try:
             results = _listed(some, loaded.kind.evaluate(loaded.plan, limits, some, models))
         except InvalidRequest as error:
-            raise some.placed(error) from error
+            raise some.with_offset(error) from error
         yield results
 
 
 def _listed(items: CompleteItems, found: Evaluated) -> list[EvaluatedItem]:
-    correct = found.correct(items).tolist()
+    correct = found.correct_mask(items).tolist()
     shares = None if found.probabilities is None else found.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(
@@ -62,10 +62,10 @@ def summary_of(items: Sequence[EvaluatedItem], ignored: tuple[str, ...]) -> Eval
     return EvaluationSummary(
         items=n,
         coverage=coverage,
-        coverage_interval=wilson(coverage, n),
+        coverage_interval=wilson_interval(coverage, n),
         cost=cost,
         cost_interval=None if error is None else normal_interval(cost, error),
         accuracy=accuracy,
-        accuracy_interval=None if accuracy is None else wilson(accuracy, len(correct)),
+        accuracy_interval=None if accuracy is None else wilson_interval(accuracy, len(correct)),
         ignored=ignored,
     )

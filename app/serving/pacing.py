@@ -103,7 +103,7 @@ def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamT
     for name in pacing.classifiers:
         if name not in plan.classifiers:
             said = f"is not a classifier of this portfolio; available: {', '.join(plan.classifiers)}"
-            raise InvalidRequest.at(Fault(("budget_pacing", "classifiers", name), said))
+            raise InvalidRequest.from_faults(Fault(("budget_pacing", "classifiers", name), said))
     limits = pacing.classifiers.items()
     windows = [RateWindow(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
     return StreamTerms(accounts, tuple(windows), single.among)

@@ -250,14 +250,14 @@ def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     """Return the kind and the options of a build; raises InvalidRequest."""
     kind = KINDS.get(request.kind)
     if kind is None:
-        raise InvalidRequest.at(Fault(("kind",), f"is {request.kind!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.from_faults(Fault(("kind",), f"is {request.kind!r}, must be one of {', '.join(KINDS)}"))
     try:
         return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
         said = f"is not a parameter of {kind.name}; available: {', '.join(kind.options.model_fields)}"
-        raise InvalidRequest.of(error, "params").telling_known(said) from error
+        raise InvalidRequest.from_validation(error, "params").listing_known(said) from error
     except ValueError as error:  # NaN or infinity among the parameters
-        raise InvalidRequest.at(Fault(("params",), str(error))) from error
+        raise InvalidRequest.from_faults(Fault(("params",), str(error))) from error
 
 
 def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None) -> None:
@@ -266,11 +266,11 @@ def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None
     wanted = [DATASET_KINDS[one] for one in kind.datasets]
     if facts.spec.kind not in wanted:
         said = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
-        raise InvalidRequest.at(Fault(("dataset",), f"{dataset!r} {said}"))
+        raise InvalidRequest.from_faults(Fault(("dataset",), f"{dataset!r} {said}"))
     try:
         kind.check(facts, options)
     except InvalidRequest as error:
-        raise error.under("params", but="dataset") from error
+        raise error.with_prefix("params", but="dataset") from error
 
 
 def _facts(dataset: str, raw: bytes | None) -> DatasetInfo:

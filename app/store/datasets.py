@@ -153,7 +153,7 @@ def _advice(name: str) -> str:
 
 def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:
     return DatasetInfo(
-        **dict(DatasetFacts.of(dataset)),
+        **dict(DatasetFacts.from_dataset(dataset)),
         name=name,
         sha256=sha256(data).hexdigest(),
         bytes=len(data),

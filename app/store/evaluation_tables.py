@@ -55,7 +55,7 @@ def _rows(path: Path, max_bytes: int, most: int) -> Rows:
                 _refuse_other_types(field)
             return [_without_nan(row) for row in table.to_pylist()], embeddings
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("items",), f"must be readable Parquet: {error}")) from error
+            raise InvalidRequest.from_faults(Fault(("items",), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_other_types(field: pa.Field) -> None:
@@ -69,7 +69,7 @@ def _refuse_other_types(field: pa.Field) -> None:
         or pa.types.is_null(kind)
     )
     if not is_cell:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("items", field.name), f"has the type {kind}, must be numbers, texts, or booleans")
         )
 
@@ -87,13 +87,15 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
     try:
         array = array_from_bytes(data)
     except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault(("items",), f"{error}; write them with numpy.save")) from error
+        raise InvalidRequest.from_faults(Fault(("items",), f"{error}; write them with numpy.save")) from error
     names = array_columns(columns)
     width = dimensions or len(names)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or not len(array) or array.shape[1] != width:
         shape = " x ".join(map(str, array.shape)) or "none"
         wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names)})")
-        raise InvalidRequest.at(Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}"))
+        raise InvalidRequest.from_faults(
+            Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}")
+        )
     refuse_many_items(len(array), most)
     table = array.astype(np.float64)
     if dimensions:
@@ -104,16 +106,16 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
 def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any, truth: str) -> CompleteItems:
     """Return rows as complete items; the columns that the artifact has are their values."""
     if not rows:
-        raise InvalidRequest.at(Fault(("items",), "have no rows"))
+        raise InvalidRequest.from_faults(Fault(("items",), "have no rows"))
     known = {column for own in columns.values() for column in own}
     if truth not in ("", TRUTH) and truth not in rows[0]:
-        raise InvalidRequest.at(Fault(("truth_column",), f"is {truth!r}, the table has {', '.join(rows[0])}"))
+        raise InvalidRequest.from_faults(Fault(("truth_column",), f"is {truth!r}, the table has {', '.join(rows[0])}"))
     faults = [fault for at, row in enumerate(rows) for fault in _faults(at, row)]
     if faults:
-        raise InvalidRequest.at(*faults[:MOST_LISTED])
+        raise InvalidRequest.from_faults(*faults[:MOST_LISTED])
     if embeddings is not None and not np.isfinite(embeddings).all():
         row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
-        raise InvalidRequest.at(Fault(("items", row, EMBEDDING), "must be finite numbers"))
+        raise InvalidRequest.from_faults(Fault(("items", row, EMBEDDING), "must be finite numbers"))
     return CompleteItems(
         ids=tuple(str(at) if row.get(ID) is None else str(row[ID]) for at, row in enumerate(rows)),
         values=tuple({name: cell for name, cell in row.items() if name in known} for row in rows),

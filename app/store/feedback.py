@@ -385,7 +385,7 @@ def _packed(outcome: Outcome) -> bytes:
     row = json.dumps([outcome.stored_row, outcome.embedding]).encode()
     if len(row) > ROW_BYTES:
         size = f"takes {len(row)} bytes, its embedding included, must take at most {ROW_BYTES}"
-        raise InvalidRequest.at(Fault(("row",), size))
+        raise InvalidRequest.from_faults(Fault(("row",), size))
     return row
 
 

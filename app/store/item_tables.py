@@ -55,16 +55,16 @@ def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
             _refuse_columns(table.column_names)
             return _objects(table, max_bytes)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault((FILE,), f"must be readable Parquet: {error}")) from error
+            raise InvalidRequest.from_faults(Fault((FILE,), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_columns(names: list[str]) -> None:
     known = ", ".join(_COLUMNS)
     stray = next((name for name in names if name not in _COLUMNS), None)
     if stray is not None:
-        raise InvalidRequest.at(Fault((FILE, stray), f"is not a known column; available: {known}"))
+        raise InvalidRequest.from_faults(Fault((FILE, stray), f"is not a known column; available: {known}"))
     if "item" not in names:
-        raise InvalidRequest.at(Fault((FILE, "item"), f"is missing: the columns are {known}"))
+        raise InvalidRequest.from_faults(Fault((FILE, "item"), f"is missing: the columns are {known}"))
 
 
 def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
@@ -85,7 +85,7 @@ def _object(number: int, row: dict[str, Any]) -> bytes:
     try:
         return json.dumps(cells, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidRequest.at(Fault((FILE, f"row {number}"), f"must be JSON: {error}")) from error
+        raise InvalidRequest.from_faults(Fault((FILE, f"row {number}"), f"must be JSON: {error}")) from error
 
 
 def write_answers(lines: Iterable[str], target: Any) -> None:

@@ -21,7 +21,7 @@ def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, lon
         if len(names) > most_columns:
             raise _wrong(number, f"is the {len(names)}th column, at most {most_columns} are read")
     if not names:
-        raise InvalidRequest.at(Fault(("table",), "is empty: each line has to be a JSON object"))
+        raise InvalidRequest.from_faults(Fault(("table",), "is empty: each line has to be a JSON object"))
     with target.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow(names)
@@ -76,4 +76,4 @@ def _text(number: int, text: str) -> str:
 
 
 def _wrong(number: int, what: str) -> InvalidRequest:
-    return InvalidRequest.at(Fault(("table",), f"must be JSON Lines: line {number} {what}"))
+    return InvalidRequest.from_faults(Fault(("table",), f"must be JSON Lines: line {number} {what}"))

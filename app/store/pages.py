@@ -63,10 +63,10 @@ def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") 
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError as error:
-        raise InvalidRequest.at(Fault(("cursor",), _WRONG_CURSOR)) from error
+        raise InvalidRequest.from_faults(Fault(("cursor",), _WRONG_CURSOR)) from error
     last = text.removeprefix(f"{kind}:")
     if not re.fullmatch(pattern, last) or write_cursor(kind, last) != cursor:
-        raise InvalidRequest.at(Fault(("cursor",), _WRONG_CURSOR))
+        raise InvalidRequest.from_faults(Fault(("cursor",), _WRONG_CURSOR))
     return last
 
 

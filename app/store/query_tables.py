@@ -45,7 +45,7 @@ def _columns(path: Path, max_bytes: int) -> Columns:
         try:
             return _read_columns(read_bounded(path, max_bytes, "queries"))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("queries",), f"must be readable Parquet: {error}")) from error
+            raise InvalidRequest.from_faults(Fault(("queries",), f"must be readable Parquet: {error}")) from error
 
 
 def _read_columns(table: pa.Table) -> Columns:
@@ -66,7 +66,7 @@ def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
         return number_columns(table, EMBEDDING)
     own = [name for name in names if name not in BESIDE]
     if not own:
-        raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings, and none of texts"))
+        raise InvalidRequest.from_faults(Fault(("queries",), "have no column of embeddings, and none of texts"))
     return np.column_stack([number_columns(table, name) for name in own])
 
 
@@ -75,7 +75,9 @@ def _refuse_strays(names: list[str], own: str) -> None:
     known = (own, *BESIDE)
     stray = next((name for name in names if name not in known), None)
     if stray is not None:
-        raise InvalidRequest.at(Fault(("queries", stray), f"is not a known column; available: {', '.join(known)}"))
+        raise InvalidRequest.from_faults(
+            Fault(("queries", stray), f"is not a known column; available: {', '.join(known)}")
+        )
 
 
 def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
@@ -96,7 +98,7 @@ def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
         raise too_large
     repeated = first_repeated(table.column_names)
     if repeated is not None:
-        raise InvalidRequest.at(Fault((where, repeated), "is a duplicate column"))
+        raise InvalidRequest.from_faults(Fault((where, repeated), "is a duplicate column"))
     return table
 
 
@@ -114,16 +116,18 @@ def number_columns(table: pa.Table, name: str, where: str = "queries") -> NDArra
     kind, width = column.type, None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         if column.null_count:
-            raise InvalidRequest.at(Fault(place, "must be a list in every row; one is missing"))
+            raise InvalidRequest.from_faults(Fault(place, "must be a list in every row; one is missing"))
         widths = set(pa.compute.list_value_length(column).to_pylist())
         if len(widths) != 1:
-            raise InvalidRequest.at(Fault(place, f"have different lengths, from {min(widths)} to {max(widths)}"))
+            raise InvalidRequest.from_faults(
+                Fault(place, f"have different lengths, from {min(widths)} to {max(widths)}")
+            )
         (width,) = widths
         column = pa.chunked_array([pa.compute.list_flatten(chunk) for chunk in column.chunks], kind.value_type)
         kind = kind.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or column.null_count:
         fault = "has missing numbers" if column.null_count else f"has the type {kind}"
-        raise InvalidRequest.at(Fault(place, f"{fault}, must be numbers, or lists of numbers"))
+        raise InvalidRequest.from_faults(Fault(place, f"{fault}, must be numbers, or lists of numbers"))
     flat = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     return flat if width is None else flat.reshape(table.num_rows, width)
 
@@ -132,7 +136,7 @@ def _texts(table: pa.Table, name: str) -> list[str]:
     column = table.column(name)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         fault = "has missing cells" if column.null_count else f"has the type {column.type}"
-        raise InvalidRequest.at(Fault(("queries", name), f"{fault}, must be text in every row"))
+        raise InvalidRequest.from_faults(Fault(("queries", name), f"{fault}, must be text in every row"))
     texts: list[str] = column.to_pylist()
     return texts
 

@@ -43,7 +43,7 @@ def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
             data = file.read(_BYTES)
             whole = not file.read(1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable gzip: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable gzip: {error}")) from error
     lines = data if whole else data[: data.rfind(b"\n") + 1]
     if is_json_lines(lines, media_type):
         lines = _as_csv(lines)
@@ -51,19 +51,19 @@ def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
         text = lines.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         fault = f"must be CSV in UTF-8, got the byte {error.object[error.start]:#04x}"
-        raise InvalidRequest.at(Fault(("table",), fault)) from error
+        raise InvalidRequest.from_faults(Fault(("table",), fault)) from error
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable CSV: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
     if not rows and not whole:
-        raise InvalidRequest.at(Fault(("table",), f"has no line that ends within its first {_BYTES} bytes"))
+        raise InvalidRequest.from_faults(Fault(("table",), f"has no line that ends within its first {_BYTES} bytes"))
     if not rows:
-        raise InvalidRequest.at(Fault(("table",), "is empty: its first row has to name the columns"))
+        raise InvalidRequest.from_faults(Fault(("table",), "is empty: its first row has to name the columns"))
     refuse_many(len(rows[0]))
     if len(rows[0]) == 1:
         named = f"has the one column {rows[0][0][:_LONGEST]!r}: commas part columns"
-        raise InvalidRequest.at(Fault(("table",), named))
+        raise InvalidRequest.from_faults(Fault(("table",), named))
     width = len(rows[0])
     return rows[0], [(row + [""] * width)[:width] for row in rows[1 : ROWS + 1]]
 
@@ -85,7 +85,7 @@ def _parquet_head(table: Path, max_bytes: int) -> Head:
             refuse_many(len(names))
             batch: Any = next(file.iter_batches(batch_size=ROWS), None)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(Fault(("table",), f"must be readable Parquet: {error}")) from error
+            raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error
         columns = [[] if batch is None else [_text(cell) for cell in batch.column(name).to_pylist()] for name in names]
     return names, [list(row) for row in zip(*columns, strict=True)]
 

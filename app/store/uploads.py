@@ -55,7 +55,7 @@ def parse_spec(text: str | bytes) -> Spec:
         return _SPEC.validate_json(text)
     except ValidationError as error:
         faults = [{**fault, "loc": _place(fault["loc"], text)} for fault in error.errors()]
-        raise InvalidRequest.of(faults, "spec") from error
+        raise InvalidRequest.from_validation(faults, "spec") from error
 
 
 def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
@@ -146,7 +146,7 @@ def in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any, wh
         return answer
     except (CorruptArtifact, SolverTimeout) as error:
         what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
-        raise InvalidRequest.at(Fault((where,), f"is not readable: {what}")) from error
+        raise InvalidRequest.from_faults(Fault((where,), f"is not readable: {what}")) from error
 
 
 def _columns(table: pa.Table) -> Columns:
@@ -158,7 +158,7 @@ def _read_embeddings(data: bytes) -> NDArray[Any]:
     try:
         return codec.array_from_bytes(data)
     except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault(("embeddings",), str(error))) from error
+        raise InvalidRequest.from_faults(Fault(("embeddings",), str(error))) from error
 
 
 def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
@@ -173,7 +173,7 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
                     raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
                 out.write(chunk)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable gzip: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable gzip: {error}")) from error
     return plain
 
 
@@ -188,7 +188,7 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
         _refuse_repeated(names, present)
         if not present:
             there = ", ".join(repr(name) for name in names[:8])
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("table",), f"has none of the spec's columns, but {there}; commas part columns")
             )
         converting = pa.csv.ConvertOptions(
@@ -200,7 +200,7 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
             reading.use_threads = False
             table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable CSV: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
     return table
 
 
@@ -211,14 +211,14 @@ def _refuse_many_columns(path: Path) -> None:
     try:
         columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
     except csv.Error as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable CSV: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
     refuse_many(columns)
 
 
 def refuse_many(columns: int) -> None:
     """Refuse a table of too many columns."""
     if columns > MOST_COLUMNS:
-        raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
+        raise InvalidRequest.from_faults(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
         # Text that stands once in the file and in many rows is not to be copied into each of them.
         return pa.parquet.read_table(path, columns=present, read_dictionary=present)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest.at(Fault(("table",), f"must be readable Parquet: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error
 
 
 def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
@@ -267,7 +267,7 @@ def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: lis
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
     repeated = first_repeated(name for name in names if name in used)
     if repeated is not None:
-        raise InvalidRequest.at(Fault(("table", repeated), "is a duplicate column"))
+        raise InvalidRequest.from_faults(Fault(("table", repeated), "is a duplicate column"))
 
 
 def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -291,7 +291,7 @@ def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
     for chunk in chunked.chunks:
         codes = np.asarray(chunk.indices.drop_null().cast(pa.int64(), safe=False))
         if codes.size and not 0 <= codes.min() <= codes.max() < len(chunk.dictionary):
-            raise InvalidRequest.at(Fault(("table", name), "has codes of no value"))
+            raise InvalidRequest.from_faults(Fault(("table", name), "has codes of no value"))
 
 
 def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -309,14 +309,16 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         raise _wrong_type(name, kind) from error
     wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])
     if wrong.any():
-        raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not"))
+        raise InvalidRequest.from_faults(
+            Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not")
+        )
     decoded = [None if cell is None else cell.decode() for cell in cells]
     texts: NDArray[Any] = np.array([*decoded, None], dtype=object)[places]
     return texts
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:
-    return InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text"))
+    return InvalidRequest.from_faults(Fault(("table", name), f"has the type {kind}, must be numbers or text"))
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

@@ -14,12 +14,12 @@ from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, compare_replays, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
-from solvers.base import Run, generator, part_of, refuse_few_items
+from solvers.base import BuildContext, make_generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.kind import AnyKind
 from solvers.policy.sensors import item_sensor_costs
 from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
-from solvers.statistics import wilson
+from solvers.statistics import wilson_interval
 from solvers.trace_baselines import baselines_on, most_accurate
 
 _OF_TWENTY = (10, 15)
@@ -58,14 +58,14 @@ class Parts:
         return np.concatenate((self.validation, self.holdout))
 
 
-def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: Run) -> dict[str, Any]:
+def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: BuildContext) -> dict[str, Any]:
     """Build every method that the dataset allows, and say which to take within the limits: fields of ``Advice``.
 
     seconds: for all of it, about; what does not end in its share is left out. Raises InvalidRequest for fewer than 100
     rows.
     """
-    check(DatasetFacts.of(dataset))
-    rng = generator(seed)
+    check(DatasetFacts.from_dataset(dataset))
+    rng = make_generator(seed)
     parts = Parts.of(dataset.labels, dataset.item_codes, rng)
     learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
     alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
@@ -92,7 +92,7 @@ def _methods(dataset: Dataset) -> list[AnyKind]:
     return sorted(able, key=lambda one: one.build_order)
 
 
-def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:
+def _alone(learned: Dataset, fresh: Dataset, seed: int, run: BuildContext) -> dict[str, Replay]:
     """Try the simple alternatives on rows that nothing learned from."""
     if isinstance(fresh, Trace):
         assert isinstance(learned, Trace)
@@ -181,7 +181,7 @@ def _method(
         params=dict(one.params),
         query=dict(one.query),
         accuracy=accuracy,
-        accuracy_interval=wilson(accuracy, float(effective_rows(items))),
+        accuracy_interval=wilson_interval(accuracy, float(effective_rows(items))),
         cost=float(replay.costs.mean()),
         cost_interval=mean_interval(replay.costs, items, rng),
         savings=None if alternatives is None else measure_savings(query_text(one.query), replay, alternatives, rng),

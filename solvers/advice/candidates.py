@@ -9,7 +9,7 @@ import numpy as np
 from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
 from models.advice import ExcludedKind
 from models.errors import Cancelled, SolverTimeout
-from solvers.base import Run, part_of
+from solvers.base import BuildContext, part_of
 from solvers.kind import AnyKind
 from solvers.savings import Replay
 
@@ -28,7 +28,7 @@ class Candidate:
 
 
 def candidates_of(
-    kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: Run
+    kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: BuildContext
 ) -> tuple[list[Candidate], list[ExcludedKind]]:
     """Build each method on some rows and try its settings on others; those that could not be built, and why.
 
@@ -53,7 +53,9 @@ def candidates_of(
     return candidates, left_out
 
 
-def _tried(kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: Run, until: float) -> list[Candidate]:
+def _tried(
+    kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: BuildContext, until: float
+) -> list[Candidate]:
     """Build a method by each of its trials that the dataset allows, and try its settings. A later trial that takes too
     long leaves what those before it gave; raises SolverTimeout if the first does."""
     every = list[Candidate]()
@@ -78,7 +80,7 @@ def _tried(kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: Run,
 def _allowed(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
     """List the trials that a dataset allows, or, if it allows none, the first: what refuses that refuses the method."""
     trials = [(params, kind.options.model_validate(dict(params))) for params in kind.trials]
-    allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.of(learned)
+    allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.from_dataset(learned)
     for params, options in trials:
         try:
             kind.check(facts, options)
@@ -88,7 +90,7 @@ def _allowed(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], V
     return allowed or trials[:1]
 
 
-def _limited(run: Run, name: str, until: float) -> Run:
+def _limited(run: BuildContext, name: str, until: float) -> BuildContext:
     """Say whose progress it is, and stop it when its time is over."""
     started = run.elapsed()
 

@@ -12,15 +12,17 @@ def estimate_outcomes(plan: CascadePlan, query: CascadeQuery, decision: CascadeR
     skipped classifiers nothing is known.
     """
     if decision.skipped:
-        return Expectations.of()
+        return Expectations.from_figures()
     chosen = plan.select_points(query)
     if chosen is not None:
         right = chosen.mix(plan.point_accuracies)
         mean, error = chosen.mix(plan.point_costs), chosen.mix(plan.point_cost_errors)
         if query.mean_budget is None and query.min_accuracy is None:  # with a deadline alone costs are times
-            return Expectations.of(accuracy=right, time=mean, time_error=error)
-        return Expectations.of(accuracy=right, cost=mean, cost_error=error)
+            return Expectations.from_figures(accuracy=right, time=mean, time_error=error)
+        return Expectations.from_figures(accuracy=right, cost=mean, cost_error=error)
     measured = plan.holdout_result(decision.cascade)
     if measured is None:
-        return Expectations.of(time=decision.expected_duration)
-    return Expectations.of(accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error)
+        return Expectations.from_figures(time=decision.expected_duration)
+    return Expectations.from_figures(
+        accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error
+    )

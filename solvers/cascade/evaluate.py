@@ -26,12 +26,12 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
         steps = plan.decide(query.model_copy(update={"item": item})).steps
         called, answers = _walk_steps(steps, items, at)
         if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
-            raise items.fault(at, "values", f"{answers}.label", message="is missing")
+            raise items.make_fault(at, "values", f"{answers}.label", message="is missing")
         labels.append(label_of(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
         costs.append(sum(_call_cost(step, items, at) for step in called))
-    confidences = [items.number(at, f"{name}.confidence") for at, name in enumerate(answering)]
+    confidences = [items.number_of(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return Evaluated(
         labels=tuple(labels),
         costs=np.array(costs),
@@ -55,8 +55,10 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
         if threshold is None or step is last:
             return steps[: place + 1], name
         if f"{name}.confidence" not in values:
-            raise items.fault(at, "values", f"{name}.confidence", message="is missing; send null for no confidence")
-        confidence = items.number(at, f"{name}.confidence")
+            raise items.make_fault(
+                at, "values", f"{name}.confidence", message="is missing; send null for no confidence"
+            )
+        confidence = items.number_of(at, f"{name}.confidence")
         if confidence is not None and confidence >= threshold:
             return steps[: place + 1], name
         earlier.append((-1.0 if confidence is None else confidence, name))
@@ -64,7 +66,7 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
 
 
 def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
-    cost = items.number(at, f"{step.classifier}.cost", 0.0)
+    cost = items.number_of(at, f"{step.classifier}.cost", 0.0)
     return step.execution_time if cost is None else cost
 
 
@@ -75,7 +77,7 @@ def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequen
     deadline = {} if query.deadline is None else {"deadline": query.deadline}
     points = []
     for cost, i in plan.list_points_within(query.deadline):
-        expectations = Expectations.of(
+        expectations = Expectations.from_figures(
             accuracy=float(plan.point_accuracies[i]),
             cost=float(plan.point_costs[i]),
             cost_error=float(plan.point_cost_errors[i]),

@@ -12,7 +12,7 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
-from solvers.base import Fitted, Run, refuse_few_items, row_counts
+from solvers.base import BuildContext, Fitted, refuse_few_items, row_counts
 from solvers.cascade.classifier_measurements import MeasuredClassifiers, measure_classifiers, take_replay_rows
 from solvers.cascade.frontier.fit import fit_frontier
 from solvers.cascade.groups.search import solve_group_frontier
@@ -38,7 +38,7 @@ MIN_ROWS = 20
 """Minimum number of rows: ten for each half."""
 
 
-def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
+def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext) -> Fitted[CascadePlan]:
     """Fit the best cascade for every deadline to a trace.
 
     Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic one is
@@ -59,7 +59,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     Complexity: O(n N log N) for n classifiers and N rows, plus the algorithm's (``subset_search``: n 2^n for
     ``joint``).
     """
-    check_dataset(DatasetFacts.of(dataset), options)
+    check_dataset(DatasetFacts.from_dataset(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     items = dataset.item_codes
     build, held_out = split_rows(items, [dataset.rows // 2], rng)
@@ -94,7 +94,7 @@ def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
         reason = f"{options.deterministic!r} not found; available: {', '.join(names)}"
-        raise InvalidRequest.at(Fault(("deterministic",), reason))
+        raise InvalidRequest.from_faults(Fault(("deterministic",), reason))
 
 
 def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
@@ -142,7 +142,7 @@ def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: R
     if n > MAX_CLASSIFIERS:
         limit = f"'joint' supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
         hint = "use fewer classifiers, or independent, dependent, or grouped"
-        raise InvalidRequest.at(Fault(("dependence",), f"{limit}; {hint}"))
+        raise InvalidRequest.from_faults(Fault(("dependence",), f"{limit}; {hint}"))
     order = [measured.place_of(k.name) for k in problem.idk]
     return replace(problem, counts=count_unclassified(rows.answers[:, order]))
 

@@ -17,7 +17,7 @@ from models.cascade import (
 )
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
@@ -50,7 +50,9 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
         check_dataset(facts, options)
 
-    def fit(self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
+    def fit(
+        self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext
+    ) -> Fitted[CascadePlan]:
         """Fit the best cascade for every deadline to a trace."""
         return fit(dataset, options, rng, run)
 

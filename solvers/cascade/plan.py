@@ -19,7 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import number, prepare_plan, refuse_unknown, round_up
+from solvers.base import format_number, prepare_plan, refuse_unknown, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
@@ -122,7 +122,7 @@ class CascadePlan(CascadeContents):
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
             shortest = f"{round_up(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
-            fastest = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
+            fastest = f"the fastest cascade takes at most {shortest}, the deadline is {format_number(deadline or 0.0)}"
             raise Infeasible(f"{fastest}; to tolerate rare slow calls, build with worst_case_quantile below 1")
         return able[at]
 

@@ -7,7 +7,7 @@ from math import inf
 
 from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
 from solvers.cascade.plan import CascadePlan
-from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner, accept_result
+from solvers.running import Call, CallResult, ResultsSoFar, RunAnswer, Runner, accept_result
 
 OUT_OF_TIME = "the deadline has passed"
 
@@ -66,7 +66,7 @@ def _is_accepted(step: CascadeStep, result: CallResult) -> bool:
 
 def _answer(
     result: CallResult, so_far: ResultsSoFar, decision: CascadeRunDecision, called: list[CascadeStep]
-) -> Answer:
+) -> RunAnswer:
     decided = [step.classifier for step in decision.steps]
     skipped = decided[: decided.index(result.name)] if result.name in decided else decided
     left_out = [name for name in skipped if name not in [step.classifier for step in called]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from models import Fault, InvalidRequest
 from models.cascade import Algorithm, CascadeDecision, Classifier, Discarded, SolveDependence
 from models.errors import Infeasible
-from solvers.base import number
+from solvers.base import format_number
 from solvers.cascade.groups.search import solve_groups
 from solvers.cascade.power_order import power_frontier, power_order
 from solvers.cascade.problem import TIE_TOLERANCE, CascadeFront, CascadeProblem, CascadeSolution, find_best_within
@@ -96,11 +96,12 @@ def solve(
 def discard_reason(classifier: Classifier, last: Classifier, deadline: float | None) -> str | None:
     """Return why an IDK classifier cannot precede ``last`` in an optimal cascade; None if it can."""
     if classifier.execution_time >= last.execution_time:
-        times = f"{number(classifier.execution_time)} compared with {number(last.execution_time)}"
+        times = f"{format_number(classifier.execution_time)} compared with {format_number(last.execution_time)}"
         return f"is not faster than the deterministic {last.name}: {times}"
     both = math.fsum((classifier.worst_case, last.worst_case))
     if deadline is not None and both > deadline:
-        return f"does not fit before {last.name}: both take {number(both)}, the deadline is {number(deadline)}"
+        limit = format_number(deadline)
+        return f"does not fit before {last.name}: both take {format_number(both)}, the deadline is {limit}"
     return None
 
 
@@ -109,17 +110,19 @@ def _select_deterministic(classifiers: Sequence[Classifier], deadline: float | N
     seen: set[str] = set()
     for i, classifier in enumerate(classifiers):
         if classifier.name in seen:
-            raise InvalidRequest.at(Fault(("classifiers", i, "name"), f"must be unique, got {classifier.name!r} twice"))
+            raise InvalidRequest.from_faults(
+                Fault(("classifiers", i, "name"), f"must be unique, got {classifier.name!r} twice")
+            )
         seen.add(classifier.name)
     if deadline is not None and not (math.isfinite(deadline) and deadline > 0):
-        raise InvalidRequest.at(Fault(("deadline",), f"must be finite and above 0, got {deadline}"))
+        raise InvalidRequest.from_faults(Fault(("deadline",), f"must be finite and above 0, got {deadline}"))
     ends = [k for k in classifiers if k.deterministic]
     if not ends:
         rule = "must include a deterministic classifier, of success probability 1"
-        raise InvalidRequest.at(Fault(("classifiers",), f"{rule}, got {len(classifiers)} others"))
+        raise InvalidRequest.from_faults(Fault(("classifiers",), f"{rule}, got {len(classifiers)} others"))
     fastest = min(k.worst_case for k in ends)
     if deadline is not None and fastest > deadline:
-        times = f"takes {number(fastest)}, the deadline is {number(deadline)}"
+        times = f"takes {format_number(fastest)}, the deadline is {format_number(deadline)}"
         raise Infeasible(f"the fastest deterministic classifier {times}")
     ordered = sorted(ends, key=lambda k: (k.execution_time, k.worst_case, k.name))
     front: list[Classifier] = []
@@ -133,7 +136,7 @@ def _check_algorithm(algorithm: Algorithm | None, dependence: SolveDependence, d
     applicable = _APPLICABLE[dependence, deadline is not None]
     if algorithm is not None and algorithm not in applicable:
         case = f"{dependence} classifiers {'without a' if deadline is None else 'with a'} deadline"
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("algorithm",), f"{algorithm} is not supported for {case}; use {', '.join(applicable)}")
         )
 
@@ -190,10 +193,14 @@ def _deterministic_discard_reason(
 ) -> str:
     for answer in answers:
         if answer.problem.last is other:
-            expected = f"{number(answer.solution.expected)} with it, {number(best.solution.expected)} without"
+            expected = (
+                f"{format_number(answer.solution.expected)} with it, {format_number(best.solution.expected)} without"
+            )
             return f"is deterministic; the least expected duration is {expected}"
     if deadline is not None and other.worst_case > deadline:
-        return f"is deterministic and takes {number(other.worst_case)}, the deadline is {number(deadline)}"
+        return (
+            f"is deterministic and takes {format_number(other.worst_case)}, the deadline is {format_number(deadline)}"
+        )
     last = next(
         answer.problem.last
         for answer in answers

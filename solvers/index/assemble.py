@@ -276,7 +276,7 @@ def assemble_plan(
         **reaching,
         left_out=names.left_out,
         **_left_out_costs(names.left_out_costs),
-        **({} if names.encoding is None else names.encoding.kept()),
+        **({} if names.encoding is None else names.encoding.stored_fields()),
     )
 
 

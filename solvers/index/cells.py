@@ -12,7 +12,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int32s
-from solvers.cell_encoding import CellEncoding, finite
+from solvers.cell_encoding import CellEncoding, to_finite
 
 
 def list_column_owners(columns: Sequence[Sequence[str]]) -> Int32s:
@@ -25,7 +25,7 @@ def encode_table(table: FeatureTable) -> FeatureTable:
 
     Tables of complete numbers are returned unchanged.
     """
-    encoding = CellEncoding.of(table, list_column_owners([feature.columns for feature in table.spec.features]))
+    encoding = CellEncoding.from_table(table, list_column_owners([feature.columns for feature in table.spec.features]))
     if encoding is None:
         return table
     owners, widths = np.repeat(encoding.owners, encoding.widths), encoding.widths.tolist()
@@ -41,7 +41,7 @@ def encode_table(table: FeatureTable) -> FeatureTable:
         for place, feature in enumerate(table.spec.features)
     )
     spec = table.spec.model_copy(update={"features": features, "categorical": (), "missing": False})
-    return replace(table, spec=spec, values=encoding.apply(table), categories=((),) * len(every))
+    return replace(table, spec=spec, values=encoding.encode_cells(table), categories=((),) * len(every))
 
 
 def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
@@ -53,7 +53,9 @@ def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
     known = {feature.name: feature for feature in table.spec.features}
     lacking = [name for name in names if name not in known]
     if lacking:
-        raise InvalidRequest.at(Fault(("dataset", "features"), f"feature {lacking[0]!r} of the index not found"))
+        raise InvalidRequest.from_faults(
+            Fault(("dataset", "features"), f"feature {lacking[0]!r} of the index not found")
+        )
     features = tuple(known[name] for name in names)
     place = {column: at for at, column in enumerate(table.spec.feature_columns)}
     columns = [place[column] for feature in features for column in feature.columns]
@@ -77,13 +79,13 @@ def encode_items(
         row: list[float] = []
         for place, column in columns:
             if column not in item:
-                raise InvalidRequest.at(Fault(("items", i, column), "is required by the chosen features"))
+                raise InvalidRequest.from_faults(Fault(("items", i, column), "is required by the chosen features"))
             cell = item[column]
             try:
-                row += [finite(cell)] if encoding is None else encoding.numbers(place, cell)
+                row += [to_finite(cell)] if encoding is None else encoding.encode_values(place, cell)
             except ValueError as error:
                 faults.append(Fault(("items", i, column), str(error)))
         rows.append(row)
     if faults:
-        raise InvalidRequest.at(*faults)
+        raise InvalidRequest.from_faults(*faults)
     return np.array(rows, dtype=np.float64)

@@ -220,7 +220,7 @@ def _are_powers(powers: Int64s) -> bool:
 
 def _cells(plan: IndexContents) -> dict[str, bool]:
     encoding = CellEncoding.kept_in(plan)
-    if not encoding.fits(len(plan.features)):
+    if not encoding.fits_columns(len(plan.features)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
     return {

@@ -31,13 +31,13 @@ class SetCosts:
     def from_functions(cls, functions: Sequence[CostFunction], largest: float = math.inf) -> "SetCosts":
         """Express cost functions over common terms.
 
-        >>> functions = [CostFunction.constant(3.0), CostFunction.polynomial([1.0, 2.0])]
+        >>> functions = [CostFunction.from_constant(3.0), CostFunction.from_polynomial([1.0, 2.0])]
         >>> SetCosts.from_functions(functions).coefficients.tolist()
         [[3.0, 0.0], [1.0, 2.0]]
         """
-        every = CostFunction.total(functions)
+        every = CostFunction.sum_of(functions)
         nothing = replace(every, coefficients=np.zeros_like(every.coefficients))
-        rows = [CostFunction.total([function, nothing]).coefficients for function in functions]
+        rows = [CostFunction.sum_of([function, nothing]).coefficients for function in functions]
         return cls(every.powers, np.array(rows).reshape(len(functions), len(every.powers)), largest)
 
     @property
@@ -50,7 +50,7 @@ class SetCosts:
 
         The order of features does not matter, and a superset's coefficients are never smaller.
 
-        >>> costs = SetCosts.from_functions([CostFunction.constant(3.0), CostFunction.constant(0.5)])
+        >>> costs = SetCosts.from_functions([CostFunction.from_constant(3.0), CostFunction.from_constant(0.5)])
         >>> costs.sum_features(np.array([0, 3])).tolist()
         [[0.0], [3.5]]
         """
@@ -71,7 +71,7 @@ class SetCosts:
         It requires 0 or 1 dimensions. Horner's rule is monotone in floating point, so bisection over floating-point
         numbers, by their bits, is exact.
 
-        >>> costs = SetCosts.from_functions([CostFunction.polynomial([1.0, 2.0])])
+        >>> costs = SetCosts.from_functions([CostFunction.from_polynomial([1.0, 2.0])])
         >>> costs.find_affordable_sizes(np.array([[1.0, 2.0]]), 9.0).tolist()
         [4.0]
         """
@@ -114,7 +114,7 @@ def _refuse_too_many_terms(functions: Sequence[CostFunction]) -> None:
         terms = prod(int(top) + 1 for top in np.concatenate(powers).max(axis=0))
         if terms > MAX_TERMS:
             fault = f"must have costs of at most {MAX_TERMS} terms in all powers, got {terms}"
-            raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+            raise InvalidRequest.from_faults(Fault(("dataset", "features"), fault))
 
 
 MAX_TERM = 1e200
@@ -149,10 +149,10 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, 
     _refuse_too_many_terms(functions)
     if options.fixed_size is not None:
         size = check_dimensions(sizes_of(options.fixed_size), dimensions, "fixed_size")
-        return SetCosts.from_functions([function.at(size) for function in functions]), residuals
+        return SetCosts.from_functions([function.cost_at(size) for function in functions]), residuals
     if options.max_size is not None and dimensions != 1:
         fault = f"is supported only for sizes of one number; costs have sizes of {dimensions}"
-        raise InvalidRequest.at(Fault(("max_size",), fault))
+        raise InvalidRequest.from_faults(Fault(("max_size",), fault))
     return SetCosts.from_functions(functions, options.max_size or math.inf), residuals
 
 
@@ -163,14 +163,14 @@ def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
         other = len(spec.size_columns) or wanted
         if dimensions != other:
             fault = f"must have equal size dimensions: {name!r} has {dimensions}, others {other}"
-            raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+            raise InvalidRequest.from_faults(Fault(("dataset", "features"), fault))
     return wanted
 
 
 def check_dimensions(size: tuple[float, ...], dimensions: int, where: str) -> tuple[float, ...]:
     """Raise InvalidRequest unless a size has the dimensions of the costs, or these have none."""
     if dimensions and len(size) != dimensions:
-        raise InvalidRequest.at(Fault((where,), f"must have {dimensions} numbers, got {len(size)}"))
+        raise InvalidRequest.from_faults(Fault((where,), f"must have {dimensions} numbers, got {len(size)}"))
     return size
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from models.arrays import Floats, Int32s, Int64s
 from solvers.index.costs import evaluate_horner
 from solvers.index.skyline import find_skyline
-from solvers.jit import uncompiled
+from solvers.jit import python_kernel
 
 MERGE_SHARE = 1e-13
 """Crossings within this share of the size are one point."""
@@ -120,7 +120,7 @@ def _at_one(curves: Floats) -> Floats:
 def _kernel(curves: int) -> ModuleType:
     """Return the sweep's module, compiled or as plain Python."""
     if curves < MIN_COMPILED_CURVES:
-        return uncompiled("solvers.index.crossings_kernel")
+        return python_kernel("solvers.index.crossings_kernel")
     from solvers.index import crossings_kernel  # lazy import: small indexes do not load numba
 
     return crossings_kernel

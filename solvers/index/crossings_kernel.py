@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
 ROUNDING = 4e-15
 """Values below this share of their terms' magnitude count as 0."""
@@ -31,7 +31,7 @@ class LinkedSkyline(NamedTuple):
     """(2,), the first member, and the number of members."""
 
 
-@njit()
+@compile_kernel()
 def evaluate_polynomial(d: Floats, degree: int, x: float) -> float:
     """Return the value of a polynomial at x."""
     total = 0.0
@@ -40,7 +40,7 @@ def evaluate_polynomial(d: Floats, degree: int, x: float) -> float:
     return total
 
 
-@njit()
+@compile_kernel()
 def sum_magnitudes(d: Floats, degree: int, x: float) -> float:
     """Return the sum of a polynomial's absolute terms, which bounds the rounding of its value."""
     total = 0.0
@@ -49,7 +49,7 @@ def sum_magnitudes(d: Floats, degree: int, x: float) -> float:
     return total
 
 
-@njit()
+@compile_kernel()
 def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float:
     """Return where a polynomial changes sign between low and high, to the last bit."""
     rising = evaluate_polynomial(d, degree, high) > 0
@@ -64,7 +64,7 @@ def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float
     return high
 
 
-@njit()
+@compile_kernel()
 def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: Floats) -> int:
     """Write the sign changes of c0 + c1 x + c2 x² from ``start`` on into roots; return their number."""
     if c2 == 0.0:
@@ -88,7 +88,7 @@ def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: F
     return count
 
 
-@njit()
+@compile_kernel()
 def bound_roots(c: Floats, degree: int, start: float) -> float:
     """Return a size beyond all roots: Cauchy's bound, with a margin for rounding."""
     limit = 0.0
@@ -97,7 +97,7 @@ def bound_roots(c: Floats, degree: int, start: float) -> float:
     return max(2 * start, 2 * (1 + limit))
 
 
-@njit()
+@compile_kernel()
 def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
     """Write the derivative of an order, of degree ``degree - order``, into d."""
     for p in range(degree - order + 1):
@@ -107,7 +107,7 @@ def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
         d[p] = c[p + order] * factor
 
 
-@njit()
+@compile_kernel()
 def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit: float, roots: Floats) -> int:
     """Write the sign changes of a polynomial from start to limit into roots; return their number.
 
@@ -130,7 +130,7 @@ def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit
     return count
 
 
-@njit()
+@compile_kernel()
 def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: Floats) -> int:
     """Write the sign changes of a polynomial of degree 3 or more into roots; return their number.
 
@@ -148,7 +148,7 @@ def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: F
     return count
 
 
-@njit()
+@compile_kernel()
 def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
     """Write all sign changes of a polynomial from ``start`` on into roots, ascending; return their number."""
     degree = len(c) - 1
@@ -159,7 +159,7 @@ def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
     return find_quadratic_roots(c[0], c[1] if degree > 0 else 0.0, c[2] if degree > 1 else 0.0, start, roots)
 
 
-@njit()
+@compile_kernel()
 def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
     """Return the size at which the upper of two curves must swap with the lower: now, later, or inf.
 
@@ -186,7 +186,7 @@ def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Fl
     return roots[k] if k < count else np.inf
 
 
-@njit()
+@compile_kernel()
 def make_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Floats:
     """Return the queue of the crossings after size 1."""
     leaves = 1
@@ -200,7 +200,7 @@ def make_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Float
     return queue
 
 
-@njit()
+@compile_kernel()
 def find_next_place(queue: Floats) -> int:
     """Return the place of the lower of the two curves that cross next."""
     leaves = len(queue) // 2
@@ -210,7 +210,7 @@ def find_next_place(queue: Floats) -> int:
     return node - leaves
 
 
-@njit()
+@compile_kernel()
 def update_queue(
     queue: Floats, curves: Floats, order: Int64s, place: int, now: float, d: Floats, roots: Floats
 ) -> None:
@@ -223,7 +223,7 @@ def update_queue(
             queue[node] = min(queue[2 * node], queue[2 * node + 1])
 
 
-@njit()
+@compile_kernel()
 def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
     """Return the skyline at size 1 from the order of cost there."""
     count = len(order)
@@ -239,7 +239,7 @@ def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
     return skyline
 
 
-@njit()
+@compile_kernel()
 def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
     """Link a curve after another, or as the first if that is -1."""
     skyline.before[curve] = below
@@ -249,7 +249,7 @@ def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
         skyline.after[below] = curve
 
 
-@njit()
+@compile_kernel()
 def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
     """Update the skyline after member curve 2 rose above curve 1; return whether it changed."""
     before, after, on, ends = skyline.before, skyline.after, skyline.on, skyline.ends
@@ -274,7 +274,7 @@ def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, cur
     return True
 
 
-@njit()
+@compile_kernel()
 def write_members(skyline: LinkedSkyline, members: Int32s, start: int) -> int:
     """Write the members from ``start`` on, by rising cost; return the end."""
     curve = skyline.ends[FIRST]
@@ -285,7 +285,7 @@ def write_members(skyline: LinkedSkyline, members: Int32s, start: int) -> int:
     return start
 
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def sweep(
     curves: Floats, accuracies: Floats, order: Int64s, largest: float, together: float
 ) -> tuple[Floats, Int64s, Int32s, int, int]:

@@ -74,12 +74,12 @@ def _sizes(plan: IndexPlan, query: CurvesQuery) -> Floats:
     dimensions = plan.powers.shape[1]
     if dimensions > 1:
         fault = f"must be one number for curves, got {dimensions}; request skylines or decisions"
-        raise InvalidRequest.at(Fault(("size",), fault))
+        raise InvalidRequest.from_faults(Fault(("size",), fault))
     bounds = {"low": query.low, "high": query.high}
     if not dimensions:
         for name, value in bounds.items():
             if value is not None:
-                raise InvalidRequest.at(
+                raise InvalidRequest.from_faults(
                     Fault((name,), f"must be omitted: costs of this index do not depend on size, got {value:g}")
                 )
         return np.empty(0)
@@ -94,9 +94,9 @@ def _range(plan: IndexPlan, query: CurvesQuery) -> tuple[float, float]:
     high = min(high, largest) if query.high is None else query.high
     low = min(max(low, 1.0), high) if query.low is None else query.low
     if high > largest:
-        raise InvalidRequest.at(Fault(("high",), f"must be at most {largest:g}, got {high:g}"))
+        raise InvalidRequest.from_faults(Fault(("high",), f"must be at most {largest:g}, got {high:g}"))
     if low > high:
-        raise InvalidRequest.at(Fault(("low",), f"must be at most high ({high:g}), got {low:g}"))
+        raise InvalidRequest.from_faults(Fault(("low",), f"must be at most high ({high:g}), got {low:g}"))
     return low, high
 
 

@@ -40,7 +40,7 @@ def evaluate(
         try:
             found = plan.predict(features, [items.values[at] for at in rows], models.modules, models.run)
         except InvalidRequest as error:
-            raise items.chosen(error, rows) from error
+            raise items.select_items(error, rows) from error
         for place, at in enumerate(rows):
             labels[at] = found.labels[place]
             if found.probabilities is not None:
@@ -65,6 +65,6 @@ def list_operating_points(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[O
         point_query = IndexQuery(budget=budget, **sized)
         decision = plan.decide(point_query)
         accuracy, rows = plan.estimate_accuracy(point_query, decision)
-        expectations = Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
+        expectations = Expectations.from_figures(accuracy=accuracy, cost=decision.cost, rows=rows or None)
         points.append(OperatingPoint({"budget": budget, **sized}, expectations, {"features": decision.features}))
     return points

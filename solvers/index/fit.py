@@ -22,7 +22,7 @@ import numpy as np
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.index import IndexOptions
-from solvers.base import Fitted, Run
+from solvers.base import BuildContext, Fitted
 from solvers.cell_encoding import CellEncoding
 from solvers.index.assemble import (
     PlanSchema,
@@ -66,7 +66,7 @@ def fit(
     dataset: FeatureTable,
     options: IndexOptions,
     rng: np.random.Generator,
-    run: Run,
+    run: BuildContext,
 ) -> Fitted[IndexPlan]:
     """Fit the index of feature sets to a table.
 
@@ -169,7 +169,7 @@ def _make_schema(
     """
     columns = tuple(feature.columns for feature in own.spec.features)
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
-    encoding = CellEncoding.of(own, list_column_owners(columns))
+    encoding = CellEncoding.from_table(own, list_column_owners(columns))
     features, unit = tuple(feature.name for feature in own.spec.features), own.spec.unit
     return PlanSchema(
         features,
@@ -251,7 +251,7 @@ def _first_search(trainer: Trainer, alpha: float, seconds: float | None) -> tupl
             if not trainer.is_out_of_time:
                 most = trainer.options.max_models
                 fault = f"must be larger, got {most}: even alpha = {alpha:g} needs more feature sets"
-                raise InvalidRequest.at(Fault(("max_models",), fault)) from error
+                raise InvalidRequest.from_faults(Fault(("max_models",), fault)) from error
             alpha *= 2
 
 

@@ -17,7 +17,7 @@ from models.index import (
     IndexReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.index.evaluate import evaluate, list_operating_points
 from solvers.index.fit import fit
@@ -47,7 +47,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     item_fields = frozenset({"size"})
 
     def fit(
-        self, dataset: FeatureTable, options: IndexOptions, rng: np.random.Generator, run: Run
+        self, dataset: FeatureTable, options: IndexOptions, rng: np.random.Generator, run: BuildContext
     ) -> Fitted[IndexPlan]:
         """Fit an index of feature sets to a feature table."""
         return fit(dataset, options, rng, run)
@@ -73,7 +73,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     ) -> Expectations:
         """Return the chosen model's expected accuracy, by holdout rows, and its cost."""
         accuracy, rows = plan.estimate_accuracy(query, decision)
-        return Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
+        return Expectations.from_figures(accuracy=accuracy, cost=decision.cost, rows=rows or None)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of rows of the estimates."""

@@ -28,7 +28,7 @@ ROUNDING_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LookUp:
+class BudgetLookUp:
     """Cost curves and accuracies of the candidates, with the index over them.
 
     Attributes:
@@ -51,7 +51,7 @@ class LookUp:
     @classmethod
     def from_curves(
         cls, curves: Floats, powers: Int64s, accuracies: Floats, index: SkylineIndex, edges: Floats
-    ) -> "LookUp":
+    ) -> "BudgetLookUp":
         """Prepare the searches."""
         padding = (0.0,) * (3 - len(powers))  # quadratics have three coefficients, also those that are lines
         polynomials = [(*padding, *curve[::-1]) for curve in curves.tolist()]

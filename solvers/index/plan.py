@@ -14,13 +14,13 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import in_this_process, number, prepare_plan
+from solvers.base import format_number, in_this_process, prepare_plan
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
 from solvers.index.costs import SetCosts, evaluate_curves, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
-from solvers.index.look_up import Choice, LookUp
+from solvers.index.look_up import BudgetLookUp, Choice
 from solvers.index.predictions import Predictions, classify_rows, predict_items, read_values
 from solvers.index.size_curves import spline_basis
 from solvers.index.size_expectations import SizeExpectations
@@ -48,11 +48,11 @@ class IndexPlan(IndexContents):
         return [self.list_names(mask) for mask in self.masks[self.candidates].tolist()]
 
     @cached_property
-    def _look_up(self) -> LookUp:
+    def _look_up(self) -> BudgetLookUp:
         curves, levels = self._set_costs.sum_features(self.masks[self.candidates]), self.candidate_levels
         curves.flags.writeable = levels.flags.writeable = False
         index = SkylineIndex(self.sizes, self.offsets, self.members, 0, 0)
-        return LookUp.from_curves(curves, self.powers, levels, index, self.size_edges)
+        return BudgetLookUp.from_curves(curves, self.powers, levels, index, self.size_edges)
 
     @cached_property
     def _levels(self) -> list[list[float]]:
@@ -154,7 +154,7 @@ class IndexPlan(IndexContents):
             budget = inf if self.fixed_budget is None else self.fixed_budget
         if self.fixed_budget is not None and budget != self.fixed_budget:
             fault = f"must be {self.fixed_budget:g} {self.unit}, the budget of the build, got {budget:g}"
-            raise InvalidRequest.at(Fault(("budget",), fault))
+            raise InvalidRequest.from_faults(Fault(("budget",), fault))
         if query.min_accuracy is not None or query.one_standard_error or query.excluded:
             return self._scan_candidates(query, size, budget)
         if query.spent is not None or query.computed:
@@ -262,7 +262,7 @@ class IndexPlan(IndexContents):
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "is supported only for methods poly-dom and naive, without spent or computed"
             option = "one_standard_error" if query.one_standard_error else "excluded"
-            raise InvalidRequest.at(Fault((option if query.min_accuracy is None else "min_accuracy",), fault))
+            raise InvalidRequest.from_faults(Fault((option if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
         region, costs = look_up.find_region(size), evaluate_curves(look_up.curves, self.powers, sizes_of(size))
         accuracies, cautious = look_up.accuracies[region], self._cautious_accuracies[region]
@@ -292,13 +292,17 @@ class IndexPlan(IndexContents):
             costs: (c,), costs of the sets that are accurate enough.
         """
         if query.min_accuracy is None:
-            return f"no feature set within {number(budget)} {self.unit} excludes {', '.join(query.excluded)}"
+            return f"no feature set within {format_number(budget)} {self.unit} excludes {', '.join(query.excluded)}"
         best = f"{float(reached.max(initial=0.0)):.4g} minus one standard error"
-        within = f"within {number(budget)} {self.unit} " if budget < inf else ""
+        within = f"within {format_number(budget)} {self.unit} " if budget < inf else ""
         message = f"{within}the highest accuracy is {best}; requested: {query.min_accuracy:g}"
         if query.one_standard_error or query.excluded or self.fixed_budget is not None:
             return message
-        enough = f"which needs a budget of {number(costs.min())} {self.unit}" if len(costs) else "which no set reaches"
+        enough = (
+            f"which needs a budget of {format_number(costs.min())} {self.unit}"
+            if len(costs)
+            else "which no set reaches"
+        )
         return f"{message}, {enough}"
 
     def _subtract_standard_error(self, best: float, size: Any) -> float:
@@ -308,7 +312,7 @@ class IndexPlan(IndexContents):
         """
         if not self.rows:
             fault = "is not supported for artifacts of older versions: rebuild the artifact"
-            raise InvalidRequest.at(Fault(("one_standard_error",), fault))
+            raise InvalidRequest.from_faults(Fault(("one_standard_error",), fault))
         rows = self.rows
         if self._size_expectations is not None:
             rows = int(self._size_expectations.count_rows(self._extent(size) or 1.0))
@@ -356,12 +360,12 @@ class IndexPlan(IndexContents):
             return 0.0
         if not len(self.left_out_coefficients):
             fault = f"has {', '.join(sorted(names))}, whose cost this artifact does not store: set spent"
-            raise InvalidRequest.at(Fault(("computed",), fault))
+            raise InvalidRequest.from_faults(Fault(("computed",), fault))
         places = [at for at, name in enumerate(self.left_out) if name in names]
         lengths, dimensions = sizes_of(query.size), self.left_out_powers.shape[1]
         if len(lengths) != dimensions and dimensions:
             fault = f"must have {dimensions} numbers for the costs of {', '.join(sorted(names))}, got {len(lengths)}"
-            raise InvalidRequest.at(Fault(("size",), f"{fault}; or set spent"))
+            raise InvalidRequest.from_faults(Fault(("size",), f"{fault}; or set spent"))
         sizes = lengths if dimensions else ()
         return float(evaluate_curves(self.left_out_coefficients[places], self.left_out_powers, sizes).sum())
 
@@ -394,16 +398,22 @@ class IndexPlan(IndexContents):
             if size is not None and lengths != self.fixed_size:
                 only = " x ".join(f"{part:g}" for part in self.fixed_size)
                 given = " x ".join(f"{part:g}" for part in lengths)
-                raise InvalidRequest.at(Fault(("size",), f"must be {only}, the size of the build, got {given}"))
+                raise InvalidRequest.from_faults(
+                    Fault(("size",), f"must be {only}, the size of the build, got {given}")
+                )
             return 1.0
         if size is None and dimensions:
-            raise InvalidRequest.at(Fault(("size",), f"is required: costs depend on it ({dimensions} numbers)"))
+            raise InvalidRequest.from_faults(
+                Fault(("size",), f"is required: costs depend on it ({dimensions} numbers)")
+            )
         if dimensions and len(lengths) != dimensions:
-            raise InvalidRequest.at(Fault(("size",), f"must have {dimensions} numbers, got {len(lengths)}"))
+            raise InvalidRequest.from_faults(Fault(("size",), f"must have {dimensions} numbers, got {len(lengths)}"))
         if lengths and not min(lengths) >= 1:
-            raise InvalidRequest.at(Fault(("size",), f"must be at least 1, got {min(lengths):g}"))
+            raise InvalidRequest.from_faults(Fault(("size",), f"must be at least 1, got {min(lengths):g}"))
         if dimensions == 1 and lengths[0] > self._max_size:
-            raise InvalidRequest.at(Fault(("size",), f"must be at most {self._max_size:g}, got {lengths[0]:g}"))
+            raise InvalidRequest.from_faults(
+                Fault(("size",), f"must be at most {self._max_size:g}, got {lengths[0]:g}")
+            )
         return lengths if dimensions > 1 else (lengths[0] if dimensions else 1.0)
 
     def _mask(self, names: Sequence[str], where: str) -> int:
@@ -413,7 +423,7 @@ class IndexPlan(IndexContents):
                 continue  # no set contains it; its cost is added separately
             if name not in self.features:
                 known = ", ".join(self.features)
-                raise InvalidRequest.at(Fault((where,), f"feature {name!r} not found; available: {known}"))
+                raise InvalidRequest.from_faults(Fault((where,), f"feature {name!r} not found; available: {known}"))
             mask |= 1 << self.features.index(name)
         return mask
 

@@ -73,13 +73,15 @@ def read_values(kept: IndexContents, table: FeatureTable) -> Floats:
     """
     own, encoding = select_features(table, kept.features), kept.encoding
     if [each.columns for each in own.spec.features] != list(kept.columns):
-        raise InvalidRequest.at(Fault(("dataset", "features"), "must have the columns that the index was built from"))
+        raise InvalidRequest.from_faults(
+            Fault(("dataset", "features"), "must have the columns that the index was built from")
+        )
     if encoding is not None:
         encoding.check(own)
-        return encoding.apply(own)
+        return encoding.encode_cells(own)
     if any(own.categories) or bool(np.isnan(own.values).any()):
         fault = "must be complete numbers: the index was built without categories and missing cells"
-        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+        raise InvalidRequest.from_faults(Fault(("dataset", "features"), fault))
     return np.asarray(own.values)
 
 
@@ -90,7 +92,7 @@ def _predict_codes(
     matching = np.flatnonzero(kept.masks[kept.model_sets] == mask)
     if not len(matching):
         names = ", ".join(kept.features[f] for f in list_members(mask))
-        raise InvalidRequest.at(Fault(("features",), f"model of {names} not found in this artifact"))
+        raise InvalidRequest.from_faults(Fault(("features",), f"model of {names} not found in this artifact"))
     model = int(matching[0])
     start, end = kept.model_offsets[model : model + 2].tolist()
     if kept.model_kind == "skops":

@@ -5,7 +5,7 @@ from typing import Any
 
 from models.errors import InvalidRequest
 from solvers.index.predictions import Predictions
-from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner
+from solvers.running import Call, CallResult, ResultsSoFar, RunAnswer, Runner
 
 Predict = Callable[[Sequence[str], Mapping[str, Any]], Predictions]
 """Classifies by features, given the values of their columns."""
@@ -47,7 +47,7 @@ def run_item(
     reason = so_far.failures or invalid
     shares = None if predictions.probabilities is None else dict(predictions.probabilities[0])
     label = predictions.labels[0]
-    return Answer(label, None if shares is None else shares[label], None, shares, reason)
+    return RunAnswer(label, None if shares is None else shares[label], None, shares, reason)
 
 
 def _predict_available(

@@ -22,7 +22,7 @@ import numpy as np
 from models import FeatureTable
 from models.arrays import Floats
 from models.index import IndexOptions
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.index.batch_training import split_into_batches, train_sets, validate_sets
 from solvers.index.costs import list_members
 from solvers.index.lattice import BudgetExhausted
@@ -53,7 +53,7 @@ class Trainer:
 
     dataset: FeatureTable
     options: IndexOptions
-    run: Run
+    run: BuildContext
     seed: int
     classifier: Any
     folds: Folds
@@ -71,7 +71,7 @@ class Trainer:
 
     @classmethod
     def from_dataset(
-        cls, dataset: FeatureTable, options: IndexOptions, run: Run, seed: int, allowed_modules: Sequence[str]
+        cls, dataset: FeatureTable, options: IndexOptions, run: BuildContext, seed: int, allowed_modules: Sequence[str]
     ) -> "Trainer":
         """Validate the learner and the rows, and return a trainer."""
         classifier = estimators.make(

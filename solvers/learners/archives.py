@@ -130,10 +130,10 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
         data = import_module("skops.io").dumps(classifier)
         untrusted = strangers(_schema(data), modules)
     except Exception as error:  # an archive is made by asking every part for its state
-        raise InvalidRequest.at(Fault(("learner",), f"its models cannot be kept: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner",), f"its models cannot be kept: {error}")) from error
     if untrusted:
         fault = f"its models hold types that are not trusted to be loaded again: {', '.join(untrusted)}"
-        raise InvalidRequest.at(Fault(("learner",), fault))
+        raise InvalidRequest.from_faults(Fault(("learner",), fault))
     with zipfile.ZipFile(io.BytesIO(data)) as old:
         names: dict[str, str] = {}
         numbers: dict[Any, int] = {}

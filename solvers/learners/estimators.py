@@ -48,16 +48,16 @@ def make(
     kind = _class(path, allowed_modules)
     params = {name: _with_learners(value, allowed_modules, seed) for name, value in params.items()}
     if not issubclass(kind, ClassifierMixin):
-        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no classifier"))
     try:
         classifier = kind(**params)
         is_classifier(classifier)  # looks into the estimators that some are given
     except Exception as error:  # a black box may raise anything
-        raise InvalidRequest.at(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
     if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
-        raise InvalidRequest.at(Fault(("learner",), f"{path} has no fit and predict"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} has no fit and predict"))
     if not is_classifier(classifier):
-        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no classifier"))
     if "random_state" in classifier.get_params(deep=False) and "random_state" not in params:
         classifier.set_params(random_state=seed)
     if not standardize:
@@ -84,13 +84,13 @@ def _class(path: str, allowed_modules: Sequence[str]) -> type:
     module, _, name = path.rpartition(".")
     listed = ", ".join(allowed_modules)
     if not is_allowed(module, allowed_modules):
-        raise InvalidRequest.at(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
     try:
         learner = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError, RecursionError) as error:  # what odd names lead to
-        raise InvalidRequest.at(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
     if not inspect.isclass(learner) or not is_allowed(learner.__module__, allowed_modules):
-        raise InvalidRequest.at(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
     return learner
 
 
@@ -117,7 +117,7 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     if counts[least] < folds:
         counted = f"{counts[least]} {grouped.counted}"
         fault = f"class {dataset.classes[least]!r} has {counted}, {folds} folds need {folds} of each"
-        raise InvalidRequest.at(Fault(("folds",), fault))
+        raise InvalidRequest.from_faults(Fault(("folds",), fault))
     from sklearn.model_selection import StratifiedKFold
 
     split = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
@@ -154,7 +154,7 @@ def refusals() -> Iterator[None]:
     except ParsimonyError:
         raise
     except Exception as error:
-        raise InvalidRequest.at(Fault(("learner_params",), f"the learner refuses: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner_params",), f"the learner refuses: {error}")) from error
 
 
 def train_on(classifier: Any, table: Floats, labels: Int32s) -> Any:

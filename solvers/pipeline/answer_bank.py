@@ -57,9 +57,13 @@ class AnswerBank:
     ) -> None:
         codes = np.asarray(labels)
         if codes.ndim != 1 or len(codes) == 0 or codes.min() < 0 or codes.max() >= classes:
-            raise InvalidRequest.at(Fault(("labels",), f"must be one code from 0 to {classes - 1} for each row"))
+            raise InvalidRequest.from_faults(
+                Fault(("labels",), f"must be one code from 0 to {classes - 1} for each row")
+            )
         if positive is not None and not 0 <= positive < classes:
-            raise InvalidRequest.at(Fault(("positive",), f"is {positive}, must be a code from 0 to {classes - 1}"))
+            raise InvalidRequest.from_faults(
+                Fault(("positive",), f"is {positive}, must be a code from 0 to {classes - 1}")
+            )
         self._train, self._labels, self._classes, self._positive = train, codes, classes, positive
         self.rows = len(codes)
         self.negatives = 0 if positive is None else int(np.count_nonzero(codes != positive))
@@ -115,11 +119,11 @@ class AnswerBank:
     def _set_threshold(self, threshold: Thresholds) -> None:
         by_class = np.asarray(threshold, dtype=np.float64)
         if by_class.shape not in ((), (self._classes,)):
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("threshold",), f"has shape {by_class.shape}, must be one number or {self._classes}")
             )
         if not np.all((by_class >= 0) & (by_class <= 1)):
-            raise InvalidRequest.at(Fault(("threshold",), f"is {by_class.tolist()}, must be from 0 to 1"))
+            raise InvalidRequest.from_faults(Fault(("threshold",), f"is {by_class.tolist()}, must be from 0 to 1"))
         by_class = np.broadcast_to(by_class, (self._classes,))
         if not np.array_equal(by_class, self._threshold):
             self._threshold = by_class.copy()
@@ -148,9 +152,9 @@ class AnswerBank:
         shape = (len(new), self.rows)
         if confidence.shape != shape or predicted.shape != shape:
             message = f"answered with shapes {confidence.shape} and {predicted.shape}, must be {shape}"
-            raise InvalidRequest.at(Fault(("train",), message))
+            raise InvalidRequest.from_faults(Fault(("train",), message))
         if predicted.min() < 0 or predicted.max() >= self._classes:
-            raise InvalidRequest.at(Fault(("train",), f"predicted other codes than 0 to {self._classes - 1}"))
+            raise InvalidRequest.from_faults(Fault(("train",), f"predicted other codes than 0 to {self._classes - 1}"))
         self.trained += len(new)
         return confidence, predicted
 

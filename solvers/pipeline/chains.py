@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
-from solvers.base import Progress, silent
+from solvers.base import Progress, no_progress
 from solvers.pipeline.configurations import single_stage
 from solvers.pipeline.objectives import Scores
 
@@ -22,7 +22,7 @@ def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
 
 
 def forward_order(
-    evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = silent, *, for_its_cost: bool = True
+    evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = no_progress, *, for_its_cost: bool = True
 ) -> Int64s:
     """Order features by forward selection: next comes what is free, then what sets most rows right for its cost, or,
     unless ``for_its_cost``, what sets most right; among equals the cheaper, then the first."""

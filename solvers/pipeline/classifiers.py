@@ -62,7 +62,7 @@ class Learner:
         else:
             classifier = make(options.learner, options.learner_params, allowed, seed=seed)
         if not hasattr(classifier, "predict_proba"):
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help")
             )
         strength = options.learner_params.get("C", 1.0)
@@ -115,7 +115,9 @@ class Learner:
 def _strength(given: Any) -> float:
     least, most = STRENGTHS
     if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
-        raise InvalidRequest.at(Fault(("learner_params", "C"), f"is {given!r}, must be from {least:g} to {most:g}"))
+        raise InvalidRequest.from_faults(
+            Fault(("learner_params", "C"), f"is {given!r}, must be from {least:g} to {most:g}")
+        )
     return float(given)
 
 
@@ -143,7 +145,7 @@ def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Seque
     else:
         shares = linear.predict_linear(np.frombuffer(model, dtype="<f8"), table, kind)[1]
     if shares is None:
-        raise InvalidRequest.at(Fault(("learner",), "gives no probabilities"))
+        raise InvalidRequest.from_faults(Fault(("learner",), "gives no probabilities"))
     return shares
 
 

@@ -59,15 +59,15 @@ def checked(chromosomes: Int8s) -> Int8s:
     int8."""
     genes = np.asarray(chromosomes)
     if genes.ndim != 2 or genes.dtype.kind not in "iu":
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("chromosomes",), f"have shape {genes.shape} and type {genes.dtype}, must be (c, n) whole numbers")
         )
     if not 1 <= genes.shape[1] <= MOST_FEATURES:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MOST_FEATURES}")
         )
     if genes.size and not (genes.min() >= REMOVED and genes.max() < MOST_STAGES):
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MOST_STAGES - 1}")
         )
     return genes.astype(np.int8, copy=False)

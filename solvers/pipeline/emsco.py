@@ -20,7 +20,7 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
-from solvers.base import Progress, silent
+from solvers.base import Progress, no_progress
 from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.operators import mutate, recombine, roulette
@@ -69,7 +69,7 @@ class Settings:
             if not 0 < getattr(self, name) < np.inf:
                 faults.append(Fault((name,), f"is {getattr(self, name)}, must be above 0 and finite"))
         if faults:
-            raise InvalidRequest.at(*faults)
+            raise InvalidRequest.from_faults(*faults)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +165,7 @@ class Emsco:
         """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
         generation, epsilon = self._asked, self._settings.epsilon
         if len(scores.cost) != len(generation):
-            raise InvalidRequest.at(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
+            raise InvalidRequest.from_faults(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
         if self._elites is not None:
             generation = np.concatenate((self._elites.chromosomes, generation))
             scores = self._elites.scores.joined(scores)
@@ -215,9 +215,9 @@ class Emsco:
 
 def _check(features: int, max_stages: int, settings: Settings) -> None:
     if not 1 <= features <= MOST_FEATURES:
-        raise InvalidRequest.at(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
+        raise InvalidRequest.from_faults(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
     if max_stages < 1:
-        raise InvalidRequest.at(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
+        raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,7 +238,7 @@ def evolve(
     settings: Settings,
     rng: np.random.Generator,
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Evolved:
     """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
     cancel."""

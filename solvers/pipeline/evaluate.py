@@ -24,7 +24,7 @@ def evaluate(
     steps = plan.steps(decision.solution, known, models.modules, models.run)
     for at, step in enumerate(steps):
         if isinstance(step, Acquire):
-            raise items.fault(at, "values", step.features[0], message="is missing")
+            raise items.make_fault(at, "values", step.features[0], message="is missing")
     paid = np.cumsum([stage.cost for stage in decision.stages])
     names = [stage.features for stage in decision.stages]
     paths = [tuple(name for own in names[: last + 1] for name in own) for last in range(len(names))]
@@ -53,7 +53,7 @@ def expected(plan: PipelinePlan, decision: Configuration) -> Expectations:
     estimated.
     """
     coverage = decision.coverage
-    return Expectations.of(
+    return Expectations.from_figures(
         accuracy=decision.conclusive_accuracy if coverage else None,
         coverage=None if plan.after_last_stage == "answer" else coverage or None,
         cost=decision.cost,

@@ -8,7 +8,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, UInt64s
 from models.errors import Fault, InvalidRequest
-from solvers.base import Progress, silent
+from solvers.base import Progress, no_progress
 from solvers.pipeline.bit_rows import pack
 from solvers.pipeline.configurations import Frontier, configurations
 from solvers.pipeline.unit_costs import UnitCosts
@@ -20,7 +20,7 @@ MOST_CONFIGURATIONS = 2**62
 
 
 def frontier(
-    confident: Bools, correct: Bools, costs: Floats, max_stages: int, *, progress: Progress = silent
+    confident: Bools, correct: Bools, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
     """Find all non-dominated configurations over coverage (Eq. 3), conclusive accuracy (Eq. 4) and mean cost.
 
@@ -46,7 +46,7 @@ def frontier(
     n = _features(costs)
     by_set = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
     if by_set[0].shape != by_set[1].shape:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("correct",), f"has {by_set[1].shape[1]} rows, confident has {by_set[0].shape[1]}: must be as many")
         )
     packed = pack(by_set[0]), pack(by_set[0] & by_set[1])
@@ -54,20 +54,22 @@ def frontier(
 
 
 def frontier_of_words(
-    accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = silent
+    accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
     """Do the same with packed rows (``bit_rows.pack``): accepted, and right, (2^n, ceil(rows / 64)) uint64."""
     n = _features(costs)
     shape = (1 << n, -(-rows // 64))
     for name, table in (("accepted", accepted), ("right", right)):
         if rows < 1 or table.shape != shape:
-            raise InvalidRequest.at(Fault((name,), f"has shape {table.shape}, must be {shape} for {rows} rows"))
+            raise InvalidRequest.from_faults(
+                Fault((name,), f"has shape {table.shape}, must be {shape} for {rows} rows")
+            )
     if max_stages < 1:
-        raise InvalidRequest.at(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
+        raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
     stages = min(max_stages, n)
     total = configurations(n, stages)
     if total > MOST_CONFIGURATIONS:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("max_stages",), f"is {max_stages}: {total} configurations of {n} features are too many to count")
         )
     accepted = accepted & pack(np.ones(rows, dtype=bool))
@@ -79,7 +81,7 @@ def frontier_of_words(
 def _features(costs: Floats) -> int:
     n = np.asarray(costs).size
     if n > MOST_FEATURES:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault(("costs",), f"has {n} features; all subsets can be enumerated up to {MOST_FEATURES}")
         )
     return n
@@ -88,9 +90,9 @@ def _features(costs: Floats) -> int:
 def _checked(name: str, table: Bools, n: int) -> Bools:
     checked = np.asarray(table)
     if checked.ndim != 2 or checked.shape[0] != 1 << n or checked.shape[1] < 1:
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault((name,), f"has shape {checked.shape}, must be ({1 << n}, rows): all subsets of {n} features")
         )
     if checked.dtype != np.bool_:
-        raise InvalidRequest.at(Fault((name,), f"has type {checked.dtype}, must be bool"))
+        raise InvalidRequest.from_faults(Fault((name,), f"has type {checked.dtype}, must be bool"))
     return checked

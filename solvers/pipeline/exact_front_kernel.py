@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.arrays import Floats, Int64s, UInt64s
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
 SET, TRIED, ALIVE = 2, 3, 4
 """Columns of a node beside covered and right: its set, the superset tried last, the rows not yet accepted."""
@@ -77,7 +77,7 @@ class Place(NamedTuple):
     state: Int64s
 
 
-inner = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = compile_kernel(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """How functions are compiled that only ``walk`` calls: without what Python would need to call them."""
 
 
@@ -239,7 +239,7 @@ def descend(lattice: Lattice, place: Place, depth: int, needed: int) -> bool:
     return True
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@compile_kernel(nogil=True, error_model="numpy", cache=True)
 def walk(lattice: Lattice, known: Known, place: Place, stages: int, quota: int) -> None:
     """Go on from a place, with chains of so many stages, for about so many configurations; stop early if the list has
     no room for what the next node may lead to."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
-from solvers.base import Fitted, Run, row_counts
+from solvers.base import BuildContext, Fitted, row_counts
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.assemble import Models, achieved, assemble
 from solvers.pipeline.configurations import MOST_FEATURES, configurations, stage_masks
@@ -36,7 +36,9 @@ from solvers.pipeline.summary import summarize
 from solvers.statistics import standard_error_of_mean
 
 
-def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
+def fit(
+    dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
+) -> Fitted[PipelinePlan]:
     """Build a pipeline from a table of features.
 
     Raises InvalidRequest for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class
@@ -47,7 +49,7 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     stage, with the reject option (if it is built with one) and without, and one stage for each feature, the cheapest
     first.
     """
-    check(DatasetFacts.of(dataset), options)
+    check(DatasetFacts.from_dataset(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
     data = PreparedData.of(dataset, options, rng, run)
     learner, test = data.learner, data.split.test
@@ -102,10 +104,10 @@ def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
 
 
 def _refuse(where: tuple[str, ...], message: str) -> None:
-    raise InvalidRequest.at(Fault(where, message))
+    raise InvalidRequest.from_faults(Fault(where, message))
 
 
-def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: Run) -> FrontSearch:
+def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontSearch:
     """Find the front on the validation rows."""
     evaluator, n = data.evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):

@@ -64,7 +64,7 @@ class Reader:
             if len(faults) >= MOST_FAULTS:
                 break
         if faults:
-            raise InvalidRequest.at(*faults[:MOST_FAULTS])
+            raise InvalidRequest.from_faults(*faults[:MOST_FAULTS])
         return values, known
 
     def _number(self, column: int, cell: Cell, at: tuple[str | int, ...], faults: list[Fault]) -> float:

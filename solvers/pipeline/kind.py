@@ -19,7 +19,7 @@ from models.pipeline import (
     Step,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.pipeline.evaluate import curve, evaluate, expected
@@ -52,7 +52,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         check(facts, options)
 
     def fit(
-        self, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run
+        self, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
     ) -> Fitted[PipelinePlan]:
         """Build a pipeline from a table of features."""
         return fit(dataset, options, rng, run)

@@ -109,7 +109,7 @@ class Evaluator:
         genes = checked(chromosomes)
         if genes.shape[1] != len(self.unit_costs.of):
             message = f"have {genes.shape[1]} features, costs are of {len(self.unit_costs.of)}"
-            raise InvalidRequest.at(Fault(("chromosomes",), message))
+            raise InvalidRequest.from_faults(Fault(("chromosomes",), message))
         batches = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
         scores = batches[0]
         for part in batches[1:]:
@@ -203,6 +203,6 @@ def costs_of(spec: FeaturesSpec) -> Floats:
         function = cost_function(feature.cost)[0]
         if function.dimensions:
             fault = f"of {feature.name!r} depends on the item's size: a pipeline needs a number"
-            raise InvalidRequest.at(Fault(("dataset", "features", place, "cost"), fault))
+            raise InvalidRequest.from_faults(Fault(("dataset", "features", place, "cost"), fault))
         costs.append(float(function(np.array(()))))
     return np.array(costs, dtype=np.float64)

@@ -134,7 +134,7 @@ class PipelinePlan(PipelineContents):
         """Return a configuration by its number; raises InvalidRequest for a number that there is not."""
         if solution >= len(self._masks):
             fault = f"is {solution}, there are {len(self._masks)} configurations, counted from 0"
-            raise InvalidRequest.at(Fault(("solution",), fault))
+            raise InvalidRequest.from_faults(Fault(("solution",), fault))
         return self._decision(solution, ASKED)
 
     def frontier(self) -> tuple[Configuration, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.pipeline import PipelineOptions
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.item_splits import ItemRows, rarest_labels, split_rows
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
@@ -42,7 +42,9 @@ class PreparedData:
     criteria: Criteria
 
     @classmethod
-    def of(cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> "PreparedData":
+    def of(
+        cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
+    ) -> "PreparedData":
         """Prepare a table; raises InvalidRequest for a class of too few rows, or a learner that cannot be."""
         split = cut_rows(dataset, rng)
         categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
@@ -71,7 +73,7 @@ def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     if counts[least] < LEAST_OF_CLASS:
         counted = f"{counts[least]} {grouped.counted}"
         fault = f"class {dataset.classes[least]!r} has {counted}, a pipeline needs {LEAST_OF_CLASS} of each"
-        raise InvalidRequest.at(Fault(("dataset",), fault))
+        raise InvalidRequest.from_faults(Fault(("dataset",), fault))
     part = np.empty(len(labels), dtype=np.int64)
     for code in range(classes):
         own = np.flatnonzero(labels == code)

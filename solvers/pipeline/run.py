@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from models.errors import InvalidRequest
 from models.pipeline import Acquire, Classify, Step
-from solvers.running import Answer, Call, CallResult, ResultsSoFar, Runner
+from solvers.running import Call, CallResult, ResultsSoFar, RunAnswer, Runner
 
 Cells = float | None | Sequence[float | None]
 
@@ -28,13 +28,13 @@ def run(
         try:
             following = step(known)
         except InvalidRequest as error:
-            return Answer(None, degraded="; ".join(filter(None, (so_far.failures, str(error)))))
+            return RunAnswer(None, degraded="; ".join(filter(None, (so_far.failures, str(error)))))
         if isinstance(following, Classify):
-            return Answer(following.label, following.confidence, None, None, so_far.failures)
+            return RunAnswer(following.label, following.confidence, None, None, so_far.failures)
         if not isinstance(following, Acquire):
-            return Answer(None, following.confidence, None, None, so_far.failures)
+            return RunAnswer(None, following.confidence, None, None, so_far.failures)
         if left <= 0:
-            return Answer(None, degraded="; ".join(filter(None, (so_far.failures, "the time was over"))))
+            return RunAnswer(None, degraded="; ".join(filter(None, (so_far.failures, "the time was over"))))
         callable_ = tuple(name for name in following.features if name not in excluded)
         heard = [
             CallResult(name, attempts=0, error="its circuit is open") for name in following.features if name in excluded
@@ -44,7 +44,7 @@ def run(
             heard, left = [*heard, *back.results], back.remaining_seconds
         so_far.results += heard
         known |= {one.name: _cells(one, widths[one.name]) for one in heard}
-    return Answer(None, degraded=so_far.failures)
+    return RunAnswer(None, degraded=so_far.failures)
 
 
 def _cells(heard: CallResult, width: int) -> Cells:

@@ -77,9 +77,11 @@ class UnitCosts:
 def _checked(costs: Floats) -> Floats:
     checked = np.array(costs, dtype=np.float64, ndmin=1)
     if checked.ndim != 1 or len(checked) == 0:
-        raise InvalidRequest.at(Fault(("costs",), f"have shape {checked.shape}, must be one number for each feature"))
+        raise InvalidRequest.from_faults(
+            Fault(("costs",), f"have shape {checked.shape}, must be one number for each feature")
+        )
     bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
     if len(bad):
         faults = [Fault(("costs", i), f"is {checked[i]}, must be finite and at least 0") for i in bad.tolist()]
-        raise InvalidRequest.at(*faults)
+        raise InvalidRequest.from_faults(*faults)
     return checked

@@ -81,7 +81,7 @@ def assemble_plan(
         time_unit=prices.unit,
         fetches=prices.fetches,
         **_limit_fields(task, learned),
-        **({} if sensors.encoding is None else sensors.encoding.kept()),
+        **({} if sensors.encoding is None else sensors.encoding.stored_fields()),
         **_embedding_fields(sensors.embedding),
         answering="combined" if training.quality is None else "taken",
         **decisions,

@@ -168,11 +168,11 @@ def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyO
         Fault((name,), f"{value}, which needs classes; {_HAS_QUALITY_ONLY}") for name, value in needing.items() if value
     ]
     if faults:
-        raise InvalidRequest.at(*faults)
+        raise InvalidRequest.from_faults(*faults)
     if not options.embeds and all(classifier.confidence is None for classifier in spec.classifiers):
         reason = "need a confidence, or embeddings must be requested, to distinguish items"
         more = 'give "embeddings": true' if facts.embedding_dimensions else "cascades and portfolios need one, too"
-        raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{reason}; {more}"))
+        raise InvalidRequest.from_faults(Fault(("dataset", "classifiers"), f"{reason}; {more}"))
 
 
 _HAS_QUALITY_ONLY = "this trace has only the quality of answers"

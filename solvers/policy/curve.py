@@ -71,7 +71,9 @@ def cross_validate_errors(measured: PointMeasurements, folds: Int64s, budgets: F
         bounds, chosen_by = measured.bounds_and_errors(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):
-            mixture = Mixture.of(bounds[hull], max(budget, float(bounds[hull[0]])))  # the first may cost more here
+            mixture = Mixture.from_budget(
+                bounds[hull], max(budget, float(bounds[hull[0]]))
+            )  # the first may cost more here
             first, second = (measured.errors[hull[place], own] for place in (mixture.first, mixture.second))
             errors[at, own] = first + mixture.share * (second - first)
     choosing = selection_rows(folds)

@@ -19,7 +19,7 @@ def estimate_outcomes(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
     """Return the expected accuracy and cost of the points that decide for a query."""
     accuracy, cost, cost_error = plan.expected_outcome(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
-    return Expectations.of(
+    return Expectations.from_figures(
         accuracy=accuracy,
         cost=cost,
         cost_error=cost_error,

@@ -34,7 +34,7 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     costs = [
-        sum(prices[name] if (own := items.number(at, f"{name}.cost", 0.0)) is None else own for name in path)
+        sum(prices[name] if (own := items.number_of(at, f"{name}.cost", 0.0)) is None else own for name in path)
         for at, path in enumerate(paths)
     ]
     if plan.classless:
@@ -64,7 +64,7 @@ def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: di
         needed = own[: widths[name]]
         lacking = next((column for column in needed if column not in values), None)
         if lacking is not None:
-            raise items.fault(at, "values", lacking, message="is missing")
+            raise items.make_fault(at, "values", lacking, message="is missing")
         labels = f"{name}.label" if f"{name}.correct" in own else ""
         cells = tuple(label_of(values[column]) if column == labels else values[column] for column in needed)
         sensors[name] = cells[0] if len(cells) == 1 else cells if cells else None

@@ -19,7 +19,7 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Floats
 from models.policy import PolicyOptions
-from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
+from solvers.base import BuildContext, Fitted, Progress, part_of, refuse_few_items
 from solvers.policy.assemble import assemble_plan
 from solvers.policy.classifier_training import TrainingRows, assign_training_folds
 from solvers.policy.classless import (
@@ -65,7 +65,7 @@ classifier that was fitted to a row is biased on that row's neighbors, and so ar
 
 
 def fit(
-    dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
+    dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: BuildContext
 ) -> Fitted[PolicyPlan]:
     """Fit a policy to a feature table or a trace.
 
@@ -76,10 +76,12 @@ def fit(
         InvalidRequest: fewer than 20 rows, a single class, more than 10 fetches with all subsets, or costs that depend
             on sizes that the table does not have.
     """
-    check_dataset(DatasetFacts.of(dataset), options)
+    check_dataset(DatasetFacts.from_dataset(dataset), options)
     quality = answer_quality(dataset)
     if quality is None and int(dataset.labels.max()) == 0:
-        raise InvalidRequest.at(Fault(("dataset",), f"must have at least 2 classes, has only {dataset.classes[0]!r}"))
+        raise InvalidRequest.from_faults(
+            Fault(("dataset",), f"must have at least 2 classes, has only {dataset.classes[0]!r}")
+        )
     run.progress(0, 1, "reading the dataset")
     sensors = Sensors.from_dataset(dataset, embeds=options.embeds)
     fetches = int(assign_fetches(sensors.names, options.parallel).max()) + 1
@@ -191,7 +193,7 @@ def _build_states(
     options: PolicyOptions,
     prices: SensorPrices,
     rng: np.random.Generator,
-    run: Run,
+    run: BuildContext,
     is_grown: bool,
     given_graph: Graph | None,
 ) -> tuple[PolicyStates, list[int], tuple[int, int, int]]:
@@ -238,7 +240,7 @@ def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
     refuse_few_items(facts, MIN_ROWS, "a policy")
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         option = "embeddings" if options.embeddings else "embedder"
-        raise InvalidRequest.at(Fault((option,), "needs embeddings, and the dataset has none"))
+        raise InvalidRequest.from_faults(Fault((option,), "needs embeddings, and the dataset has none"))
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
         return check_classless_trace(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
@@ -248,4 +250,4 @@ def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
     fetches = int(assign_fetches(sensors, options.parallel).max()) + 1
     if options.graph == "subsets" and fetches > MAX_ENUMERATED_SENSORS:
         reason = f"is 'subsets', which supports at most {MAX_ENUMERATED_SENSORS} sensors, got {fetches}; use 'grown'"
-        raise InvalidRequest.at(Fault(("graph",), reason))
+        raise InvalidRequest.from_faults(Fault(("graph",), reason))

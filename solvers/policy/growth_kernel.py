@@ -9,10 +9,10 @@ average.
 import numpy as np
 
 from models.arrays import Floats, Int64s, UInt8s
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
 
-@njit()
+@compile_kernel()
 def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
     """Return the cross-fitted gain of a cell, both halves together; slope, curve: (2, L) sums of each half."""
     gain = 0.0
@@ -23,7 +23,7 @@ def crossed_gain(slope: Floats, curve: Floats, ridge: float) -> float:
     return gain
 
 
-@njit()
+@compile_kernel()
 def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
     """Return the gain of a cell's steps on the half they are learned on."""
     gain = 0.0
@@ -32,7 +32,7 @@ def training_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> floa
     return gain
 
 
-@njit()
+@compile_kernel()
 def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
     """Return the gain of steps learned on one half, on the other half."""
     gain = 0.0
@@ -42,7 +42,7 @@ def holdout_gain(slope: Floats, curve: Floats, half: int, ridge: float) -> float
     return gain
 
 
-@njit()
+@compile_kernel()
 def accumulate_bins(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
     """Add up slopes or curvatures by a column's bins, cumulatively over the parts: sums (P, w, 2, L), initially zeros.
 
@@ -58,7 +58,7 @@ def accumulate_bins(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums
                     sums[part, b, half, k] += sums[part - 1, b, half, k]
 
 
-@njit()
+@compile_kernel()
 def subtract_sums(all_rows: Floats, below: Floats, beyond: Floats) -> None:
     """Write the sums of a cell's other rows, (2, L)."""
     for half in range(2):
@@ -66,7 +66,7 @@ def subtract_sums(all_rows: Floats, below: Floats, beyond: Floats) -> None:
             beyond[half, k] = all_rows[half, k] - below[half, k]
 
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def part_gains(
     bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
 ) -> None:
@@ -95,7 +95,7 @@ def part_gains(
                 gains[part, 1, column] += crossed_gain(slope, curve, ridge)
 
 
-@njit()
+@compile_kernel()
 def accumulate_pairs(
     first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats
 ) -> None:
@@ -107,7 +107,7 @@ def accumulate_pairs(
             curves[first[i], second[i], halves[i], k] += h[i, k]
 
 
-@njit()
+@compile_kernel()
 def update_followers(
     slopes: Floats, curves: Floats, axis: int, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
@@ -132,7 +132,7 @@ def update_followers(
             best[width, half], kept[width, half] = all_gain / price, all_gained
 
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def pair_gains(
     bins: UInt8s,
     owners: Int64s,

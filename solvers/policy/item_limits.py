@@ -161,7 +161,7 @@ class ItemLimits:
             return
         if not len(self.times):
             reason = f"is not supported: costs are in {unit}, and times are unknown; set time in the dataset's spec"
-            raise InvalidRequest.at(Fault(("deadline",), reason))
+            raise InvalidRequest.from_faults(Fault(("deadline",), reason))
         longest = np.zeros(int(self.fetches.max()) + 1)
         np.maximum.at(longest, self.fetches, self.times)
         least = int(longest.argmin())

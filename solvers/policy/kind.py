@@ -9,7 +9,7 @@ from models import DatasetFacts, FeatureTable, Trace, Value
 from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimate_outcomes
@@ -43,7 +43,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         check_dataset(facts, options)
 
     def fit(
-        self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
+        self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: BuildContext
     ) -> Fitted[PolicyPlan]:
         """Fit a policy to a feature table or a trace."""
         return fit(dataset, options, rng, run)

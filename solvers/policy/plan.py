@@ -123,7 +123,7 @@ class PolicyPlan(PolicyPoints):
         cells, known = self._readings.read_query(query)
         inputs = tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
-            raise InvalidRequest.at(Fault(("acquired",), "must not be empty: an answer is required"))
+            raise InvalidRequest.from_faults(Fault(("acquired",), "must not be empty: an answer is required"))
         point = self._draw_point(self.mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query)
         return self._stop_decision(self._graph.find_largest_known(known), known, inputs, point)
 

@@ -64,11 +64,11 @@ class PolicyPoints(PolicyContents):
         if target.min_accuracy is not None:
             return self._choose_accurate(target.min_accuracy, target.mean_budget)
         if target.mean_budget is not None:
-            return Mixture.of(self.point_bounds, target.mean_budget)
+            return Mixture.from_budget(self.point_bounds, target.mean_budget)
         if target.tradeoff is not None:
             point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
         elif self._is_unlearned(target):
-            return Mixture.of(self.point_bounds, target.max_item_cost or 0.0)
+            return Mixture.from_budget(self.point_bounds, target.max_item_cost or 0.0)
         else:
             point = self._limits.choose_point(target)
         return Mixture(point, point, 0.0)

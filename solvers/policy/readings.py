@@ -65,10 +65,12 @@ class SensorReadings:
             cells, known = self.read_sensors(item.sensors, "sensors")
             self.sensors.write_embedding(item.embedding, cells)
         except InvalidRequest as error:
-            raise InvalidRequest.at(*(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)) from error
+            raise InvalidRequest.from_faults(
+                *(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)
+            ) from error
         if not known.all():
             lacking = self.sensors.names[int(np.flatnonzero(~known)[0])]
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("items", at, "sensors"), f"must include {lacking!r}: a rollout needs all sensors")
             )
         return cells
@@ -88,4 +90,4 @@ class SensorReadings:
                 fault = f"has confidence {cells[column]:g}; the dataset's are from {low:g} to {high:g}"
                 faults.append(Fault((where, sensor), fault))
         if faults:
-            raise InvalidRequest.at(*faults)
+            raise InvalidRequest.from_faults(*faults)

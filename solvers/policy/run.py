@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from models.errors import Infeasible, InvalidRequest
 from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, ClassifyDecision, PolicyQuery
 from solvers.policy.plan import PolicyPlan
-from solvers.running import Answer as RunAnswer
 from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result, no_answer_error
+from solvers.running import RunAnswer as RunAnswer
 
 Decision = AcquireDecision | ClassifyDecision | AnswerDecision
 MAX_STEPS = 1000

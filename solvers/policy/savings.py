@@ -10,7 +10,7 @@ from models.savings import Savings
 from solvers.policy.graph import Graph
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
 from solvers.trace_baselines import most_accurate, trace_baselines
-from solvers.two_stage_rules import escalated, tune_two_stages
+from solvers.two_stage_rules import escalated_mask, tune_two_stages
 
 
 def measure_policy_savings(
@@ -74,7 +74,7 @@ def _replay_two_stages(
 
     replays = {}
     for rule in tune_two_stages(confidence[learned], right[learned], paid[learned], costs_of_both):
-        is_escalated = escalated(rule, confidence)
+        is_escalated = escalated_mask(rule, confidence)
         names = [_name_set(sensors, members[place]) for place in (rule.first, rule.second)]
         replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
             np.where(is_escalated, right[:, rule.second], right[:, rule.first]),

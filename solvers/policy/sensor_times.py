@@ -30,10 +30,10 @@ def assign_fetches(sensors: Sequence[str], parallel: FetchGroups) -> Int32s:
     unknown = [name for name in every if name not in sensors]
     if unknown:
         reason = f"contains unknown sensor {unknown[0]!r}; available: {', '.join(sensors)}"
-        raise InvalidRequest.at(Fault(("parallel",), reason))
+        raise InvalidRequest.from_faults(Fault(("parallel",), reason))
     repeated = first_repeated(every)
     if repeated is not None:
-        raise InvalidRequest.at(Fault(("parallel",), f"contains {repeated!r} twice; fetch each sensor once"))
+        raise InvalidRequest.from_faults(Fault(("parallel",), f"contains {repeated!r} twice; fetch each sensor once"))
     brings = {name: at for at, each in enumerate(parallel) for name in each}
     numbers: dict[object, int] = {}
     fetched = [numbers.setdefault(brings.get(name, name), len(numbers)) for name in sensors]

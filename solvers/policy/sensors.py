@@ -18,7 +18,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
-from solvers.cell_encoding import CellEncoding, finite
+from solvers.cell_encoding import CellEncoding, to_finite
 from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes, count_classless_axes
 
 UNKNOWN_LABEL = -1.0
@@ -67,7 +67,7 @@ class Sensors:
             owners = np.append(owners, np.full(free, len(names), dtype=np.int32))
             labelled = np.append(labelled, np.zeros(free, dtype=np.bool_))
             return cls(names, owners, labelled, classes, None, axes, classless)
-        encoding = CellEncoding.of(dataset, owners)
+        encoding = CellEncoding.from_table(dataset, owners)
         if encoding is not None:
             owners = np.repeat(owners, encoding.widths)
         columns = tuple(column for feature in dataset.spec.features for column in feature.columns)
@@ -113,10 +113,12 @@ class Sensors:
         )
         own = _describe_dataset(self.classless or bool(self.labelled.any()), self.classless)
         if names == self.names and kind != own:
-            raise InvalidRequest.at(Fault(("dataset",), f"must be {own}, as the policy was built from; is {kind}"))
+            raise InvalidRequest.from_faults(
+                Fault(("dataset",), f"must be {own}, as the policy was built from; is {kind}")
+            )
         if names != self.names or not np.array_equal(value_owners, self.value_owners):
             reason = f"must have the sensors {', '.join(self.names)}, got {', '.join(names)}"
-            raise InvalidRequest.at(Fault(("dataset",), reason))
+            raise InvalidRequest.from_faults(Fault(("dataset",), reason))
         if isinstance(dataset, FeatureTable):
             return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}
@@ -139,10 +141,10 @@ class Sensors:
         """
         if self.embedding is None and embedding is not None:
             reason = 'is not supported: the policy was built without embeddings; build it with "embeddings": true'
-            raise InvalidRequest.at(Fault(("embedding",), reason))
+            raise InvalidRequest.from_faults(Fault(("embedding",), reason))
         if self.embedding is not None and embedding is None:
             reason = f"must have {len(self.embedding.centre)} numbers, is missing"
-            raise InvalidRequest.at(Fault(("embedding",), reason))
+            raise InvalidRequest.from_faults(Fault(("embedding",), reason))
         if self.embedding is not None and embedding is not None:
             cells[self.owners == len(self.names)] = self._project(np.array([embedding]), ("embedding",))[0]
 
@@ -151,16 +153,16 @@ class Sensors:
         wanted = len(self.embedding.centre)
         if embeddings.shape[1] != wanted:
             reason = f"must have {wanted} numbers, got {embeddings.shape[1]}"
-            raise InvalidRequest.at(Fault(where, reason))
+            raise InvalidRequest.from_faults(Fault(where, reason))
         return self.embedding.project(embeddings)
 
     def _cells_of_features(self, table: FeatureTable) -> Floats:
         if self.encoding is not None:
             self.encoding.check(table)
-            return self.encoding.apply(table)
+            return self.encoding.encode_cells(table)
         if any(table.categories) or bool(np.isnan(table.values).any()):
             reason = "must be complete numbers; has categories or missing cells"
-            raise InvalidRequest.at(Fault(("dataset", "features"), reason))
+            raise InvalidRequest.from_faults(Fault(("dataset", "features"), reason))
         return np.asarray(table.values)
 
     def read_answers(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
@@ -183,7 +185,7 @@ class Sensors:
                 faults.append(Fault((where, name), str(error)))
             known[place] = True
         if faults:
-            raise InvalidRequest.at(*faults)
+            raise InvalidRequest.from_faults(*faults)
         return cells, known
 
     def _to_numbers(self, answer: Any, columns: Int64s) -> list[float]:
@@ -212,7 +214,7 @@ class Sensors:
                     raise ValueError(f"has unknown class {value!r}; available: {listed}{more}")
                 numbers.append(float(self.classes.index(value)))
             else:
-                numbers.append(finite(value))
+                numbers.append(to_finite(value))
         return numbers
 
     def _encode_cells(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
@@ -220,7 +222,7 @@ class Sensors:
         if len(cells) != len(columns):
             raise ValueError(f"must have {len(columns)} values, got {len(cells)} values")
         pairs = zip(columns, cells, strict=True)
-        return [number for column, cell in pairs for number in encoding.numbers(column, cell)]
+        return [number for column, cell in pairs for number in encoding.encode_values(column, cell)]
 
 
 def append_embedding(members: Bools) -> Bools:
@@ -252,7 +254,7 @@ def _read_confidence(answer: Any, *, has_confidence: bool) -> list[float]:
         return []
     if isinstance(answer, bool) or not isinstance(answer, int | float):
         raise ValueError(f"must be the confidence, a number, got {_as_json(answer)}")
-    return [finite(answer)]
+    return [to_finite(answer)]
 
 
 def _as_json(answer: Any) -> str:
@@ -274,7 +276,9 @@ def check_sizes(spec: FeaturesSpec) -> None:
         function, _ = cost_function(feature.cost)
         if function.depends_on_size and function.dimensions != columns:
             reason = f"the cost of {feature.name!r} depends on {function.dimensions} sizes"
-            raise InvalidRequest.at(Fault(("dataset", "features"), f"{reason}; size columns must match, got {columns}"))
+            raise InvalidRequest.from_faults(
+                Fault(("dataset", "features"), f"{reason}; size columns must match, got {columns}")
+            )
 
 
 def item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
@@ -292,7 +296,7 @@ def item_sensor_costs(dataset: FeatureTable | Trace) -> Floats:
         if function.depends_on_size:
             costs[:, j] = function(dataset.sizes)
         else:
-            costs[:, j] = function.at([1.0] * function.dimensions)(())
+            costs[:, j] = function.cost_at([1.0] * function.dimensions)(())
     if not bool(np.all(np.isfinite(costs))):
-        raise InvalidRequest.at(Fault(("dataset", "features"), "must have finite costs"))
+        raise InvalidRequest.from_faults(Fault(("dataset", "features"), "must have finite costs"))
     return costs

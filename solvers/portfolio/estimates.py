@@ -14,13 +14,13 @@ def estimate_outcome(plan: PortfolioPlan, query: Any, decision: RouteDecision | 
     Without sizes or given costs, the cost of a batch has the standard error of holdout rows at its budget.
     """
     if not isinstance(decision, AssignmentFigures):
-        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
+        return Expectations.from_figures(accuracy=decision.estimated_accuracy, cost=decision.cost)
     queries = len(decision.assignments)
     budget = decision.budget if isinstance(decision, Assignment) else decision.cost
     rows = plan.count_effective_rows("batch", budget / queries, decision.estimated_accuracy)
     sized = getattr(query, "sizes", None) is not None and len(plan.cost_powers) > 0
     if sized or getattr(query, "costs", None) is not None:
-        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries, rows=rows)
+        return Expectations.from_figures(accuracy=decision.estimated_accuracy, cost=decision.cost / queries, rows=rows)
     error = plan.estimate_cost_overrun("batch", budget / queries)[1]
     cost = decision.cost / queries
-    return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error, rows=rows)
+    return Expectations.from_figures(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error, rows=rows)

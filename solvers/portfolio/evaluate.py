@@ -22,7 +22,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
     Costs are the items' own where given, else those of the decision.
     """
     if items.embeddings is None:
-        raise items.fault(0, "embedding", message="is required for routing")
+        raise items.make_fault(0, "embedding", message="is required for routing")
     estimates = plan.estimate(items.embeddings)
     shared_limits = shared_fields(limits, RouteLimits)
     labels, costs, chosen, confidences = list[str | None](), list[float](), list[str](), list[float]()
@@ -36,7 +36,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
             costs=plan.query_costs(query),
             allowed=plan.allowed_mask(query),
         )
-        cost = items.number(at, f"{decision.classifier}.cost", 0.0)
+        cost = items.number_of(at, f"{decision.classifier}.cost", 0.0)
         labels.append(label_of(values.get(f"{decision.classifier}.label")))
         costs.append(decision.cost if cost is None else plan.embedding_cost + cost)
         chosen.append(decision.classifier)
@@ -56,7 +56,7 @@ def list_operating_points(plan: PortfolioPlan) -> Sequence[OperatingPoint]:
     points = []
     for at, budget in enumerate(plan.curve_budgets.tolist()):
         cost = float(plan.curve_costs[row, at])
-        expectations = Expectations.of(
+        expectations = Expectations.from_figures(
             accuracy=float(plan.curve_accuracies[row, at]), cost=cost, cost_error=float(plan.curve_cost_errors[row, at])
         )
         usage = dict(zip(plan.classifiers, plan.curve_usage[row, at].tolist(), strict=True))

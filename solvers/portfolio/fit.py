@@ -15,7 +15,7 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions, Samples
-from solvers.base import Fitted, Run, refuse_few_items
+from solvers.base import BuildContext, Fitted, refuse_few_items
 from solvers.item_splits import effective_rows, fold_rows
 from solvers.portfolio.baselines import predict_by_forests
 from solvers.portfolio.contents import MAX_NUMBERS
@@ -40,7 +40,9 @@ FOLDS = 5
 """Cross-validation folds of the cost regression."""
 
 
-def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:
+def fit(
+    dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: BuildContext
+) -> Fitted[PortfolioPlan]:
     """Fit a portfolio to a trace with embeddings; learned estimators use ``learned.fit``.
 
     A classifier's planned cost is its mean on build rows. The summary has unit, rows of each part, classifiers with
@@ -51,7 +53,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
         InvalidRequest: no embeddings, fewer than 40 rows, too few items for the samples, or an unknown feature
             classifier.
     """
-    check_options(DatasetFacts.of(dataset), options)
+    check_options(DatasetFacts.from_dataset(dataset), options)
     run.progress(0, STEPS, "splitting the trace")
     table = split_trace(dataset, options, rng)
     if not options.takes_samples:
@@ -102,12 +104,12 @@ def check_options(facts: DatasetFacts, options: PortfolioOptions) -> None:
     """Reject traces that are too small or lack embeddings, and options that do not fit them."""
     if facts.embedding_dimensions == 0:
         fault = "must have embeddings: upload an .npy array with one row for each row of the table"
-        raise InvalidRequest.at(Fault(("dataset",), fault))
+        raise InvalidRequest.from_faults(Fault(("dataset",), fault))
     refuse_few_items(facts, MIN_ROWS, "a portfolio")
     names = facts.classifiers
     if options.feature_classifier is not None and options.feature_classifier not in names:
         fault = f"classifier {options.feature_classifier!r} not found; available: {', '.join(names)}"
-        raise InvalidRequest.at(Fault(("feature_classifier",), fault))
+        raise InvalidRequest.from_faults(Fault(("feature_classifier",), fault))
     if not options.takes_samples:
         return
     if isinstance(options.samples, Samples):
@@ -121,7 +123,7 @@ def _check_memory(options: PortfolioOptions, dimensions: int) -> None:
     most = options.max_items if isinstance(given, str) else given.count * given.size
     if most * dimensions > MAX_NUMBERS:
         fault = f"must be at most {MAX_NUMBERS} numbers, got {most} items of {dimensions} dimensions"
-        raise InvalidRequest.at(Fault(("max_items" if isinstance(given, str) else "samples",), fault))
+        raise InvalidRequest.from_faults(Fault(("max_items" if isinstance(given, str) else "samples",), fault))
 
 
 def _count_rows(table: TraceSplit) -> dict[str, int]:

@@ -18,7 +18,7 @@ from models.portfolio import (
     RouteReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, Fitted, ModelRunner, Run, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
@@ -59,7 +59,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         check_options(facts, options)
 
     def fit(
-        self, dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run
+        self, dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: BuildContext
     ) -> Fitted[PortfolioPlan]:
         """Fit a portfolio to a trace with embeddings."""
         return fit(dataset, options, rng, run)

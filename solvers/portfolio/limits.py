@@ -98,7 +98,7 @@ def assign_within_limits(
     resources = [_list_uses(batch, name, resource) for name, resource in request.resources.items()]
     constraints = tuple(_list_constraints(batch, request, names, np.bincount(groups, minlength=len(names))))
     if len(constraints) > MAX_LIMITS:
-        raise InvalidRequest.at(Fault((), f"must have at most {MAX_LIMITS} limits, got {len(constraints)}"))
+        raise InvalidRequest.from_faults(Fault((), f"must have at most {MAX_LIMITS} limits, got {len(constraints)}"))
     objective = batch.values if request.goal == "accuracy" else -costs
     floors = [each for each in constraints if each.use == VALUE]
     gap = DEFAULT_GAP if request.gap is None else request.gap
@@ -120,7 +120,7 @@ def assign_within_limits(
     except ConflictingConstraints as error:
         counts = np.bincount(groups, minlength=len(names))
         limits = [_make_conflict(each.constraint, each.violation, len(groups), counts) for each in error.conflicts]
-        raise ConflictingLimits.of(*limits) from None
+        raise ConflictingLimits.from_limits(*limits) from None
     priced = zip(constraints, solution.used.tolist(), solution.prices.tolist(), strict=True)
     cost = float(batch.costs[np.arange(len(objective)), solution.choice].sum())
     return ConstrainedSolution(solution.choice, cost, solution.gap, tuple(_make_price(*each) for each in priced))
@@ -168,7 +168,7 @@ def check_classifier_names(classifiers: Sequence[str], request: LimitedOptions) 
         for name in by_name:
             if name not in classifiers:
                 fault = f"classifier not found; available: {', '.join(classifiers)}"
-                raise InvalidRequest.at(Fault((*place, name), fault))
+                raise InvalidRequest.from_faults(Fault((*place, name), fault))
 
 
 def make_matrix(rows: Sequence[Sequence[float]], classifiers: Sequence[str], *place: str) -> Floats:
@@ -176,7 +176,7 @@ def make_matrix(rows: Sequence[Sequence[float]], classifiers: Sequence[str], *pl
     wrong = next((i for i, row in enumerate(rows) if len(row) != len(classifiers)), None)
     if wrong is not None:
         fault = f"must have {len(classifiers)} numbers ({', '.join(classifiers)}), got {len(rows[wrong])}"
-        raise InvalidRequest.at(Fault((*place, wrong), fault))
+        raise InvalidRequest.from_faults(Fault((*place, wrong), fault))
     return np.array(rows, dtype=np.float64)
 
 
@@ -212,11 +212,13 @@ def resolve_uses(
     if given is None:
         if place[-1] not in uses:
             known = ", ".join(uses) or "none"
-            raise InvalidRequest.at(Fault(place, f"resource not found in the trace; available: {known}; set its uses"))
+            raise InvalidRequest.from_faults(
+                Fault(place, f"resource not found in the trace; available: {known}; set its uses")
+            )
         return uses[place[-1]]
     missing = next((each for each in classifiers if each not in given), None)
     if missing is not None:
-        raise InvalidRequest.at(Fault((*place, "uses"), f"must include classifier {missing!r}"))
+        raise InvalidRequest.from_faults(Fault((*place, "uses"), f"must include classifier {missing!r}"))
     return np.array([given[each] for each in classifiers], dtype=np.float64)
 
 

@@ -24,7 +24,7 @@ from models.portfolio import (
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
 from solvers.base import prepare_plan, refuse_unknown
-from solvers.budget_mixture import lot_of
+from solvers.budget_mixture import tie_break_of
 from solvers.portfolio.baselines import BudgetRouter
 from solvers.portfolio.cost_regression import CostRegression
 from solvers.portfolio.held_out_curve import HeldOutCurve
@@ -176,7 +176,7 @@ class PortfolioPlan(HeldOutCurve):
             return None
         if np.shape(queries)[-1] != self.dimensions:
             fault = f"must have {self.dimensions} numbers, got {np.shape(queries)[-1]}"
-            raise InvalidRequest.at(Fault(("query",), fault))
+            raise InvalidRequest.from_faults(Fault(("query",), fault))
         regression = CostRegression(self.cost_weights, self.cost_intercepts, self.cost_knots, self.cost_levels)
         return self._zero_feature_classifier(regression.predict(np.asarray(queries, dtype=np.float64)))
 
@@ -208,7 +208,7 @@ class PortfolioPlan(HeldOutCurve):
         """Return a deterministic tie-break in [0, 1) from the query's id or embedding."""
         if not len(self.price_shares):
             return 1.0
-        return float(draw_tie_breaks([query.query])[0]) if query.item is None else lot_of(query.item)
+        return float(draw_tie_breaks([query.query])[0]) if query.item is None else tie_break_of(query.item)
 
     @property
     def is_fast(self) -> bool:
@@ -267,7 +267,7 @@ class PortfolioPlan(HeldOutCurve):
         """
         if query.budget is None and query.min_accuracy is None:
             fault = "is required, or min_accuracy: this artifact has no default"
-            raise InvalidRequest.at(Fault(("budget",), fault))
+            raise InvalidRequest.from_faults(Fault(("budget",), fault))
         given = self._max_mean_cost(query)
         if query.min_accuracy is not None:
             return self._find_min_budget("route", query.min_accuracy, given)

@@ -79,16 +79,18 @@ def evaluate_costs(powers: Int64s, coefficients: Floats, sizes: Sequence[QuerySi
         InvalidRequest: sizes of another number of dimensions, or too large.
     """
     if not len(powers):
-        raise InvalidRequest.at(Fault((where,), "must be omitted: costs of this portfolio do not depend on it"))
+        raise InvalidRequest.from_faults(
+            Fault((where,), "must be omitted: costs of this portfolio do not depend on it")
+        )
     given = [(size,) if isinstance(size, int | float) else tuple(size) for size in sizes]
     wrong = next((size for size in given if len(size) != powers.shape[1]), None)
     if wrong is not None:
-        raise InvalidRequest.at(Fault((where,), f"must have {powers.shape[1]} numbers, got {len(wrong)}"))
+        raise InvalidRequest.from_faults(Fault((where,), f"must have {powers.shape[1]} numbers, got {len(wrong)}"))
     points = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         costs = np.prod(points[:, None, :] ** powers, axis=2) @ coefficients.T
     if not np.all(costs <= MAX_COST):
-        raise InvalidRequest.at(Fault((where,), f"must give costs of at most {MAX_COST:g}"))
+        raise InvalidRequest.from_faults(Fault((where,), f"must give costs of at most {MAX_COST:g}"))
     return np.asarray(costs)
 
 

@@ -51,14 +51,14 @@ class EmbeddingScaling:
         if given.ndim != 2 or given.shape[1] != len(self.low):
             shape = " x ".join(map(str, given.shape))
             fault = f"must have shape n x {len(self.low)}, got {shape}"
-            raise InvalidRequest.at(Fault((where,), fault))
+            raise InvalidRequest.from_faults(Fault((where,), fault))
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = ((given - self.low) / self.span).astype(np.float32)
         bad = ~np.isfinite(scaled)
         if bad.any():
             row, column = (int(place[0]) for place in np.nonzero(bad))
             fault = f"must be finite after scaling; row {row + 1}, column {column + 1} is not"
-            raise InvalidRequest.at(Fault((where,), fault))
+            raise InvalidRequest.from_faults(Fault((where,), fault))
         return scaled
 
 

@@ -86,7 +86,7 @@ def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Genera
     """Split the rows into parts, and select the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
-    success, right = dataset.likelihoods(options.temperature), dataset.quality
+    success, right = dataset.likelihoods_of(options.temperature), dataset.quality
     accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     losers = find_dominated(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]

@@ -9,10 +9,10 @@ int64, the questions, each a column and the last bin answered no; leaves (T, 2^d
 import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles, UInt8s, UInt64s
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
 
-@njit()
+@compile_kernel()
 def split_gains(
     bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: UInt64s
 ) -> Floats:
@@ -39,7 +39,7 @@ def split_gains(
     return gains
 
 
-@njit()
+@compile_kernel()
 def ask(
     bins: UInt8s,
     widths: Int64s,
@@ -71,7 +71,7 @@ def ask(
             leaf[i] = np.uint64(2) * leaf[i] + np.uint64(column[i] > at)
 
 
-@njit()
+@compile_kernel()
 def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
     """Write each row's residuals, (n, L), along one direction."""
     for i in range(len(residuals)):
@@ -81,7 +81,7 @@ def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
         slopes[i] = slope
 
 
-@njit()
+@compile_kernel()
 def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, steps: Singles) -> None:
     """Write a tree's steps, (2^d, L), and take them off the residuals."""
     sums, counts = np.zeros(steps.shape), np.zeros(len(steps))
@@ -98,7 +98,7 @@ def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, 
             residuals[i, k] -= steps[leaf[i], k]
 
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def regress(
     bins: UInt8s,
     widths: Int64s,
@@ -120,7 +120,7 @@ def regress(
         step_to_means(residuals, leaf, rate, ridge, leaves[t])
 
 
-@njit()
+@compile_kernel()
 def differentiate(
     logits: Singles,
     labels: Int64s,
@@ -151,7 +151,7 @@ def differentiate(
         slopes[i], weights[i] = slope, weight / outputs
 
 
-@njit()
+@compile_kernel()
 def newton_step(
     logits: Singles,
     gradients: Floats,
@@ -176,7 +176,7 @@ def newton_step(
             logits[i, k] += steps[leaf[i], k]
 
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def classify(
     bins: UInt8s,
     widths: Int64s,

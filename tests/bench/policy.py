@@ -20,7 +20,7 @@ from rich.table import Table
 from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyTarget
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from tests.bench.cascade import shown, table, timed
 
@@ -84,11 +84,11 @@ def halves(name: str, seed: int) -> tuple[Trace, Trace]:
 
 def build_policy(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tuple[float, PolicyPlan]:
     with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None):
-        return timed(lambda: fit(dataset, PolicyOptions(**options), np.random.default_rng(seed), Run()).plan)
+        return timed(lambda: fit(dataset, PolicyOptions(**options), np.random.default_rng(seed), BuildContext()).plan)
 
 
 def run_policy(plan: PolicyPlan, test: Trace, budgets: Sequence[float]) -> list[Reached]:
-    """Run the test half under each budget, every item with an id of its own."""
+    """BuildContext the test half under each budget, every item with an id of its own."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
     truth, reached = np.array(test.classes)[test.labels], []
     for budget in budgets:

@@ -22,7 +22,7 @@ from rich.table import Table
 from models import Trace, TraceSpec
 from models.portfolio import PortfolioOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedRequest
-from solvers import Run
+from solvers import BuildContext
 from solvers.portfolio import fit
 from solvers.portfolio.constrained import ConstrainedChoice, Constraint, assign_constrained
 from solvers.portfolio.knapsack import assign
@@ -152,7 +152,7 @@ def measure_savings(name: str) -> Table:
     learned, fresh = order[: len(order) // 2], order[len(order) // 2 :]
     columns = {**dict(zip(names, right[learned].T, strict=True)), "tokens": tokens[learned]}
     trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors[learned])
-    plan = fit(trace, PortfolioOptions(), np.random.default_rng(0), Run()).plan
+    plan = fit(trace, PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
     wanted = KEPT * float(plan.curve_accuracies[plan.methods.index("single_best"), -1])
     sizes: list[float] = tokens[fresh].tolist()
     singles = [

@@ -22,7 +22,7 @@ from rich.table import Table
 from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyTarget
 from models.portfolio import PortfolioOptions
-from solvers import Run
+from solvers import BuildContext
 from solvers.item_splits import split_rows
 from solvers.policy import fit as fit_policy
 from solvers.portfolio import fit
@@ -63,7 +63,7 @@ def curves(outcomes: Outcomes, seed: int) -> dict[str, Floats]:
     trace, accuracies = outcomes.trace(learned), dict[str, Floats]()
     for method, estimator in ((OURS, "auto"), ("the paper's estimator", "occam")):
         options = PortfolioOptions.model_validate({"feature_classifier": name, "estimator": estimator} | QUICK)
-        plan = fit(trace, options, np.random.default_rng(seed), Run()).plan
+        plan = fit(trace, options, np.random.default_rng(seed), BuildContext()).plan
         accuracies[method] = reached(plan.estimate(asked), right, outcomes.further, left)
     known = outcomes.vectors[learned], outcomes.right[learned], asked, seed
     accuracies[HULL] = reached(constant(*known), right, outcomes.costs, budgets)
@@ -75,7 +75,7 @@ def curves(outcomes: Outcomes, seed: int) -> dict[str, Floats]:
 def by_policy(outcomes: Outcomes, learned: Int64s, fresh: Int64s, seed: int) -> Floats:
     """Let a policy decide for each item by itself, and say how right that was: (b,)."""
     options = PolicyOptions(embeddings=outcomes.embedder is None)
-    plan = fit_policy(outcomes.trace(learned), options, np.random.default_rng(seed), Run()).plan
+    plan = fit_policy(outcomes.trace(learned), options, np.random.default_rng(seed), BuildContext()).plan
     cells, names = plan.cells_of(outcomes.trace(fresh)), [str(row) for row in fresh.tolist()]
     answered = [plan.run(cells, names, PolicyTarget(budget=budget)).labels for budget in budgets_of(outcomes.costs)]
     if outcomes.spec.has_classes:

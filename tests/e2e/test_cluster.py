@@ -22,7 +22,7 @@ from app.store.repositories import open_repositories
 from models import BuildRequest, FeaturesSpec, FeatureTable
 from models.errors import ParsimonyError
 from solvers import KINDS
-from solvers.base import silent
+from solvers.base import no_progress
 from tests.oracles.index import small_table
 from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
@@ -61,7 +61,7 @@ def _built(kind: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None)
         repos.datasets.put("data", _table(kind), created_at=current_time())
         request = BuildRequest(kind=kind, name="plan", dataset="data", params=BUILDS[kind], seed=3)
         options = KINDS[kind].options.model_validate(request.params)
-        return fit(repos, request, options, silent)
+        return fit(repos, request, options, no_progress)
 
 
 def _table(kind: str) -> FeatureTable:

@@ -19,7 +19,7 @@ from sklearn.svm import OneClassSVM
 
 from app.store.codec import encode
 from models.index import IndexOptions
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.index import fit
 from tests.e2e.test_errors import is_problem
 from tests.oracles.index import small_table
@@ -176,7 +176,7 @@ def test_a_trace_is_no_table_of_features(indexed: Server) -> None:
 
 def made_up(name: str, model: Any) -> bytes:
     """Pack an artifact of one feature of one column, ``c0``, whose every model is this one."""
-    run = fit(small_table(rows=60, features=1), OPTIONS, np.random.default_rng(0), Run())
+    run = fit(small_table(rows=60, features=1), OPTIONS, np.random.default_rng(0), BuildContext())
     data = np.frombuffer(dumps(model), dtype=np.uint8)
     plan = replace(run.plan, model_bytes=data, model_offsets=np.array([0, len(data)]))
     manifest = {"kind": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}

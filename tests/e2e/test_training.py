@@ -15,7 +15,7 @@ from app.building.worker import training_on
 from app.store import codec
 from models.errors import ParsimonyError
 from models.index import IndexOptions
-from solvers import Run
+from solvers import BuildContext
 from solvers.index import fit
 from tests.oracles.index import small_table
 from tests.support.patience import patient
@@ -87,7 +87,7 @@ def test_a_killed_trainer_is_said_to_be() -> None:
 def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: str, params: dict[str, Any]) -> None:
     table = small_table(rows=60, features=2)
     options = IndexOptions(learner=learner, learner_params=params, folds=2)
-    alone = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
+    alone = codec.encode(fit(table, options, np.random.default_rng(0), BuildContext()).plan, {})
     with training_on(None):
-        together = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
+        together = codec.encode(fit(table, options, np.random.default_rng(0), BuildContext()).plan, {})
     assert alone == together

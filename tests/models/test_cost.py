@@ -54,38 +54,38 @@ def test_specs_that_make_no_sense_are_refused_with_the_numbers(spec: object, mes
 
 
 def test_the_cost_of_a_set_is_the_sum_of_its_features_equation_1() -> None:
-    one, two = CostFunction.polynomial([1.0, 0.0, 0.5]), CostFunction.polynomial([0.0, 2.0])
-    both = one + two + CostFunction.constant(3.0)
+    one, two = CostFunction.from_polynomial([1.0, 0.0, 0.5]), CostFunction.from_polynomial([0.0, 2.0])
+    both = one + two + CostFunction.from_constant(3.0)
     assert both.coefficients.tolist() == [4.0, 2.0, 0.5]
     assert both([[2.0], [4.0]]).tolist() == [10.0, 20.0]
     assert both.depends_on_size
-    assert not CostFunction.constant(3.0, 1).depends_on_size
-    assert CostFunction.total([]).coefficients.tolist() == [0.0]
+    assert not CostFunction.from_constant(3.0, 1).depends_on_size
+    assert CostFunction.sum_of([]).coefficients.tolist() == [0.0]
 
 
 def test_sizes_of_two_dimensions() -> None:
     area = cost_function(COSTS.validate_python({"terms": [{"coefficient": 0.5, "powers": [1, 1]}]}))[0]
-    both = area + CostFunction.constant(1.0)
+    both = area + CostFunction.from_constant(1.0)
     assert both.powers.tolist() == [[0, 0], [1, 1]]
     assert both([[2.0, 3.0], [4.0, 5.0]]).tolist() == [4.0, 11.0]
-    assert both.at((2.0, 3.0)).coefficients.tolist() == [4.0]
+    assert both.cost_at((2.0, 3.0)).coefficients.tolist() == [4.0]
     with pytest.raises(InvalidRequest, match="costs in 1 and in 2 dimensions cannot be added"):
-        _ = both + CostFunction.polynomial([0.0, 1.0])
+        _ = both + CostFunction.from_polynomial([0.0, 1.0])
     with pytest.raises(InvalidRequest, match=r"sizes of shape \(1,\) must end in 2 dimensions"):
         both([1.0])
 
 
 @given(st.lists(st.lists(st.floats(0, 1e6), min_size=1, max_size=4), min_size=1, max_size=6), st.randoms())
 def test_neither_order_nor_grouping_changes_a_sum(rows: list[list[float]], random: object) -> None:
-    functions = [CostFunction.polynomial(row) for row in rows]
+    functions = [CostFunction.from_polynomial(row) for row in rows]
     shuffled = list(functions)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert CostFunction.total(functions).coefficients.tolist() == CostFunction.total(shuffled).coefficients.tolist()
+    assert CostFunction.sum_of(functions).coefficients.tolist() == CostFunction.sum_of(shuffled).coefficients.tolist()
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=4), st.floats(0.5, 1e6), st.floats(0.5, 1e6))
 def test_cost_never_falls_with_size_in_floating_point_either(row: list[float], one: float, two: float) -> None:
-    low, high = CostFunction.polynomial(row)([[min(one, two)], [max(one, two)]]).tolist()
+    low, high = CostFunction.from_polynomial(row)([[min(one, two)], [max(one, two)]]).tolist()
     assert low <= high
 
 

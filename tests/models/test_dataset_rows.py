@@ -80,7 +80,7 @@ def test_rows_that_come_later_make_the_dataset_that_came_at_once(name: str) -> N
     """150 rows and the rest one by one are all of them, to the last byte."""
     whole = dataset(name)
     rows = as_rows(name, range(150, whole.rows))
-    facts = DatasetFacts.of(whole)
+    facts = DatasetFacts.from_dataset(whole)
     assert not [fault for row in rows for fault in row_faults(facts, row, None)]
     grown = with_rows(dataset(name, slice(150)), rows)
     assert codec.encode(grown, {}) == codec.encode(whole, {})
@@ -115,7 +115,7 @@ def test_embeddings_come_with_their_rows() -> None:
 def test_a_bad_row_is_refused_by_its_column(name: str, change: dict[str, Any], where: str, message: str) -> None:
     """The message tells the cell."""
     (row,) = as_rows(name, range(1))
-    (fault,) = row_faults(DatasetFacts.of(dataset(name)), {**row, **change}, None)
+    (fault,) = row_faults(DatasetFacts.from_dataset(dataset(name)), {**row, **change}, None)
     assert fault.loc == ("row", where)
     assert message in fault.msg
 
@@ -124,7 +124,7 @@ def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
     """Every fault is."""
     (row,) = as_rows("trace", range(1))
     del row["truth"]
-    facts = DatasetFacts.of(dataset("trace")).model_copy(update={"embedding_dimensions": 2})
+    facts = DatasetFacts.from_dataset(dataset("trace")).model_copy(update={"embedding_dimensions": 2})
     faults = row_faults(facts, row, [1.0])
     assert [fault.loc for fault in faults] == [("row", "truth"), ("embedding",)]
     assert faults[1].msg == "has 1 numbers, the dataset's have 2"
@@ -135,7 +135,7 @@ def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
 def test_cells_that_may_be_missing_may() -> None:
     """Of a spec that says so, features only."""
     (row,) = as_rows("mixed", range(1))
-    facts = DatasetFacts.of(dataset("mixed"))
+    facts = DatasetFacts.from_dataset(dataset("mixed"))
     assert not row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
     assert row_faults(facts, {**row, "outcome": ""}, None)
 

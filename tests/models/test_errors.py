@@ -11,16 +11,16 @@ from models.portfolio import AssignmentRequest
 
 
 def test_the_detail_is_the_first_fault_and_counts_the_others() -> None:
-    error = InvalidRequest.at(Fault(("items", 2, "x"), "is bad"), Fault(("y",), "is worse"))
+    error = InvalidRequest.from_faults(Fault(("items", 2, "x"), "is bad"), Fault(("y",), "is worse"))
     assert str(error) == "items.2.x: is bad (and 1 more)"
     assert [fault.loc for fault in error.faults] == [("items", 2, "x"), ("y",)]
-    assert str(InvalidRequest.at(Fault((), "is bad"))) == "is bad"
+    assert str(InvalidRequest.from_faults(Fault((), "is bad"))) == "is bad"
 
 
 def refusal(spec: object) -> InvalidRequest:
     with pytest.raises(ValidationError) as caught:
         FeaturesSpec.model_validate(spec)
-    return InvalidRequest.of(caught.value, "spec")
+    return InvalidRequest.from_validation(caught.value, "spec")
 
 
 def test_a_list_that_is_too_short_only_because_its_members_are_bad_is_no_fault() -> None:
@@ -34,7 +34,7 @@ def test_a_list_that_is_too_short_only_because_its_members_are_bad_is_no_fault()
 def test_every_fault_that_pydantic_found_is_kept() -> None:
     with pytest.raises(ValidationError) as caught:
         CascadeOptions.model_validate({"target_precision": 2.0, "dependence": "none", "more": 1})
-    error = InvalidRequest.of(caught.value.errors(), "params")
+    error = InvalidRequest.from_validation(caught.value.errors(), "params")
     assert {fault.loc for fault in error.faults} == {
         ("params", "target_precision"),
         ("params", "dependence"),
@@ -48,7 +48,7 @@ def test_very_many_faults_are_counted_and_found_in_no_time() -> None:
     body = {"queries": [["x", "y"]] * 50_000, "budget": "50%"}
     with pytest.raises(ValidationError) as caught:
         AssignmentRequest.model_validate_json(json.dumps(body))
-    error = InvalidRequest.of(caught.value)
+    error = InvalidRequest.from_validation(caught.value)
     assert len(error.faults) == 101
     assert error.faults[0].loc == ("queries", 0, 0)
     assert error.faults[100].msg.startswith("and ")

@@ -36,7 +36,7 @@ def test_answers_are_as_good_as_they_are_told_to_be() -> None:
     trace = Trace.from_columns(spec(), COLUMNS)
     assert trace.quality.tolist() == [[1.0, 1.0], [0.0, 0.25], [1.0, 0.5]]
     assert (trace.classes, trace.rows, trace.predictions.max()) == ((), 3, -1)
-    assert trace.likelihoods(1.0).tolist() == trace.quality.tolist()
+    assert trace.likelihoods_of(1.0).tolist() == trace.quality.tolist()
     assert not trace.spec.has_classes
     for cells in ([1, 0, 1], [1.0, 0.0, 1.0], [True, False, True]):
         again = Trace.from_columns(spec(), {**COLUMNS, "small_ok": np.array(cells)})
@@ -44,7 +44,7 @@ def test_answers_are_as_good_as_they_are_told_to_be() -> None:
     answered = {"small_says": np.array(["a", "b", "b"], dtype=object), "truth": np.array(["a", "a", "b"], dtype=object)}
     told = Trace.from_columns(spec(label="truth", correct=None, prediction="small_says"), {**COLUMNS, **answered})
     assert (told.quality[:, 0].tolist(), told.classes) == ([1.0, 0.0, 1.0], ("a", "b"))
-    assert DatasetFacts.of(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
+    assert DatasetFacts.from_dataset(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,10 @@ def test_specs_that_cannot_be_meant_are_refused(changes: dict[str, Any], said: s
 
 def test_rows_that_come_later_are_checked_and_put_behind() -> None:
     trace = Trace.from_columns(spec(), COLUMNS)
-    facts, row = DatasetFacts.of(trace), {"small_ok": 1.0, "small_sure": -0.5, "small_usd": 0.2, "large_judge": 0.75}
+    facts, row = (
+        DatasetFacts.from_dataset(trace),
+        {"small_ok": 1.0, "small_sure": -0.5, "small_usd": 0.2, "large_judge": 0.75},
+    )
     assert row_faults(facts, row, None) == []
     said = [fault.msg for fault in row_faults(facts, {**row, "small_ok": 0.5}, None)]
     assert said == ["must be 0 or 1, false or true, is 0.5"]
@@ -123,7 +126,7 @@ def test_confidences_of_every_scale_are_probabilities_and_grow_by_rows_of_that_s
     trace = Trace.from_columns(spec(confidence_scale=scale), COLUMNS | {"small_sure": np.array(told)})
     assert trace.confidences[:, 0].tolist() == pytest.approx(probabilities)
     row = {"small_ok": 1.0, "small_sure": told[0], "small_usd": 0.2, "large_judge": 0.75}
-    assert row_faults(DatasetFacts.of(trace), row, None) == []
+    assert row_faults(DatasetFacts.from_dataset(trace), row, None) == []
     grown = with_rows(trace, [row])
     assert isinstance(grown, Trace)
     assert grown.confidences[:, 0].tolist() == pytest.approx([*probabilities, probabilities[0]], abs=1e-300)

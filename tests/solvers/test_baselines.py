@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models import Trace, TraceSpec
 from models.arrays import Floats
-from solvers import KINDS, Run, two_stage_rules
+from solvers import KINDS, BuildContext, two_stage_rules
 from solvers.savings import BaselineReplays, Replay, measure_savings
 from solvers.trace_baselines import baselines_on, most_accurate, trace_baselines
 from solvers.two_stage_rules import tune_two_stages
@@ -72,7 +72,11 @@ def _walk(i: int, j: int, threshold: float, confidences: Floats, right: Floats, 
 
 
 def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is() -> None:
-    savings = KINDS["cascade"].fit(trace(3000, 0), KINDS["cascade"].options(), np.random.default_rng(0), Run()).savings
+    savings = (
+        KINDS["cascade"]
+        .fit(trace(3000, 0), KINDS["cascade"].options(), np.random.default_rng(0), BuildContext())
+        .savings
+    )
     assert savings is not None
     assert not savings.has_savings or (savings.saved or 0.0) < 0.05
     assert savings.today is not None
@@ -86,7 +90,7 @@ def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
     artifact_kind = KINDS["portfolio"]
     options = artifact_kind.options.model_validate({"curve_points": 5})
-    savings = artifact_kind.fit(data, options, np.random.default_rng(0), Run()).savings
+    savings = artifact_kind.fit(data, options, np.random.default_rng(0), BuildContext()).savings
     assert savings is not None
     assert sum(one.name.startswith("a logistic router") for one in savings.baselines) >= 5
     assert savings.verdict in ("not significant", "worse") or max(savings.saved or 0.0, savings.gained) < 0.1
@@ -124,7 +128,10 @@ def test_feature_tables_are_compared_with_all_features_and_with_two_stages(kind:
     artifact_kind = KINDS[kind]
     params: dict[str, Any] = {"folds": 3} if kind in ("policy", "index") else {}
     savings = artifact_kind.fit(
-        World.of(3, 300).dataset("index"), artifact_kind.options.model_validate(params), np.random.default_rng(0), Run()
+        World.of(3, 300).dataset("index"),
+        artifact_kind.options.model_validate(params),
+        np.random.default_rng(0),
+        BuildContext(),
     ).savings
     assert savings is not None
     assert savings.today is not None

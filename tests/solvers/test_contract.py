@@ -9,7 +9,7 @@ import pytest
 
 from app.store import codec
 from models.errors import Cancelled, Infeasible, InvalidRequest
-from solvers import KINDS, Fitted, Run
+from solvers import KINDS, BuildContext, Fitted
 from tests.support.kinds import SAMPLES, dataset
 
 
@@ -17,7 +17,7 @@ def fit(name: str, seed: int = 0) -> Fitted[Any]:
     """Fit a kind to its small problem."""
     sample = SAMPLES[name]
     rng = np.random.default_rng(seed)
-    fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, Run())
+    fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, BuildContext())
     return fitted
 
 
@@ -82,11 +82,11 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
         raise Cancelled("told to stop")
 
     sample = SAMPLES[name]
-    KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(note))
+    KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), BuildContext(note))
     assert reports[-1][0] == reports[-1][1] > 0
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     with pytest.raises(Cancelled):
-        KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(stop))
+        KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), BuildContext(stop))
 
 
 MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}

@@ -12,7 +12,7 @@ from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_co
 from models.cost import cost_function
 from models.dataset_profile import FeaturesProfile, TraceProfile
 from models.errors import InvalidRequest
-from solvers.dataset_profile import calibration, profile
+from solvers.dataset_profile import calibration_bins, profile_dataset
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
 
@@ -38,14 +38,14 @@ def features(costs: list[Any], size: str | list[str] | None = None, **columns: l
 
 def of_trace(dataset: Trace) -> TraceProfile:
     """Profile a trace."""
-    profiled = profile(dataset)
+    profiled = profile_dataset(dataset)
     assert isinstance(profiled, TraceProfile)
     return profiled
 
 
 def of_features(dataset: FeatureTable) -> FeaturesProfile:
     """Profile a table of features."""
-    profiled = profile(dataset)
+    profiled = profile_dataset(dataset)
     assert isinstance(profiled, FeaturesProfile)
     return profiled
 
@@ -86,7 +86,7 @@ def test_agreement_is_counted_row_by_row() -> None:
 @given(st.lists(st.tuples(st.sampled_from([-3.0, 0.1, 0.25, 0.5, 1.0, 7e307, 1.5e308]), st.booleans()), min_size=1))
 def test_bins_hold_every_item_once_and_equal_confidences_together(items: list[tuple[float, bool]]) -> None:
     confidences, correct = np.array([sure for sure, _ in items]), np.array([right for _, right in items])
-    bins = calibration(confidences, correct)
+    bins = calibration_bins(confidences, correct)
     assert sum(each.rows for each in bins) == len(items)
     assert len(bins) <= 10
     for one, next_one in pairwise(bins):
@@ -100,7 +100,7 @@ def test_bins_hold_every_item_once_and_equal_confidences_together(items: list[tu
 
 @pytest.mark.parametrize("rows", [1, 9, 10, 11, 200])
 def test_different_confidences_fill_ten_bins_about_equally(rows: int) -> None:
-    counts = [each.rows for each in calibration(np.arange(rows) / rows, np.ones(rows, dtype=bool))]
+    counts = [each.rows for each in calibration_bins(np.arange(rows) / rows, np.ones(rows, dtype=bool))]
     assert len(counts) == min(rows, 10)
     assert max(counts) - min(counts) <= 1
 

@@ -10,9 +10,9 @@ from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
 from models.cascade import CascadeQuery
 from models.portfolio import AssignmentOptions
-from solvers import KINDS, Run
+from solvers import KINDS, BuildContext
 from solvers.advice import advise
-from solvers.dataset_profile import profile
+from solvers.dataset_profile import profile_dataset
 from tests.support.replays import COSTS, NAMES, World, built
 
 ROWS, FRESH = 600, 20_000
@@ -74,14 +74,16 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
     ],
 )
 def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:
-    facts = DatasetFacts.of(graded(World.of(3, 100), "correct"))
+    facts = DatasetFacts.from_dataset(graded(World.of(3, 100), "correct"))
     with pytest.raises(InvalidRequest, match=f"^{said}"):
         KINDS["policy"].check(facts, KINDS["policy"].options.model_validate(params))
 
 
 def test_advice_compares_what_can_be_built() -> None:
     data = graded(World.of(4, ROWS), "quality")
-    advice = advise(replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, Run())
+    advice = advise(
+        replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, BuildContext()
+    )
     assert sorted(one.kind for one in advice["kinds"]) == ["cascade", "policy"]
     assert [one.kind for one in advice["excluded"]] == ["portfolio"]
     assert {one.name for one in advice["alternatives"]} >= {f"always {name}" for name in NAMES}
@@ -89,7 +91,7 @@ def test_advice_compares_what_can_be_built() -> None:
 
 def test_its_profile_has_no_classes_and_the_mean_quality() -> None:
     data = graded(World.of(5, 200), "quality")
-    seen = profile(data)
+    seen = profile_dataset(data)
     assert seen.classes == ()
     assert [one.accuracy for one in seen.classifiers] == pytest.approx(data.quality.mean(axis=0).tolist())  # type: ignore[union-attr]
     assert all(one.no_class == 0 for one in seen.classifiers)  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, InvalidReq
 from models.advice import AdviceLimits
 from models.dataset_rows import columns_of, row_faults, with_rows
 from models.feedback import Outcome
-from solvers import KINDS, Run
+from solvers import KINDS, BuildContext
 from solvers.advice import advise
 from solvers.item_splits import effective_rows, fold_rows, split_rows
 from solvers.learners.estimators import fixed_folds
@@ -83,7 +83,9 @@ def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[
     times = [400] + [1] * 59
     dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
     artifact = KINDS[kind]
-    fitted = artifact.fit(dataset, artifact.options.model_validate(options), np.random.default_rng(seed), Run())
+    fitted = artifact.fit(
+        dataset, artifact.options.model_validate(options), np.random.default_rng(seed), BuildContext()
+    )
     assert fitted.savings is not None
     assert fitted.savings.verdict != "significant"
 
@@ -146,9 +148,9 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
         options = artifact.options.model_validate(
             QUICK[artifact.name] if isinstance(dataset, Trace) or artifact.name != "policy" else {"folds": 3}
         )
-        savings = artifact.fit(dataset, options, np.random.default_rng(seed), Run()).savings
+        savings = artifact.fit(dataset, options, np.random.default_rng(seed), BuildContext()).savings
         assert savings is not None
-        error = (best * (1 - best) / (DatasetFacts.of(dataset).item_count / 4)) ** 0.5
+        error = (best * (1 - best) / (DatasetFacts.from_dataset(dataset).item_count / 4)) ** 0.5
         if savings.verdict == "significant" or savings.accuracy > best + 3 * error:
             return True
     return False
@@ -156,7 +158,7 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
 
 @pytest.mark.parametrize("name", ["equal", "visits"])
 def test_advice_promises_nothing_either(name: str) -> None:
-    advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, Run())
+    advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, BuildContext())
     assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["kinds"])
     best = CHANCE if name == "visits" else float(ACCURACIES.max())
     assert all(one.accuracy_interval is None or one.accuracy_interval[0] <= best for one in advice["kinds"])
@@ -231,7 +233,9 @@ def test_equal_embeddings_with_other_outcomes_are_counted() -> None:
 
 def test_too_few_items_are_refused_whatever_the_rows() -> None:
     with pytest.raises(InvalidRequest, match=r"has 30 different 'item', a portfolio needs at least 40"):
-        KINDS["portfolio"].fit(prompts(30, 20, None, 0), KINDS["portfolio"].options(), np.random.default_rng(0), Run())
+        KINDS["portfolio"].fit(
+            prompts(30, 20, None, 0), KINDS["portfolio"].options(), np.random.default_rng(0), BuildContext()
+        )
 
 
 @pytest.mark.parametrize("dataset", [prompts(20, 3, None, 0), visits(20, 3, 0)], ids=["trace", "features"])
@@ -240,14 +244,14 @@ def test_rows_that_come_later_belong_to_the_items_that_they_name(dataset: Datase
     row = {name: column[0] if isinstance(column[0], str) else float(column[0]) for name, column in columns.items()}
     embedding = dataset.embeddings[:1] if isinstance(dataset, Trace) else None
     given = None if embedding is None else embedding[0].tolist()
-    assert row_faults(DatasetFacts.of(dataset), row, given) == []
-    assert row_faults(DatasetFacts.of(dataset), {**row, "item": None}, given)[0].loc == ("row", "item")
+    assert row_faults(DatasetFacts.from_dataset(dataset), row, given) == []
+    assert row_faults(DatasetFacts.from_dataset(dataset), {**row, "item": None}, given)[0].loc == ("row", "item")
     grown = with_rows(
         dataset, [row, {**row, "item": "another"}], embedding if embedding is None else np.tile(embedding, (2, 1))
     )
     assert grown.item_names[grown.items[-2]] == row["item"]
-    assert DatasetFacts.of(grown).items == 21
-    assert DatasetFacts.of(dataset).items == 20
+    assert DatasetFacts.from_dataset(grown).items == 21
+    assert DatasetFacts.from_dataset(dataset).items == 20
 
 
 def test_an_item_may_be_named_by_a_long_prompt() -> None:
@@ -273,7 +277,7 @@ def test_an_item_may_be_named_by_a_long_prompt() -> None:
     sent: dict[str, str | bool | float | None] = {"y": "u", "a": 1.0, "p": prompt}
     stored = Outcome(decision="index/a/1?", row=sent).stored_row
     assert with_rows(table, [stored]).items.tolist() == [*table.items, table.items[0]]
-    facts = DatasetFacts.of(table)
+    facts = DatasetFacts.from_dataset(table)
     assert [fault.loc for each in (sent, {**sent, "y": prompt}) for fault in row_faults(facts, each, None)] == [
         ("row", "y")
     ]
@@ -286,7 +290,7 @@ def test_only_names_of_items_may_be_long_in_feedback(column: str) -> None:
         {"kind": "features", "label": "y", "unit": "ms", "item": "p", "categorical": ["c"], "features": features}
     )
     columns = {name: np.array(["u", "v"], dtype=object) for name in ("y", "c", "p")} | {"a": np.arange(2.0)}
-    facts, long = DatasetFacts.of(FeatureTable.from_columns(spec, columns)), "x" * 201
+    facts, long = DatasetFacts.from_dataset(FeatureTable.from_columns(spec, columns)), "x" * 201
     row: dict[str, str | float | None] = {"y": "u", "a": 1.0, "c": "u", "p": long}
     assert row_faults(facts, row, None) == []
     assert [fault.loc for fault in row_faults(facts, row | {column: long}, None)] == [("row", column)]

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers.jit import uncompiled
+from solvers.jit import python_kernel
 
 KERNEL = """
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
-@njit()
+@compile_kernel()
 def double(x):
     return 2 * x
 
-@njit(cache=True)
+@compile_kernel(cache=True)
 def fourfold(x):
     return double(double(x))
 """
@@ -81,8 +81,8 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path: Path) -> None:
 
 
 def test_an_uncompiled_kernel_is_plain_python_and_loads_no_numba() -> None:
-    code = "import sys; from solvers.jit import uncompiled; uncompiled('solvers.index.crossings_kernel')"
+    code = "import sys; from solvers.jit import python_kernel; python_kernel('solvers.index.crossings_kernel')"
     subprocess.run([sys.executable, "-c", f"{code}; assert 'numba' not in sys.modules"], check=True)
-    kernel = uncompiled("solvers.index.crossings_kernel")
+    kernel = python_kernel("solvers.index.crossings_kernel")
     assert kernel.evaluate_polynomial(np.array([1.0, 2.0]), 1, 3.0) == 7.0
     assert not hasattr(kernel.evaluate_polynomial, "py_func")

@@ -10,14 +10,14 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.pipeline import PipelineOptions, PipelineQuery
 from models.portfolio import PortfolioOptions, RouteQuery
 from models.savings import Savings
-from solvers import KINDS, Run, cascade, pipeline, portfolio
+from solvers import KINDS, BuildContext, cascade, pipeline, portfolio
 from solvers.pipeline.prepared_data import cut_rows
 from tests.support.kinds import SAMPLES, dataset
 from tests.support.replays import COSTS, NAMES, World
 
 
 def _worth(kind: str, options: object, data: object, seed: int = 0) -> Savings:
-    savings = KINDS[kind].fit(data, options, np.random.default_rng(seed), Run()).savings
+    savings = KINDS[kind].fit(data, options, np.random.default_rng(seed), BuildContext()).savings
     assert savings is not None
     return savings
 
@@ -42,7 +42,7 @@ def test_every_subject_says_what_it_is_worth_and_the_parts_agree(kind: str) -> N
 def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> None:
     world = World.of(5, 300)
     data: Any = world.dataset("cascade")
-    fitted = cascade.kind.fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
+    fitted = cascade.kind.fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), BuildContext())
     held_out = np.random.default_rng(7).permutation(300)[150:]
     assert fitted.savings is not None
     asked = float(fitted.savings.decision.removeprefix("budget "))
@@ -64,7 +64,9 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
 def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> None:
     world = World.of(6, 400)
     options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 60}, "curve_points": 5})
-    fitted = portfolio.kind.fit(cast(Any, world.dataset("portfolio")), options, np.random.default_rng(3), Run())
+    fitted = portfolio.kind.fit(
+        cast(Any, world.dataset("portfolio")), options, np.random.default_rng(3), BuildContext()
+    )
     held_out = np.sort(np.random.default_rng(3).permutation(400)[300:])
     assert fitted.savings is not None
     said = float(fitted.savings.decision.split()[3])
@@ -82,7 +84,7 @@ def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() ->
     world = World.of(8, 600)
     data, options = world.dataset("pipeline"), PipelineOptions()
     assert isinstance(data, FeatureTable)
-    fitted = pipeline.kind.fit(data, options, np.random.default_rng(2), Run())
+    fitted = pipeline.kind.fit(data, options, np.random.default_rng(2), BuildContext())
     test = cut_rows(data, np.random.default_rng(2)).test
     decision = fitted.plan.decide(PipelineQuery())
     right, spent, items = 0, 0.0, world.items(world.features)

@@ -17,7 +17,7 @@ from models.pipeline import PipelineQuery
 from models.policy import Answer, PolicyOptions, PolicyQuery
 from models.portfolio import AssignmentOptions, RouteQuery
 from models.portfolio_constraints import LimitedOptions
-from solvers import KINDS, Run
+from solvers import KINDS, BuildContext
 from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate_curves
 from solvers.portfolio.assigner import PortfolioAssigner
@@ -29,7 +29,7 @@ def build(kind: str, options: Any = None) -> Any:
     """Fit a kind to its small problem."""
     sample = SAMPLES[kind]
     rng = np.random.default_rng(0)
-    return KINDS[kind].fit(dataset(sample.dataset), options or sample.options, rng, Run())
+    return KINDS[kind].fit(dataset(sample.dataset), options or sample.options, rng, BuildContext())
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:

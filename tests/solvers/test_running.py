@@ -18,7 +18,7 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import EndpointFailed, RunTimeout
 from models.policy import PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteQuery
-from solvers import Run, cascade, policy, portfolio
+from solvers import BuildContext, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MAX_CALLS
 from solvers.cascade.continuation import Continuations
@@ -28,7 +28,7 @@ from solvers.index.run import run_item as run_index
 from solvers.pipeline.run import run as run_pipeline
 from solvers.portfolio.run import make_fallback
 from solvers.portfolio.run import run_item as run_portfolio
-from solvers.running import Answer, Call, CallResult, CallResults, Runner
+from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
 from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.strategies import random_trace
@@ -43,7 +43,7 @@ class World:
     now: float = 0.0
     called: list[str] = field(default_factory=list)
 
-    def drive(self, runner: Runner, ends_at: float = inf) -> Answer:
+    def drive(self, runner: Runner, ends_at: float = inf) -> RunAnswer:
         """Follow a runner to its end; a call that would take longer than it may is cut off and failed."""
         try:
             call: Call = next(runner)
@@ -54,7 +54,7 @@ class World:
                 self.called += call.names
                 call = runner.send(CallResults(heard, ends_at - self.now))
         except StopIteration as end:
-            answer: Answer = end.value
+            answer: RunAnswer = end.value
             return answer
 
     def _ask(self, name: str, within: float) -> CallResult:
@@ -73,12 +73,12 @@ def sample() -> Any:
 @pytest.fixture(scope="module")
 def plan() -> CascadePlan:
     """Fit a cascade to the sample trace: fast, middle and strong."""
-    return cascade.fit(sample(), CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
+    return cascade.fit(sample(), CascadeOptions(target_precision=0.9), np.random.default_rng(0), BuildContext()).plan
 
 
 def cascaded(
     plan: CascadePlan, world: World, deadline: float | None = None, excluded: frozenset[str] = frozenset()
-) -> Answer:
+) -> RunAnswer:
     """Run an item through a cascade; the plan's unit is a second."""
     query = CascadeQuery(deadline=deadline)
     left = inf if deadline is None else deadline
@@ -187,7 +187,7 @@ def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]
     n = int(rng.integers(2, 6))
     trace = random_trace(rng, 60, n)
     options = CascadeOptions(target_precision=0.6, wilson_confidence=0.6)
-    fitted = cascade.fit(trace, options, rng, Run()).plan
+    fitted = cascade.fit(trace, options, rng, BuildContext()).plan
     return fitted, fitted.continuations
 
 
@@ -323,7 +323,7 @@ def test_somebodys_plan_that_calls_one_twice_still_ends(plan: CascadePlan) -> No
 @cache
 def fitted_portfolio() -> Any:
     """Fit a portfolio to the sample trace."""
-    return portfolio.kind.fit(sample(), PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
+    return portfolio.kind.fit(sample(), PortfolioOptions(curve_points=3), np.random.default_rng(0), BuildContext()).plan
 
 
 @pytest.fixture
@@ -332,8 +332,8 @@ def routes() -> Any:
     return fitted_portfolio()
 
 
-def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] = frozenset()) -> Answer:
-    """Run a query."""
+def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] = frozenset()) -> RunAnswer:
+    """BuildContext a query."""
     query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
@@ -370,7 +370,9 @@ def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(r
 @cache
 def fitted_policy() -> Any:
     """Fit a policy to the sample trace, once."""
-    return policy.kind.fit(sample(), PolicyOptions(points=3, trees=12, depth=2), np.random.default_rng(1), Run()).plan
+    return policy.kind.fit(
+        sample(), PolicyOptions(points=3, trees=12, depth=2), np.random.default_rng(1), BuildContext()
+    ).plan
 
 
 @pytest.fixture
@@ -443,7 +445,7 @@ def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(poli
 @pytest.mark.parametrize("lost", ["fast", "middle", "strong"])
 def test_what_is_fetched_together_is_never_fetched_alone_in_a_lost_ones_place(lost: str) -> None:
     options = PolicyOptions(points=3, trees=5, depth=2, parallel=(("middle", "strong"),))
-    plan = policy.kind.fit(sample(), options, np.random.default_rng(0), Run()).plan
+    plan = policy.kind.fit(sample(), options, np.random.default_rng(0), BuildContext()).plan
     says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong") if name != lost}
     for item in "abcdefgh":
         world = World(says)

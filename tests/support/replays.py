@@ -19,7 +19,7 @@ from models.pipeline import PipelineQuery
 from models.policy import PolicyTarget
 from models.portfolio import AssignmentOptions
 from models.savings import Interval
-from solvers import KINDS, Run
+from solvers import KINDS, BuildContext
 from solvers.index.plan import IndexPlan
 from solvers.policy.plan import PolicyPlan
 from solvers.portfolio.plan import PortfolioPlan
@@ -95,7 +95,7 @@ class World:
 
 def built(kind: str, dataset: Dataset, seed: int = 0, **params: Any) -> LoadedArtifact[Any]:
     options = KINDS[kind].options.model_validate(params)
-    fitted = KINDS[kind].fit(dataset, options, np.random.default_rng(seed), Run())
+    fitted = KINDS[kind].fit(dataset, options, np.random.default_rng(seed), BuildContext())
     ref = ArtifactRef(kind=kind, name="plan", version=1)
     facts: dict[str, Any] = {
         "dataset": "d",

@@ -16,7 +16,7 @@ def die(number: int) -> None:
 
 def refuse(kind: str) -> None:
     if kind == "ours":
-        raise InvalidRequest.at(Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
+        raise InvalidRequest.from_faults(Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
     if kind == "corrupt":
         raise CorruptArtifact("the model is not one of 3 columns")
     raise Odd(1, 2)

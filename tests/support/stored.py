@@ -16,7 +16,7 @@ from app.store.repositories import Repositories
 from app.store.uploads import parse_spec
 from models import ArtifactRecord, BuildRequest, Dataset, dataset_from_columns
 from models.stored_dataset import DatasetInfo
-from solvers import silent
+from solvers import no_progress
 from solvers.cascade import CascadePlan
 from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, mixed_columns, trace_columns
 
@@ -45,7 +45,7 @@ def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> Build
 
 
 def built(repos: Repositories, asked: BuildRequest) -> bytes:
-    return fit(repos, asked, checked_request(asked)[1], silent)
+    return fit(repos, asked, checked_request(asked)[1], no_progress)
 
 
 PLAN = CascadePlan(

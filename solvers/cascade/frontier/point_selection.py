@@ -9,8 +9,8 @@ from models import InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeQuery
 from models.errors import Infeasible
-from solvers.base import number
-from solvers.budget_mixture import Mixture, lot_of, lower_hull
+from solvers.base import format_number
+from solvers.budget_mixture import Mixture, lower_hull, tie_break_of
 from solvers.cascade.frontier.contents import FrontierContents
 
 
@@ -24,7 +24,7 @@ class PointMixture:
 
     def choose_for_item(self, item: str | None) -> int:
         """Return the point of an item; deterministic in the item's id."""
-        return self.second if self.share and item is not None and lot_of(item) < self.share else self.first
+        return self.second if self.share and item is not None and tie_break_of(item) < self.share else self.first
 
     def mix(self, values: Floats) -> float:
         """Return the mean of a quantity over both points; for standard errors it is an upper bound."""
@@ -54,8 +54,8 @@ class PointSelector:
             raise InvalidRequest("the artifact has no frontier, because an older version built it; build it again")
         place = len(self._maxima) if deadline is None else bisect_right(self._maxima, deadline)
         if not place:
-            fastest = f"the fastest cascade takes at most {number(self._maxima[0])}"
-            raise Infeasible(f"{fastest}, the deadline is {number(deadline or 0.0)}")
+            fastest = f"the fastest cascade takes at most {format_number(self._maxima[0])}"
+            raise Infeasible(f"{fastest}, the deadline is {format_number(deadline or 0.0)}")
         hull = self._hulls[place - 1]
         if hull is None:
             within = np.flatnonzero(self._among & (self._points.point_maxima <= self._maxima[place - 1]))
@@ -91,15 +91,17 @@ class PointSelector:
         needed = chosen.mix(self._safe_costs)
         if query.mean_budget is not None and needed > query.mean_budget:
             wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} per item"
-            raise Infeasible(f"{wanted}, the budget is {number(query.mean_budget)}; both include one standard error")
+            raise Infeasible(
+                f"{wanted}, the budget is {format_number(query.mean_budget)}; both include one standard error"
+            )
         return chosen
 
     def _choose_within(self, hull: Int64s, most: float) -> PointMixture:
         costs = np.maximum.accumulate(self._safe_costs[hull])
         if most < costs[0]:
             least = f"the cheapest cascade costs {costs[0]:.6g} per item, including one standard error"
-            raise Infeasible(f"{least}; the budget is {number(most)}")
-        mixture = Mixture.of(costs, most)
+            raise Infeasible(f"{least}; the budget is {format_number(most)}")
+        mixture = Mixture.from_budget(costs, most)
         return PointMixture(int(hull[mixture.first]), int(hull[mixture.second]), mixture.share)
 
     def _choose_accurate(self, hull: Int64s, wanted: float) -> PointMixture:

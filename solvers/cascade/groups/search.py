@@ -39,7 +39,7 @@ def solve_groups(
     small = layout.states <= MAX_LABELS
     if algorithm == "group-states" and not small:
         excess = f"at most {MAX_LABELS:,} states, got {layout.states:,}; use group-beam"
-        raise InvalidRequest.at(Fault(("algorithm",), f"group-states supports {excess}"))
+        raise InvalidRequest.from_faults(Fault(("algorithm",), f"group-states supports {excess}"))
     within = math.inf if deadline is None else deadline
     if algorithm == "group-beam" or not small:
         return _solve_beam(layout, within), "group-beam"

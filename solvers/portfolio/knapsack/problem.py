@@ -99,7 +99,7 @@ class KnapsackProblem:
 
 
 def _make_error(name: str, message: str) -> InvalidRequest:
-    return InvalidRequest.at(Fault((name,), message))
+    return InvalidRequest.from_faults(Fault((name,), message))
 
 
 def _to_array(name: str, given: ArrayLike) -> Floats:
@@ -132,7 +132,7 @@ def _reject_entries(name: str, array: Floats, bad: Bools, rule: str) -> None:
         where = tuple(np.argwhere(bad)[0].tolist())
         many = int(bad.sum())
         more = f" (and {many - 1} more)" if many > 1 else ""
-        raise InvalidRequest.at(Fault((name, *where), f"{rule}, got {array[where]}{more}"))
+        raise InvalidRequest.from_faults(Fault((name, *where), f"{rule}, got {array[where]}{more}"))
 
 
 def _validate_budget(given: Any) -> float:

@@ -10,7 +10,7 @@ from models import Trace
 from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
 from models.savings import Savings
-from solvers.base import Fitted, Run, part_of
+from solvers.base import BuildContext, Fitted, part_of
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, route_by_values, route_to_single_best
 from solvers.portfolio.cost_regression import ExpectedCosts
@@ -32,7 +32,7 @@ STEPS = FOLDS + 4
 
 
 def fit_learned(
-    dataset: Trace, options: PortfolioOptions, table: TraceSplit, rng: np.random.Generator, run: Run
+    dataset: Trace, options: PortfolioOptions, table: TraceSplit, rng: np.random.Generator, run: BuildContext
 ) -> Fitted[PortfolioPlan]:
     """Fit a portfolio whose estimator is a mixture of regressions.
 

@@ -61,7 +61,7 @@ class NeighborSearch:
 
         checked = _validate_array(queries, "queries", ("n", "d"))
         if checked.shape[1] != self._samples.shape[2]:
-            raise InvalidRequest.at(
+            raise InvalidRequest.from_faults(
                 Fault(("queries",), f"must have {self._samples.shape[2]} coordinates, got {checked.shape[1]}")
             )
         checked = np.ascontiguousarray(checked[:, self._order])
@@ -94,16 +94,16 @@ def _validate_array(values: ArrayLike, name: str, axes: tuple[str, ...]) -> Sing
         with np.errstate(over="ignore"):
             array = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError) as error:
-        raise InvalidRequest.at(Fault((name,), f"must be numbers: {error}")) from None
+        raise InvalidRequest.from_faults(Fault((name,), f"must be numbers: {error}")) from None
     if array.ndim != len(axes) or not array.size:
         expected = f"({', '.join(axes)}), none 0"
-        raise InvalidRequest.at(Fault((name,), f"must have shape {expected}, got {array.shape}"))
+        raise InvalidRequest.from_faults(Fault((name,), f"must have shape {expected}, got {array.shape}"))
     finite = np.isfinite(array)
     if not finite.all():
         first = np.unravel_index(int(finite.argmin()), finite.shape)
         count = int(finite.size - finite.sum())
         where = ", ".join(str(int(i)) for i in first)
-        raise InvalidRequest.at(
+        raise InvalidRequest.from_faults(
             Fault((name,), f"must be finite in float32; {count} of {array.size} are not, the first at [{where}]")
         )
     return array

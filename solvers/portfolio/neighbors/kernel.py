@@ -3,14 +3,14 @@
 import numpy as np
 
 from models.arrays import Int64s, Singles
-from solvers.jit import njit
+from solvers.jit import compile_kernel
 
 BLOCK = 32
 """Coordinates between two tests whether an item is already too far."""
 
 
 # Inputs are finite, so no difference is NaN, and signs of zeros do not matter: fastmath vectorizes the maximum.
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+@compile_kernel(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def search_nearest(samples: Singles, queries: Singles, nearest: Int64s) -> None:
     """Write the nearest item of each sample (K, s, d) for queries (n, d) into nearest, (n, K)."""
     _, size, dims = samples.shape

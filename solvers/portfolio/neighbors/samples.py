@@ -36,10 +36,12 @@ def draw_samples(rng: np.random.Generator, items: int, count: int, size: int, sa
 def check_sample_size(items: int, count: int, size: int, sampling: Sampling) -> None:
     """Raise InvalidRequest if there are too few items for such samples."""
     if size > items:
-        raise InvalidRequest.at(Fault(("samples", "size"), f"must be at most {items}, the number of items, got {size}"))
+        raise InvalidRequest.from_faults(
+            Fault(("samples", "size"), f"must be at most {items}, the number of items, got {size}")
+        )
     if sampling == "disjoint" and count * size > items:
         fault = f"must need at most {items} items, got {count} disjoint samples of {size}"
-        raise InvalidRequest.at(Fault(("samples",), fault))
+        raise InvalidRequest.from_faults(Fault(("samples",), fault))
 
 
 def list_shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -19,7 +19,7 @@ from models.cascade import CascadeQuery
 from models.errors import Conflict
 from models.feedback import Estimates, Outcome
 from models.rebuild import RebuildRequest
-from solvers import silent
+from solvers import no_progress
 from tests.support.replays import NAMES, World, replay_cascade
 
 STORED_AT = 1_000_000.0
@@ -47,7 +47,7 @@ def record(repos: Repositories) -> ArtifactRecord:
 
 
 def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    return build_locally(repos, request, checked_request(request)[1], silent)
+    return build_locally(repos, request, checked_request(request)[1], no_progress)
 
 
 def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: float) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.cli.feature_timing import cost_of, measure
 from models import InvalidRequest
-from solvers import silent
+from solvers import no_progress
 from tests.app.cli.test_cli import Run, parsed, run
 
 __all__ = ["run"]
@@ -28,14 +28,19 @@ def _functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_function_is_timed_at_every_size() -> None:
-    timings = measure(["my_features:constant", "my_features:linear"], "my_features:item", ["5", "20"], 3, 1, silent)
+    timings = measure(
+        ["my_features:constant", "my_features:linear"], "my_features:item", ["5", "20"], 3, 1, no_progress
+    )
     sizes = {name: [row[0] for row in rows] for name, rows in timings.items()}
     assert sizes["constant"] == sizes["linear"] == [5, 5, 5, 20, 20, 20]
     assert all(row[1] >= 1.0 for row in timings["constant"])
     assert min(row[1] for row in timings["linear"] if row[0] == 20) >= 4.0
     _, function, _ = cost_of(timings["linear"], 1, 1.0)
     assert function([[20.0]])[0] >= max(row[1] for row in timings["linear"])
-    assert measure(["my_features:constant"], "my_features:item", ["4x3"], 1, 0, silent)["constant"][0][:2] == [4, 3]
+    assert measure(["my_features:constant"], "my_features:item", ["4x3"], 1, 0, no_progress)["constant"][0][:2] == [
+        4,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,7 @@ def test_every_function_is_timed_at_every_size() -> None:
 )
 def test_what_cannot_be_timed_is_refused(feature: str, size: str, degree: int, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
-        measure([feature], "my_features:item", [size], 1, degree, silent)
+        measure([feature], "my_features:item", [size], 1, degree, no_progress)
 
 
 def test_the_command_writes_costs_that_a_spec_takes(run: Run, tmp_path: Path) -> None:

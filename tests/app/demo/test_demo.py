@@ -18,7 +18,7 @@ from models import ArtifactRecord
 from models.arrays import Floats
 from models.errors import ParsimonyError
 from models.index import IndexQuery
-from solvers import Progress, silent
+from solvers import Progress, no_progress
 from tests.support import stored
 
 EXTRACTORS = pytest.mark.parametrize("extractor", extractors(), ids=lambda extractor: extractor.name)
@@ -98,7 +98,7 @@ def index_part(repos: Repositories, split: Split, progress: Progress) -> index.I
     stage = Stage(split)
     index.store(repos, stage, progress)
     (request,) = index.REQUESTS
-    record = build_locally(repos, request, checked_request(request)[1], silent)
+    record = build_locally(repos, request, checked_request(request)[1], no_progress)
     return index.run(repos, [record], stage, progress)
 
 
@@ -206,11 +206,11 @@ def test_what_is_missing_is_queued_once_and_its_dataset_stored_once(
     """A service that is stopped in between goes on where it was."""
     one, two = Fake("one", there=False), Fake("two", there=True)
     monkeypatch.setattr(run, "PARTS", (one, two))
-    first = run.prepare_demo(repos, silent)
+    first = run.prepare_demo(repos, no_progress)
     assert [build.name for build in first] == ["one"]
-    assert [build.id for build in run.prepare_demo(repos, silent)] == [first[0].id]
+    assert [build.id for build in run.prepare_demo(repos, no_progress)] == [first[0].id]
     repos.builds.cancel(first[0].id)
-    assert [build.name for build in run.prepare_demo(repos, silent)] == ["one"]
+    assert [build.name for build in run.prepare_demo(repos, no_progress)] == ["one"]
 
 
 def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_cancelled_made_nothing(
@@ -230,4 +230,4 @@ def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_ca
     failed = repos.builds.enqueue_build(stored.request())
     repos.builds.end_build(failed.id, "failed", "ran out of memory")
     with pytest.raises(ParsimonyError, match="cascade plan: ran out of memory"):
-        run.follow(repos, [failed], silent)
+        run.follow(repos, [failed], no_progress)

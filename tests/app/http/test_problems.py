@@ -54,7 +54,9 @@ def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
 
 
 def test_faults_are_listed_with_their_place() -> None:
-    response = problem_of(InvalidRequest.at(Fault(("items", 0, "x"), "is bad"), Fault(("y",), "is worse")), "r1")
+    response = problem_of(
+        InvalidRequest.from_faults(Fault(("items", 0, "x"), "is bad"), Fault(("y",), "is worse")), "r1"
+    )
     faults = [(fault["loc"], fault["msg"]) for fault in json.loads(bytes(response.body))["errors"]]
     assert faults == [(["items", 0, "x"], "is bad"), (["y"], "is worse")]
 
@@ -88,7 +90,7 @@ def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
         errors.ConflictingLimit("budget", 10.0, True, 2.5),
         errors.ConflictingLimit("x.at_least", 3.0, False, None),
     )
-    response = problem_of(errors.ConflictingLimits.of(*limits), "r1")
+    response = problem_of(errors.ConflictingLimits.from_limits(*limits), "r1")
     body = json.loads(bytes(response.body))
     assert (response.status_code, body["type"]) == (409, "urn:parsimony:infeasible")
     assert "12.5" in body["detail"]

@@ -11,11 +11,11 @@ from models.advice import AdviceLimits, KindAdvice
 from models.cascade import CascadeRunDecision
 from models.errors import Cancelled
 from models.savings import ComparedBaseline, Savings, SimpleBaseline
-from solvers import KINDS, Run
+from solvers import KINDS, BuildContext
 from solvers.advice import advise
 from solvers.advice.advise import Parts
 from solvers.advice.sentence import sentence_of
-from solvers.base import generator
+from solvers.base import make_generator
 from tests.solvers.policy.problems import halves
 from tests.support.replays import COSTS, NAMES, World
 
@@ -42,13 +42,13 @@ def trace(rows: int = ROWS) -> Trace:
 @cache
 def advice_on_a_trace() -> dict[str, Any]:
     """Ask once for all tests."""
-    return advise(trace(), AdviceLimits(budget=4.0), SEED, 600, Run())
+    return advise(trace(), AdviceLimits(budget=4.0), SEED, 600, BuildContext())
 
 
 @cache
 def advice_on_features() -> dict[str, Any]:
     """Ask once for all tests."""
-    return advise(World.of(2, 400).dataset("index"), AdviceLimits(), SEED, 600, Run())
+    return advise(World.of(2, 400).dataset("index"), AdviceLimits(), SEED, 600, BuildContext())
 
 
 def _method(advice: dict[str, Any], name: str) -> KindAdvice:
@@ -57,7 +57,7 @@ def _method(advice: dict[str, Any], name: str) -> KindAdvice:
 
 
 def _parts(labels: Any) -> Parts:
-    return Parts.of(labels, np.arange(len(labels)), generator(SEED))
+    return Parts.of(labels, np.arange(len(labels)), make_generator(SEED))
 
 
 def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
@@ -70,7 +70,7 @@ def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
 
 def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
     """Only what the item's embedding tells leads it to the expert that knows it."""
-    advice = advise(halves(900, 0), AdviceLimits(budget=1.2), SEED, 600, Run())
+    advice = advise(halves(900, 0), AdviceLimits(budget=1.2), SEED, 600, BuildContext())
     own = _method(advice, "policy")
     assert own.params == {"embeddings": True}
     assert own.accuracy is not None
@@ -84,7 +84,7 @@ def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one
     data, own = trace(), _method(advice_on_a_trace(), "cascade")
     parts, kind = _parts(data.labels), KINDS["cascade"]
     options = kind.options.model_validate(own.params)
-    plan = kind.fit(data.take(parts.build), options, np.random.default_rng(SEED), Run()).plan
+    plan = kind.fit(data.take(parts.build), options, np.random.default_rng(SEED), BuildContext()).plan
     decision = plan.decide(kind.query.model_validate(own.query))
     assert isinstance(decision, CascadeRunDecision)
     steps = decision.steps
@@ -115,7 +115,9 @@ def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() ->
 def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -> None:
     own = _method(advice_on_a_trace(), "policy")
     data, kind = trace(), KINDS["policy"]
-    plan = kind.fit(data.take(_parts(data.labels).build), kind.options(), np.random.default_rng(SEED), Run()).plan
+    plan = kind.fit(
+        data.take(_parts(data.labels).build), kind.options(), np.random.default_rng(SEED), BuildContext()
+    ).plan
     fresh = World.of(77, 20_000).dataset("policy")
     assert kind.replay_settings is not None
     point = next(one for one in kind.replay_settings(plan, fresh) if one.query == own.query)
@@ -149,12 +151,12 @@ def test_the_best_comes_first_and_the_sentence_speaks_of_what_to_take() -> None:
 
 
 def test_the_same_seed_gives_the_same_advice() -> None:
-    assert advise(trace(), AdviceLimits(budget=4.0), SEED, 600, Run()) == advice_on_a_trace()
+    assert advise(trace(), AdviceLimits(budget=4.0), SEED, 600, BuildContext()) == advice_on_a_trace()
 
 
 def test_methods_that_do_not_end_in_time_are_left_out_and_the_others_advise() -> None:
     moments = iter(range(0, 10**9, 1000))
-    advice = advise(trace(), AdviceLimits(), SEED, 5, Run(elapsed=lambda: float(next(moments))))
+    advice = advise(trace(), AdviceLimits(), SEED, 5, BuildContext(elapsed=lambda: float(next(moments))))
     assert not advice["kinds"]
     assert any("did not end within its share of the time" in one.reason for one in advice["excluded"])
     assert advice["recommended"].startswith("always ")
@@ -165,12 +167,12 @@ def test_a_job_that_is_told_to_stop_stops() -> None:
         raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
-        advise(trace(), AdviceLimits(), SEED, 600, Run(progress))
+        advise(trace(), AdviceLimits(), SEED, 600, BuildContext(progress))
 
 
 def test_too_few_rows_are_refused_with_their_number() -> None:
     with pytest.raises(InvalidRequest, match="has 99 rows, advice needs at least 100"):
-        advise(trace(99), AdviceLimits(), SEED, 600, Run())
+        advise(trace(99), AdviceLimits(), SEED, 600, BuildContext())
 
 
 def test_limits_that_nothing_keeps_are_said_so() -> None:
@@ -189,7 +191,7 @@ def test_what_there_was_no_time_for_is_said() -> None:
 
 
 def test_calling_nothing_is_an_alternative_where_there_are_classes() -> None:
-    advice = advise(trace(), AdviceLimits(deadline=0.5), SEED, 60, Run())
+    advice = advise(trace(), AdviceLimits(deadline=0.5), SEED, 60, BuildContext())
     assert advice["alternatives"][0].name == "the most common class"
     assert advice["alternatives"][0].cost == 0
     assert advice["recommended"] == "the most common class"
@@ -219,7 +221,7 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
 
 
 def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:
-    advice = advise(trace(), AdviceLimits(min_accuracy=0.999), SEED, 120, Run())
+    advice = advise(trace(), AdviceLimits(min_accuracy=0.999), SEED, 120, BuildContext())
     assert "there is nothing that is right so often; the most accurate is" in advice["summary"]
     assert "the rows that chose it said" not in advice["summary"]
     most = max(one.accuracy for one in (*advice["kinds"], *advice["alternatives"]) if one.accuracy is not None)

@@ -13,7 +13,7 @@ from models import InvalidRequest, Trace, TraceClassifier, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery, Dependence
 from models.errors import Cancelled, Infeasible
 from solvers import KINDS
-from solvers.base import Fitted, Run
+from solvers.base import BuildContext, Fitted
 from solvers.cascade import CascadePlan, fit
 from tests.support.strategies import random_trace
 
@@ -22,7 +22,7 @@ ALGORITHMS = dict(zip(DEPENDENCES, ("ratio-frontier", "power-frontier", "group-s
 
 
 def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
-    return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), Run())
+    return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), BuildContext())
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,12 @@ def test_the_most_accurate_and_then_the_cheapest_is_deterministic() -> None:
 
 def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
     reports: list[tuple[int, int, str]] = []
-    fit(trace, CascadeOptions(deadlines=(50.0,)), np.random.default_rng(0), Run(lambda *args: reports.append(args)))
+    fit(
+        trace,
+        CascadeOptions(deadlines=(50.0,)),
+        np.random.default_rng(0),
+        BuildContext(lambda *args: reports.append(args)),
+    )
     assert [done for done, _, _ in reports] == sorted(done for done, _, _ in reports)
     assert {total for _, total, _ in reports} == {reports[-1][0]}
 
@@ -177,7 +182,7 @@ def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
         raise Cancelled(message)
 
     with pytest.raises(Cancelled):
-        fit(trace, CascadeOptions(), np.random.default_rng(0), Run(stop))
+        fit(trace, CascadeOptions(), np.random.default_rng(0), BuildContext(stop))
 
 
 def test_a_deadline_that_no_classifier_keeps_is_infeasible_with_the_numbers(trace: Trace) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models import InvalidRequest, Trace, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.cascade import CascadePlan, fit, kind
 from solvers.cascade.frontier.acceptance_levels import AcceptanceProgram, choose_levels, choose_prices, find_candidates
 from solvers.cascade.frontier.calibration import calibrate_confidences
@@ -171,7 +171,7 @@ def plan(world: World) -> CascadePlan:
 
 
 def build(trace: Any, **options: Any) -> CascadePlan:
-    return fit(trace, CascadeOptions(**options), np.random.default_rng(7), Run()).plan
+    return fit(trace, CascadeOptions(**options), np.random.default_rng(7), BuildContext()).plan
 
 
 def least_cost(plan: CascadePlan, deadline: float | None) -> float:
@@ -333,7 +333,7 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
             columns |= {f"m{k}": (rng.random(400) < 0.7).astype(float), f"c{k}": rng.random(400)}
         classifiers = [{"name": f"m{k}", "correct": f"m{k}", "confidence": f"c{k}", "cost": 1.0 + k} for k in range(4)]
         spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
-        fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, Run())
+        fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, BuildContext())
         chosen = fitted.plan.select_points(CascadeQuery(budget=100.0))
         assert chosen is not None
         assert fitted.savings is not None
@@ -358,7 +358,7 @@ def test_of_many_unbeaten_classifiers_the_cheapest_and_the_most_accurate_stay() 
     assert {"m0", "m14"} <= set(plan.point_names)
     assert len(plan.point_names) == 12
     trace = random_trace(np.random.default_rng(0), 400, 14)
-    fitted = fit(trace, CascadeOptions(dependence="independent"), np.random.default_rng(0), Run())
+    fitted = fit(trace, CascadeOptions(dependence="independent"), np.random.default_rng(0), BuildContext())
     assert len(fitted.plan.point_names) == 12
     assert len(fitted.summary["frontier"]["not_considered"]) == 3
 

@@ -8,7 +8,7 @@ import pytest
 
 from models import InvalidRequest, TraceSpec, dataset_from_columns
 from models.cascade import CascadeOptions
-from solvers import Run
+from solvers import BuildContext
 from solvers.cascade import CascadePlan, fit
 from tests.support.samples import TRACE_SPEC, trace_columns
 
@@ -17,7 +17,7 @@ from tests.support.samples import TRACE_SPEC, trace_columns
 def plan() -> CascadePlan:
     columns = {name: np.array(values) for name, values in trace_columns().items()}
     trace: Any = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
-    return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
+    return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), BuildContext()).plan
 
 
 ARRAYS = """thresholds execution_times worst_case_times maximum_durations expected_durations offsets members reaching"""

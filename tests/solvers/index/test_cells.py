@@ -11,7 +11,7 @@ import pytest
 from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.index import IndexEvaluateRequest, IndexOptions, IndexQuery
-from solvers import Run
+from solvers import BuildContext
 from solvers.index import IndexPlan, fit
 from solvers.index.run import run_item
 from solvers.index.settings import replay_settings
@@ -65,7 +65,7 @@ def by_hand(rows: int = 300, seed: int = 0, fill: float | None = None) -> tuple[
 @cache
 def built(*, hand: bool = False) -> IndexPlan:
     table = by_hand()[0] if hand else mixed()
-    return fit(table, IndexOptions(alpha=0.0), np.random.default_rng(0), Run()).plan
+    return fit(table, IndexOptions(alpha=0.0), np.random.default_rng(0), BuildContext()).plan
 
 
 def items_of(columns: dict[str, Any], rows: int) -> list[dict[str, Any]]:
@@ -167,7 +167,9 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
     columns = columns_of(150) | {f"n{at}": rng.normal(size=150) for at in range(19)}
     features = {name: (name,) for name in columns if name != "y"}
     table = table_of(columns, features, categorical=["colour"], missing=True)
-    plan = fit(table, IndexOptions(alpha=2.0, max_models=24, any_time=False), np.random.default_rng(0), Run()).plan
+    plan = fit(
+        table, IndexOptions(alpha=2.0, max_models=24, any_time=False), np.random.default_rng(0), BuildContext()
+    ).plan
     assert len(plan.left_out) == 2
     assert {"colour", "weight"} <= set(plan.features)
     kept = [[name for at, name in enumerate(plan.features) if mask >> at & 1] for mask in plan.masks[plan.model_sets]]

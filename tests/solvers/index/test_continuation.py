@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.index import IndexOptions, IndexQuery
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.index import IndexPlan, expand_lattice, fit
 from solvers.index.candidates import choose_any_time_sets
 from solvers.index.continuation import ReachableSets
@@ -93,7 +93,7 @@ def queries(plan: IndexPlan) -> list[IndexQuery]:
 
 def test_a_build_keeps_the_models_that_going_on_can_need() -> None:
     table = small_table()
-    plan = fit(table, IndexOptions(folds=2, tolerance=1.0), np.random.default_rng(0), Run()).plan
+    plan = fit(table, IndexOptions(folds=2, tolerance=1.0), np.random.default_rng(0), BuildContext()).plan
     assert len(plan.masks) == 16  # nothing was skipped
     every = without_models(plan)
     for query in queries(plan):
@@ -105,8 +105,8 @@ def test_a_build_keeps_the_models_that_going_on_can_need() -> None:
 def test_a_build_for_whole_decisions_only_keeps_fewer_models() -> None:
     table = small_table()
     options = IndexOptions(folds=2, tolerance=1.0, any_time=False)
-    plan = fit(table, options, np.random.default_rng(0), Run()).plan
-    full = fit(table, options.model_copy(update={"any_time": True}), np.random.default_rng(0), Run()).plan
+    plan = fit(table, options, np.random.default_rng(0), BuildContext()).plan
+    full = fit(table, options.model_copy(update={"any_time": True}), np.random.default_rng(0), BuildContext()).plan
     assert set(plan.model_sets.tolist()) < set(full.model_sets.tolist())
     asked = queries(plan)
     assert all(plan.decide(query).accuracy <= full.decide(query).accuracy for query in asked)
@@ -117,7 +117,7 @@ def test_a_fixed_budget_may_be_spent_in_parts() -> None:
     """Sets that the whole budget would never choose are there when a part of it is left."""
     table = small_table()
     options = IndexOptions(folds=2, tolerance=1.0, fixed_budget=4.0)
-    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    plan = fit(table, options, np.random.default_rng(0), BuildContext()).plan
     every = without_models(plan)
     for spent in (0.0, 1.0, 2.0, 3.5, 9.0):
         query = IndexQuery(size=2.0, budget=4.0, spent=spent, computed=("f0",))

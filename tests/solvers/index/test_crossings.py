@@ -12,7 +12,7 @@ from solvers.index import crossings_kernel
 from solvers.index.costs import SetCosts, evaluate_horner
 from solvers.index.crossings import MIN_COMPILED_CURVES, SkylineIndex, build_budget_index, build_index
 from solvers.index.skyline import find_skyline
-from solvers.jit import uncompiled
+from solvers.jit import python_kernel
 
 
 def skylines(index: SkylineIndex) -> list[list[int]]:
@@ -110,7 +110,7 @@ def test_compiled_and_interpreted_sweeps_give_the_same() -> None:
         order = np.lexsort((np.arange(14), *module._at_one(curves).T[::-1])).astype(np.int64)
         results = [
             kernel.sweep(curves, accuracies, order.copy(), inf, module.MERGE_SHARE)
-            for kernel in (crossings_kernel, uncompiled("solvers.index.crossings_kernel"))
+            for kernel in (crossings_kernel, python_kernel("solvers.index.crossings_kernel"))
         ]
         for one, two in zip(*results, strict=True):
             assert np.array_equal(one, two)

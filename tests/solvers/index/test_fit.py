@@ -16,7 +16,7 @@ from app.store import codec
 from models import FeatureTable, InvalidRequest
 from models.errors import Cancelled
 from models.index import IndexOptions, IndexQuery
-from solvers.base import Fitted, Run
+from solvers.base import BuildContext, Fitted
 from solvers.index import IndexPlan, fit
 from solvers.index.batch_training import train_sets, validate_sets
 from solvers.index.selection_bias import unpack_bits
@@ -24,8 +24,8 @@ from solvers.learners.linear import predict_linear
 from tests.oracles.index import small_table, table_of
 
 
-def build(table: FeatureTable, seed: int = 0, run: Run | None = None, **options: Any) -> Fitted[IndexPlan]:
-    return fit(table, IndexOptions.model_validate(options), np.random.default_rng(seed), run or Run())
+def build(table: FeatureTable, seed: int = 0, run: BuildContext | None = None, **options: Any) -> Fitted[IndexPlan]:
+    return fit(table, IndexOptions.model_validate(options), np.random.default_rng(seed), run or BuildContext())
 
 
 def account(
@@ -33,7 +33,7 @@ def account(
 ) -> tuple[int, int, int, int]:
     """Build, and give what its last report tells: sets trained and remembered, models trained and remembered."""
     messages: list[str] = []
-    run = Run(lambda done, total, message: messages.append(message), cache={} if cache is None else cache)
+    run = BuildContext(lambda done, total, message: messages.append(message), cache={} if cache is None else cache)
     build(table, seed, run, **options)
     sets, recalled, models, kept = map(int, re.findall(r"\d+", messages[-1]))
     return sets, recalled, models, kept
@@ -160,16 +160,18 @@ def test_a_second_build_with_another_alpha_or_tolerance_trains_nothing_twice(tab
 
 def test_what_the_memory_holds_does_not_change_a_byte(table: FeatureTable) -> None:
     cache: dict[str, bytes] = {}
-    build(table, run=Run(cache=cache))
-    fresh, recalled = build(table, alpha=0.1), build(table, run=Run(cache=cache), alpha=0.1)
+    build(table, run=BuildContext(cache=cache))
+    fresh, recalled = build(table, alpha=0.1), build(table, run=BuildContext(cache=cache), alpha=0.1)
     assert codec.encode(fresh.plan, fresh.summary) == codec.encode(recalled.plan, recalled.summary)
     broken = dict.fromkeys(cache, b"x")
-    assert codec.encode(build(table, run=Run(cache=broken), alpha=0.1).plan, {}) == codec.encode(fresh.plan, {})
+    assert codec.encode(build(table, run=BuildContext(cache=broken), alpha=0.1).plan, {}) == codec.encode(
+        fresh.plan, {}
+    )
 
 
 def test_other_data_learner_or_seed_is_not_recalled(table: FeatureTable) -> None:
     cache: dict[str, bytes] = {}
-    build(table, run=Run(cache=cache))
+    build(table, run=BuildContext(cache=cache))
     for other, seed, options in (
         (small_table(seed=1), 0, {}),
         (table, 1, {}),
@@ -191,7 +193,7 @@ def test_a_cancelled_build_goes_on_where_it_stopped(table: FeatureTable) -> None
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
-        build(table, run=Run(progress=stop_later, cache=cache))
+        build(table, run=BuildContext(progress=stop_later, cache=cache))
     assert 6 <= len(cache) < 15
     trained, recalled, _, _ = account(table, cache)
     assert recalled >= 6
@@ -200,7 +202,7 @@ def test_a_cancelled_build_goes_on_where_it_stopped(table: FeatureTable) -> None
 
 def test_progress_goes_up_to_its_end(table: FeatureTable) -> None:
     reports: list[tuple[int, int]] = []
-    build(table, run=Run(progress=lambda done, total, message: reports.append((done, total))), max_models=12)
+    build(table, run=BuildContext(progress=lambda done, total, message: reports.append((done, total))), max_models=12)
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     assert reports[-1][0] == reports[-1][1] > 0
 
@@ -232,7 +234,7 @@ def test_a_budget_too_small_for_anything_is_refused() -> None:
 def test_a_budget_of_time_ends_the_search_and_the_last_alpha_counts(table: FeatureTable) -> None:
     clock = iter(range(10_000))
     assert build(table, max_seconds=1e9).summary["alpha"] == 0
-    hurried = build(small_table(features=6), run=Run(elapsed=lambda: float(next(clock))), max_seconds=0.5)
+    hurried = build(small_table(features=6), run=BuildContext(elapsed=lambda: float(next(clock))), max_seconds=0.5)
     assert hurried.summary["alpha"] > 0
 
 
@@ -240,17 +242,19 @@ def test_without_a_budget_a_search_that_would_take_too_long_is_limited() -> None
     """By default to a minute: where a batch takes ten seconds, few of 2^12 sets are trained."""
     assert IndexOptions().max_seconds == 60
     large, clock = small_table(features=12), iter(range(0, 10**6, 10))
-    hurried = build(large, run=Run(elapsed=lambda: float(next(clock))))
+    hurried = build(large, run=BuildContext(elapsed=lambda: float(next(clock))))
     assert hurried.summary["alpha"] > 0
     assert hurried.summary["trainings"]["asked"] < 2048
     small, clock = small_table(features=4), iter(range(10**6))
-    assert build(small, run=Run(elapsed=lambda: float(next(clock)))).summary["alpha"] == 0
+    assert build(small, run=BuildContext(elapsed=lambda: float(next(clock)))).summary["alpha"] == 0
 
 
 def test_a_search_that_is_out_of_time_from_the_start_still_has_a_plan() -> None:
     """Of the set of all features and none, and of no sequence: alpha bounds how far from the best that may be."""
     table, clock = small_table(features=6), iter(range(0, 10**9, 1000))
-    fitted = build(table, run=Run(elapsed=lambda: float(next(clock))), max_seconds=1.0, learner_params={"C": 2})
+    fitted = build(
+        table, run=BuildContext(elapsed=lambda: float(next(clock))), max_seconds=1.0, learner_params={"C": 2}
+    )
     assert fitted.summary["trainings"]["asked"] == 1
     assert fitted.plan.decide(IndexQuery(size=4.0, budget=1e9)).features == fitted.plan.features
     for method in ("greedy", "naive", "poly-dom"):
@@ -263,7 +267,7 @@ def test_a_search_that_is_out_of_time_from_the_start_still_has_a_plan() -> None:
 def test_the_time_of_all_sets_is_estimated_before_the_search(table: FeatureTable) -> None:
     """One batch of a set for each of four features took a second: 16 sets take 4."""
     clock, messages = iter(range(1000)), list[str]()
-    run = Run(lambda done, total, message: messages.append(message), elapsed=lambda: float(next(clock)))
+    run = BuildContext(lambda done, total, message: messages.append(message), elapsed=lambda: float(next(clock)))
     build(table, run=run, max_seconds=1e3)
     (estimate,) = [message for message in messages if "max_seconds" in message]
     assert re.findall(r"[\d.]+", estimate)[0] == "4"

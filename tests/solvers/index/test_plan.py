@@ -86,7 +86,7 @@ def test_with_an_accuracy_to_reach_it_is_the_cheapest_on_the_skyline_that_does(
 
 def test_a_refusal_says_of_budgets_only_what_is_so() -> None:
     """A free feature is in every candidate, so that sets without it are none, and nothing is known of their budgets."""
-    costs = SetCosts.from_functions([CostFunction.constant(cost) for cost in (0.0, 1.0, 2.5, 3.25)])
+    costs = SetCosts.from_functions([CostFunction.from_constant(cost) for cost in (0.0, 1.0, 2.5, 3.25)])
     plan = plan_without_models(lambda masks: [0.5 + 0.1 * mask.bit_count() for mask in masks], costs).plan
     reach = IndexQuery(budget=2.5, min_accuracy=0.8)
     messages = {

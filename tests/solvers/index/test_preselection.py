@@ -7,7 +7,7 @@ import pytest
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.index import IndexOptions, IndexQuery
-from solvers import Run
+from solvers import BuildContext
 from solvers.index import fit
 from solvers.index.lattice import MAX_FEATURES
 from solvers.index.preselection import choose_features, narrow_table
@@ -75,7 +75,7 @@ def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_comput
     spec = FeaturesSpec.model_validate({**table.spec.model_dump(), "size": "size", "features": features})
     table = replace(table, spec=spec, sizes=np.full((240, 1), 2.0))
     options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False, max_models=60)
-    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    plan = fit(table, options, np.random.default_rng(0), BuildContext()).plan
     left_out = next((name for name in plan.left_out if name in probe.left_out), None)
     assert left_out, "the draw leaves out none whose cost depends on the size"
     sized = plan.powers.shape[1] == 1
@@ -88,7 +88,7 @@ def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_comput
 
 def test_forged_costs_of_what_is_left_out_are_refused() -> None:
     options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False, max_models=60)
-    plan = fit(wide(240, 23, (3, 7, 11)), options, np.random.default_rng(0), Run()).plan
+    plan = fit(wide(240, 23, (3, 7, 11)), options, np.random.default_rng(0), BuildContext()).plan
     for shape in ((1, 0), (0, 1), (1, 1)):
         for powers in ((0, 0), (shape[1], 0)):
             with pytest.raises(InvalidRequest, match="each feature left out"):
@@ -101,7 +101,7 @@ def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> N
     features = [each.model_dump() | {"cost": 1.0 + place % 4} for place, each in enumerate(table.spec.features)]
     table = replace(table, spec=FeaturesSpec.model_validate({**table.spec.model_dump(), "features": features}))
     options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False)
-    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    plan = fit(table, options, np.random.default_rng(0), BuildContext()).plan
     assert plan.orders.shape[1] == MAX_FEATURES
     assert set(plan.lambdas.tolist()) >= {0.0, np.inf}
     for budget in np.linspace(0, 60, 61).tolist():
@@ -128,7 +128,7 @@ def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) ->
 
 
 def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_true() -> None:
-    fitted = fit(wide(), IndexOptions(max_models=62, folds=3), np.random.default_rng(0), Run())
+    fitted = fit(wide(), IndexOptions(max_models=62, folds=3), np.random.default_rng(0), BuildContext())
     plan, fresh = fitted.plan, wide(3_000, seed=9)
     assert fitted.summary["rows"] == 400
     assert len(fitted.summary["left_out"]) == 40

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.errors import Infeasible
 from models.index import IndexOptions, IndexQuery
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.index import fit
 from solvers.index.assemble import join_indexes
 from solvers.index.crossings import SkylineIndex
 from solvers.index.plan import IndexPlan
 from solvers.index.size_curves import choose_knots, spline_basis
-from solvers.statistics import wilson
+from solvers.statistics import wilson_interval
 
 SIGNALS = {"head": (1.5, 0.0), "words": (0.4, 100.0), "pairs": (0.2, 300.0)}
 """Each feature's noise for large items, and the size below which its noise grows."""
@@ -55,7 +55,7 @@ def cost_of(factors: list[float], dimensions: int) -> dict[str, object]:
 def built(*, depends: bool = True, dimensions: int = 1, **options: float) -> IndexPlan:
     """Build from 3,000 rows."""
     dataset = table(3000, 1, depends=depends, dimensions=dimensions)
-    fitted = fit(dataset, IndexOptions.model_validate(options), np.random.default_rng(0), Run())
+    fitted = fit(dataset, IndexOptions.model_validate(options), np.random.default_rng(0), BuildContext())
     assert fitted.summary["size_regions"] == fitted.plan.size_edges.tolist()
     return fitted.plan
 
@@ -83,7 +83,7 @@ def test_promises_hold_in_each_tenth_of_the_sizes(budget: float) -> None:
         true, promised = right[part].mean(), np.mean([promises[row][0] for row in part])
         assert promised == pytest.approx(true, abs=0.04)
         middle, rows = promises[part[len(part) // 2]]
-        low, high = wilson(middle, float(rows))
+        low, high = wilson_interval(middle, float(rows))
         held.append(low <= true <= high)
     assert np.mean(held) >= 0.8
     assert budget < 100 or right[sizes < 30].mean() < right[sizes > 5000].mean() - 0.15

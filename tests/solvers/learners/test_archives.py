@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from models import FeatureTable, InvalidRequest
 from models.errors import CorruptArtifact
 from models.index import IndexOptions
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.index import fit
 from solvers.learners.archives import from_archive, predict_archived, to_bytes
 from solvers.learners.estimators import make, train_on
@@ -365,8 +365,8 @@ def test_a_learner_of_ones_own_is_kept_where_its_module_is_allowed(
     table = small_table(rows=60, features=2)
     options = IndexOptions(learner="own_learner.Nearest")
     with pytest.raises(InvalidRequest, match=r"own_learner\.Nearest is not in the allowed modules"):
-        fit(table, options, np.random.default_rng(0), Run())
-    plan = fit(table, options, np.random.default_rng(0), Run(learner_modules=("own_learner",))).plan
+        fit(table, options, np.random.default_rng(0), BuildContext())
+    plan = fit(table, options, np.random.default_rng(0), BuildContext(learner_modules=("own_learner",))).plan
     items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
     labels = plan.predict(("f0", "f1"), items, ("own_learner",)).labels
     assert np.mean([label == table.classes[c] for label, c in zip(labels, table.labels, strict=True)]) > 0.35
@@ -462,9 +462,9 @@ def test_an_index_of_any_learner_predicts(learner: str) -> None:
     table: FeatureTable = small_table(rows=60, features=2)
     cache: dict[str, bytes] = {}
     options = IndexOptions(learner=learner)
-    plan = fit(table, options, np.random.default_rng(0), Run(cache=cache)).plan
+    plan = fit(table, options, np.random.default_rng(0), BuildContext(cache=cache)).plan
     messages: list[str] = []
-    run = Run(lambda done, total, message: messages.append(message), cache=cache)
+    run = BuildContext(lambda done, total, message: messages.append(message), cache=cache)
     fit(table, options, np.random.default_rng(0), run)
     assert messages[-1].startswith("done: 0 feature sets trained")
     assert "; 0 models trained" in messages[-1]

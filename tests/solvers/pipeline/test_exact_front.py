@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.errors import Cancelled, InvalidRequest
-from solvers.jit import uncompiled
+from solvers.jit import python_kernel
 from solvers.pipeline import exact_front_search
 from solvers.pipeline.bit_rows import pack
 from solvers.pipeline.configurations import Frontier, configurations
@@ -80,7 +80,7 @@ def test_the_walk_says_the_same_uncompiled(monkeypatch: pytest.MonkeyPatch) -> N
     confident, correct = random_table(rng, 4, 30)
     costs = random_costs(rng, 4)
     compiled = frontier(confident, correct, costs, 3)
-    monkeypatch.setattr(exact_front_search, "walk", uncompiled("solvers.pipeline.exact_front_kernel").walk)
+    monkeypatch.setattr(exact_front_search, "walk", python_kernel("solvers.pipeline.exact_front_kernel").walk)
     with np.errstate(over="ignore"):  # counting bits multiplies modulo 2^64
         assert as_dict(frontier(confident, correct, costs, 3)) == as_dict(compiled)
 

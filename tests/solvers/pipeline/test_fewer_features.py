@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.arrays import Bools, Floats, Int8s
 from models.pipeline import Evolution, PipelineOptions
-from solvers.base import silent
+from solvers.base import no_progress
 from solvers.pipeline.chains import in_stages
 from solvers.pipeline.configurations import REMOVED, compress, single_stage, stage_counts
 from solvers.pipeline.exact_front import frontier_of_words
@@ -83,10 +83,10 @@ def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Eva
         evolution=evolution if evolved else Evolution(),
     )
     if evolved:
-        front = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
+        front = evolve_some(evaluate, options, np.random.default_rng(seed), no_progress)
     else:
-        front = look_at_all(evaluate, stages, silent)
-    return evaluate, front, leave_out(evaluate, options, front, silent)
+        front = look_at_all(evaluate, stages, no_progress)
+    return evaluate, front, leave_out(evaluate, options, front, no_progress)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -11,7 +11,7 @@ import pytest
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.errors import Infeasible
 from models.pipeline import Acquire, Classify, Configuration, Evolution, PipelineOptions, PipelineQuery, Reject
-from solvers.base import Fitted, Run
+from solvers.base import BuildContext, Fitted
 from solvers.pipeline import PipelinePlan, kind
 from solvers.pipeline.configurations import configurations
 from solvers.pipeline.prepared_data import cut_rows
@@ -37,7 +37,7 @@ def wide(rows: int = 400, features: int = 6, classes: int = 3) -> FeatureTable:
 
 def build(dataset: FeatureTable, seed: int = 0, **options: Any) -> Fitted[PipelinePlan]:
     made = PipelineOptions.model_validate_json(json.dumps(options))
-    fitted: Fitted[PipelinePlan] = kind.fit(dataset, made, np.random.default_rng(seed), Run())
+    fitted: Fitted[PipelinePlan] = kind.fit(dataset, made, np.random.default_rng(seed), BuildContext())
     return fitted
 
 
@@ -354,7 +354,7 @@ def test_a_fit_can_be_cancelled() -> None:
 
     for search in ("exact", "emsco"):
         with pytest.raises(Stop):
-            kind.fit(table(), PipelineOptions(search=search), np.random.default_rng(0), Run(progress=stop))
+            kind.fit(table(), PipelineOptions(search=search), np.random.default_rng(0), BuildContext(progress=stop))
 
 
 def test_evolution_options_are_those_of_the_search() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from models.arrays import UInt64s
 from models.errors import InvalidRequest
-from solvers.base import silent
+from solvers.base import no_progress
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.bit_rows import count, pack, unpack
 from solvers.pipeline.configurations import checked, compress, configurations, members, partitions, stage_masks
@@ -125,7 +125,7 @@ def test_where_the_end_answers_the_exact_front_is_that_of_brute_force(seed: int)
     n, k, rows = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 40
     labels, costs = rng.integers(2, size=rows), random_costs(rng, n)
     evaluate = Evaluator(AnswerBank(answers(n, labels), labels), UnitCosts.whole(costs, rows), 0.75, True)
-    front = look_at_all(evaluate, k, silent)
+    front = look_at_all(evaluate, k, no_progress)
     confidence, predicted = answers(n, labels)(np.arange(1 << n, dtype=np.uint64))
     known = brute_force(confidence >= np.float32(0.75), predicted == labels, costs, k, answers=True)
     assert sorted(map(tuple, front.chromosomes.tolist())) == sorted(known)

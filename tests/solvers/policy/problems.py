@@ -9,7 +9,7 @@ from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_co
 from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyQuery
 from models.policy_curves import RolloutItem
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.run import run
 from solvers.running import Runner
@@ -176,7 +176,7 @@ def exclusive_or(rows: int, seed: int = 0) -> FeatureTable:
 
 def build(dataset: FeatureTable | Trace, options: PolicyOptions = QUICK, seed: int = 0) -> PolicyPlan:
     """Fit a policy in this process."""
-    return fit(dataset, options, np.random.default_rng(seed), Run()).plan
+    return fit(dataset, options, np.random.default_rng(seed), BuildContext()).plan
 
 
 def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:

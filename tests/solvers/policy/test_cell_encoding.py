@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.policy import PolicyQuery, PolicyTarget
-from solvers import Run
+from solvers import BuildContext
 from solvers.cell_encoding import MOST_CATEGORIES
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.sensors import Sensors
@@ -106,7 +106,7 @@ def plan() -> PolicyPlan:
         routed(900, 0),
         QUICK.model_copy(update={"trees": 40, "folds": 4}),
         np.random.default_rng(0),
-        Run(),
+        BuildContext(),
     ).plan
 
 

@@ -17,7 +17,7 @@ from models.arrays import Bools, Floats
 from models.errors import EndpointFailed, Infeasible
 from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers import Run
+from solvers import BuildContext
 from solvers.base import Fitted
 from solvers.budget_mixture import lower_hull
 from solvers.policy import PolicyPlan, fit
@@ -32,7 +32,7 @@ from solvers.policy.classless import (
     select_classifiers,
 )
 from solvers.policy.settings import replay_settings
-from solvers.running import Answer, Call, CallResult, CallResults, Runner
+from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)
@@ -80,8 +80,8 @@ def built(case: str = "correct", rows: int = 1500) -> Fitted[PolicyPlan]:
     """Build a policy: of a cheap and a strong one, or of experts that an embedding chooses among."""
     if case == "experts":
         options = QUICK.model_copy(update={"embeddings": True})
-        return fit(without_classes(halves(rows, 0)), options, np.random.default_rng(0), Run())
-    return fit(asked_trace(rows, 0, case), QUICK, np.random.default_rng(0), Run())
+        return fit(without_classes(halves(rows, 0)), options, np.random.default_rng(0), BuildContext())
+    return fit(asked_trace(rows, 0, case), QUICK, np.random.default_rng(0), BuildContext())
 
 
 def replayed(plan: PolicyPlan, fresh: Trace, target: PolicyTarget) -> tuple[float, float, float]:
@@ -179,7 +179,7 @@ def several_trace(rows: int, seed: int, prices: Sequence[float], skills: Sequenc
 
 def test_a_hard_budget_never_does_worse_than_one_classifier_that_it_affords() -> None:
     prices, skills = (1.0, 2.0, 2.5, 6.0, 15.0), (0.4, 0.55, 0.65, 0.8, 0.95)
-    plan = fit(several_trace(600, 1, prices, skills), QUICK, np.random.default_rng(0), Run()).plan
+    plan = fit(several_trace(600, 1, prices, skills), QUICK, np.random.default_rng(0), BuildContext()).plan
     fresh = several_trace(2000, 2, prices, skills)
     for limit in (1.0, 1.9, 2.4, 4.0, 6.0, 6.4, 14.0, 15.0, 20.0, 26.0):
         target = PolicyTarget(max_item_cost=limit)
@@ -194,7 +194,7 @@ def test_a_hard_budget_never_does_worse_than_one_classifier_that_it_affords() ->
 def test_those_fetched_together_are_bought_together(parallel: tuple[tuple[str, ...], ...]) -> None:
     prices, skills = (1.0, 2.0, 4.0, 9.0), (0.45, 0.55, 0.7, 0.9)
     dataset = several_trace(500, 1, prices, skills, time_unit="s")
-    fitted = fit(dataset, QUICK.model_copy(update={"parallel": parallel}), np.random.default_rng(0), Run())
+    fitted = fit(dataset, QUICK.model_copy(update={"parallel": parallel}), np.random.default_rng(0), BuildContext())
     plan = fitted.plan
     fresh = several_trace(300, 2, prices, skills, time_unit="s")
     items = [
@@ -294,7 +294,7 @@ def test_an_embedding_that_tells_nothing_ends_at_the_hull_of_single_classifiers(
         embeddings = rng.normal(size=(rows, 6)).astype(np.float32)
         return _trace(classifiers, {f"m{m}": right[:, m] for m in range(3)}, embeddings)
 
-    plan = fit(drawn(300), QUICK.model_copy(update={"embeddings": True}), rng, Run()).plan
+    plan = fit(drawn(300), QUICK.model_copy(update={"embeddings": True}), rng, BuildContext()).plan
     fresh = drawn(10_000)
     alone, costs = fresh.quality.mean(axis=0), fresh.costs.mean(axis=0)
     hull = lower_hull(costs, 1 - alone)
@@ -307,7 +307,7 @@ def test_a_cheaper_and_better_one_leaves_no_choice() -> None:
     right = np.random.default_rng(0).random((60, 2)) < (1.0, 0.5)
     classifiers = [{"name": f"m{m}", "cost": 1.0 + m, "correct": f"m{m}", "confidence": "sure"} for m in range(2)]
     columns = {"m0": right[:, 0], "m1": right[:, 1], "sure": np.full(60, 0.5)}
-    plan = fit(_trace(classifiers, columns), QUICK, np.random.default_rng(0), Run()).plan
+    plan = fit(_trace(classifiers, columns), QUICK, np.random.default_rng(0), BuildContext()).plan
     assert plan.point_errors.tolist() == [0.0]
     for acquired in ({}, {"m0": 0.5}):
         step = plan.decide(asked({}, acquired=acquired))
@@ -396,10 +396,10 @@ def test_what_a_classifier_cannot_have_told_is_refused(acquired: dict[str, Any],
 def test_neither_confidences_nor_embeddings_are_refused() -> None:
     mute = without_classes(halves(60, 0))
     with pytest.raises(InvalidRequest, match=r"\"embeddings\": true"):
-        fit(mute, QUICK, np.random.default_rng(0), Run())
+        fit(mute, QUICK, np.random.default_rng(0), BuildContext())
     bare = replace(mute, embeddings=np.empty((60, 0), np.float32))
     with pytest.raises(InvalidRequest, match="cascades and portfolios"):
-        fit(bare, QUICK, np.random.default_rng(0), Run())
+        fit(bare, QUICK, np.random.default_rng(0), BuildContext())
 
 
 def test_a_trace_with_classes_is_another() -> None:
@@ -410,7 +410,7 @@ def test_a_trace_with_classes_is_another() -> None:
         {"a": np.arange(40) % 2, "b": np.ones(40)},
         np.arange(40.0, dtype=np.float32)[:, None],
     )
-    plan = fit(own_trace, QUICK.model_copy(update={"embeddings": True}), np.random.default_rng(0), Run()).plan
+    plan = fit(own_trace, QUICK.model_copy(update={"embeddings": True}), np.random.default_rng(0), BuildContext()).plan
     names = {"a": "x", "b": "y"}
     classes = [{"name": name, "cost": 1.0, "prediction": column} for name, column in names.items()]
     spec = TraceSpec.model_validate({"kind": "trace", "label": "l", "unit": "USD", "classifiers": classes})
@@ -422,7 +422,7 @@ def test_a_trace_with_classes_is_another() -> None:
 def test_it_is_the_same_from_its_bytes_and_from_its_seed() -> None:
     fitted = built()
     data = encode(fitted.plan, {})
-    again = fit(asked_trace(1500, 0), QUICK, np.random.default_rng(0), Run()).plan
+    again = fit(asked_trace(1500, 0), QUICK, np.random.default_rng(0), BuildContext()).plan
     assert encode(again, {}) == data
     query = PolicyQuery.model_validate({"tradeoff": 0.05, "acquired": {CHEAP: SURE}})
     assert decode(data, PolicyPlan).decide(query) == fitted.plan.decide(query)
@@ -456,7 +456,7 @@ def test_its_summary_curve_and_worth_tell_of_single_classifiers() -> None:
 # runs
 
 
-def finished(runner: Runner, said: dict[str, CallResult]) -> tuple[Answer, list[Call]]:
+def finished(runner: Runner, said: dict[str, CallResult]) -> tuple[RunAnswer, list[Call]]:
     """Drive a runner with what classifiers say."""
     calls = [next(runner)]
     while True:
@@ -537,7 +537,7 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
     embeddings = rng.normal(size=(rows, 3)).astype(np.float32)
     dataset, embeds = _trace(classifiers, columns, embeddings), seed % 3 > 0 or not telling.any()
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4, embeddings=embeds)
-    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    plan = fit(dataset, options, np.random.default_rng(0), BuildContext()).plan
     cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
     cheapest = float(dataset.costs.mean(axis=0).min())
     top = float(plan.point_bounds[-1])
@@ -588,7 +588,7 @@ def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
     columns = {f"{what}{m}": rng.random(rows) for m in range(3) for what in "qc"}
     dataset = _trace(classifiers, columns, time_unit="ms")
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
-    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    plan = fit(dataset, options, np.random.default_rng(0), BuildContext()).plan
     cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
     refused = 0
     for _ in range(20):
@@ -629,7 +629,7 @@ def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() ->
     columns = {f"c{m}": rng.random(60) for m in range(12)}
     columns |= {f"q{m}": columns[f"c{m}"] * (m < 11) for m in range(12)}
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
-    plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
+    plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), BuildContext()).plan
     for more in ({}, {"budget": 50.0}, {"max_item_cost": 50.0}):
         with pytest.raises(Infeasible, match=r"sensor that can answer takes up to \d+ ms; the deadline is 2"):
             plan.mixture(PolicyTarget.model_validate({"deadline": 2.0, **more}))
@@ -652,7 +652,7 @@ def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_
         classifiers, {name: each.astype(float) for name, each in columns.items()}, embeddings, time_unit="ms"
     )
     options = PolicyOptions(trees=8, depth=2, folds=2, tradeoffs=(0.0,), embeddings=True)
-    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    plan = fit(dataset, options, np.random.default_rng(0), BuildContext()).plan
     assert plan.point_caps[0] == 1.0
     for more in ({"budget": 2.0}, {"tradeoff": 0.1}, {"budget": 2.0, "max_item_cost": 2.0}):
         target = PolicyTarget.model_validate({"deadline": 5.0, **more})
@@ -675,7 +675,7 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
     columns = {f"{what}{m}": rng.random(rows) for m in range(4) for what in "qc"}
     dataset = _trace(classifiers, columns, time_unit="ms")
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4, parallel=parallel)
-    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    plan = fit(dataset, options, np.random.default_rng(0), BuildContext()).plan
     for own in ([0, 2], *([[1, 3]] if seed % 2 else [])):
         assert (plan.members[:, own[0]] == plan.members[:, own[1]]).all()
     for target in ({}, {"budget": 7.0}, {"deadline": 10.0}, {"max_item_cost": 6.0, "deadline": 14.0}):

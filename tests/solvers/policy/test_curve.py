@@ -17,7 +17,7 @@ def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None
         bounds = bound_costs(best.costs[:, rest], 0.9)
         hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
         for at, budget in enumerate(budgets):
-            mixture = Mixture.of(bounds[hull], budget)
+            mixture = Mixture.from_budget(bounds[hull], budget)
             first, second = best.errors[hull[mixture.first], row], best.errors[hull[mixture.second], row]
             wrong[at, row] = (1 - mixture.share) * first + mixture.share * second
     choosing = np.isin(folds, (0, 1))

@@ -14,7 +14,7 @@ from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, dataset_fr
 from models.columns import FARTHEST
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.embedding_axes import MAX_AXES, EmbeddingAxes
 from tests.solvers.policy.problems import EXPERTS, QUICK, halves, trace
@@ -31,7 +31,7 @@ CASES = {
 def built(case: str, dimensions: int = 3) -> PolicyPlan:
     """Build a policy that knows embeddings."""
     options = CASES[case].model_copy(update={"embeddings": True})
-    return fit(halves(900, 0, dimensions), options, np.random.default_rng(0), Run()).plan
+    return fit(halves(900, 0, dimensions), options, np.random.default_rng(0), BuildContext()).plan
 
 
 def right(plan: PolicyPlan, fresh: Trace, budget: float) -> tuple[float, float]:
@@ -77,7 +77,7 @@ def test_a_hard_budget_of_one_expert_buys_the_one_that_the_embedding_tells() -> 
 
 
 def test_without_the_embedding_the_same_budget_buys_less() -> None:
-    blind = fit(halves(900, 0), BOOSTED, np.random.default_rng(0), Run()).plan
+    blind = fit(halves(900, 0), BOOSTED, np.random.default_rng(0), BuildContext()).plan
     assert right(blind, halves(2000, 1), 1.2)[0] < 0.75
     assert blind.dimensions == 0
 
@@ -131,7 +131,7 @@ def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: s
 
 
 def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
-    blind = fit(trace(), QUICK, np.random.default_rng(0), Run()).plan
+    blind = fit(trace(), QUICK, np.random.default_rng(0), BuildContext()).plan
     with pytest.raises(InvalidRequest, match=r"^embedding: is not supported: .* without embeddings"):
         blind.decide(PolicyQuery(embedding=(1.0,)))
 
@@ -139,7 +139,7 @@ def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
 @pytest.mark.parametrize("params", [{"embeddings": True}, {"embedder": "minilm"}])
 def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: needs embeddings"):
-        fit(trace(), QUICK.model_copy(update=params), np.random.default_rng(0), Run())
+        fit(trace(), QUICK.model_copy(update=params), np.random.default_rng(0), BuildContext())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from app.store import codec
 from models import DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.fit import check_dataset
@@ -40,8 +40,8 @@ def test_trees_are_kept_as_arrays_and_decide_the_same_from_their_bytes() -> None
 
 def test_costs_of_a_size_that_the_table_has_not_are_refused_before_anything_is_queued() -> None:
     table = features()
-    check_dataset(DatasetFacts.of(table), PolicyOptions())
-    facts = DatasetFacts.of(replace(table, spec=table.spec.model_copy(update={"size": None})))
+    check_dataset(DatasetFacts.from_dataset(table), PolicyOptions())
+    facts = DatasetFacts.from_dataset(replace(table, spec=table.spec.model_copy(update={"size": None})))
     with pytest.raises(InvalidRequest, match=r"depends on 1 sizes; size columns must match, got 0"):
         check_dataset(facts, PolicyOptions())
 
@@ -137,7 +137,7 @@ def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> 
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
-        fit(features(100), QUICK, np.random.default_rng(0), Run(note))
+        fit(features(100), QUICK, np.random.default_rng(0), BuildContext(note))
     assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
 
 

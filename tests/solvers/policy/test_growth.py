@@ -14,7 +14,7 @@ from app.store import codec
 from models import FeatureTable, InvalidRequest, Trace
 from models.arrays import Floats
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_training_folds, train_classifiers
 from solvers.policy.graph import Graph
@@ -296,7 +296,7 @@ def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_p
 
 
 def test_the_traffic_of_a_grown_graph_adds_up() -> None:
-    fitted = fit(priced_context(400), SMALL, np.random.default_rng(0), Run())
+    fitted = fit(priced_context(400), SMALL, np.random.default_rng(0), BuildContext())
     from solvers.policy import compute_traffic
 
     for budget in (0.0, 2.5, 9.0):

@@ -16,7 +16,7 @@ from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
 from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
@@ -230,7 +230,9 @@ def test_worst_cases_of_times_are_the_largest_costs_or_a_quantile_of_them() -> N
 
 
 def test_times_stand_in_the_summary_and_survive_the_archive() -> None:
-    fitted = fit(timed(120), GROWN.model_copy(update={"parallel": (("f3", "f1"),)}), np.random.default_rng(0), Run())
+    fitted = fit(
+        timed(120), GROWN.model_copy(update={"parallel": (("f3", "f1"),)}), np.random.default_rng(0), BuildContext()
+    )
     assert fitted.summary["time_unit"] == "s"
     assert fitted.summary["parallel"] == [["f1", "f3"]]
     assert [each["time"] for each in fitted.summary["sensors"]] == list(SLOW)
@@ -289,10 +291,10 @@ def test_a_fetch_is_of_several_sensors() -> None:
 @pytest.mark.parametrize(
     ("times", "extra", "message"),
     [
-        ((1.0, None), {"time_unit": "s"}, "'a' tells a time and 'b' none"),
-        ((None, None), {"time_unit": "s"}, "time_unit is 's', and no time is told"),
-        ((1.0, 2.0), {"time_unit": "USD"}, "'USD', which is no unit of time"),
-        ((1.0, 2.0), {}, "the unit, 'USD', is none of time: give time_unit"),
+        ((1.0, None), {"time_unit": "s"}, "'a'.*'b'"),
+        ((None, None), {"time_unit": "s"}, "time_unit.*'s'"),
+        ((1.0, 2.0), {"time_unit": "USD"}, "unit"),
+        ((1.0, 2.0), {}, "'USD'.*time_unit"),
     ],
 )
 def test_times_that_mean_nothing_are_refused(

@@ -10,7 +10,7 @@ import pytest
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.policy import AcquireDecision, Answer, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers import Run
+from solvers import BuildContext
 from solvers.budget_mixture import Mixture
 from solvers.policy import PolicyPlan, fit
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
@@ -132,7 +132,7 @@ def test_what_is_learned_helps(built: Built) -> None:
 
 def test_more_budget_never_leads_to_a_dearer_or_worse_point_than_asked(plan: PolicyPlan) -> None:
     budgets = np.linspace(0, plan.point_bounds[-1] * 1.2, 50)
-    mixtures = [Mixture.of(plan.point_bounds, float(budget)) for budget in budgets]
+    mixtures = [Mixture.from_budget(plan.point_bounds, float(budget)) for budget in budgets]
     mean = [(1 - m.share) * plan.point_bounds[m.first] + m.share * plan.point_bounds[m.second] for m in mixtures]
     errors = [(1 - m.share) * plan.point_errors[m.first] + m.share * plan.point_errors[m.second] for m in mixtures]
     assert np.allclose(mean, np.minimum(budgets, plan.point_bounds[-1]))
@@ -271,7 +271,7 @@ def test_fetches_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_c
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
     table = FeatureTable.from_columns(spec, {f"f{i}": values[:, i] for i in range(7)} | {"y": labels})
     options = PolicyOptions(points=6, folds=2, trees=8, parallel=(("f0", "f1"), ("f2", "f3"), ("f4", "f5")))
-    plan = fit(table, options, np.random.default_rng(seed), Run()).plan
+    plan = fit(table, options, np.random.default_rng(seed), BuildContext()).plan
     ids = [str(i) for i in range(len(labels))]
     for tradeoff in [point.tradeoff for point in plan.curve() if point.tradeoff is not None]:
         ran = plan.run(plan.cells_of(table), ids, PolicyTarget(tradeoff=tradeoff))

@@ -10,7 +10,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from models import Trace, TraceSpec, dataset_from_columns
 from models.policy import PolicyOptions, PolicyTarget
-from solvers import Run
+from solvers import BuildContext
 from solvers.policy import fit
 from solvers.policy.classifier_training import assign_training_folds
 from solvers.policy.quality_axes import RIDGE_PENALTIES, add_quality_axes, fit_ridge
@@ -92,7 +92,7 @@ def test_rows_that_are_all_alike_show_nothing(coordinate: float) -> None:
 def test_a_policy_sends_items_to_who_is_right_about_them() -> None:
     dataset, fresh = hidden(700, 2), hidden(2000, 3)
     options = PolicyOptions(trees=16, depth=3, folds=3, tradeoffs=(0.0,), embeddings=True)
-    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    plan = fit(dataset, options, np.random.default_rng(0), BuildContext()).plan
     labels = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(budget=1.0)).labels
     assert fresh.quality[np.arange(fresh.rows), labels].mean() > 0.8
 
@@ -102,6 +102,6 @@ def test_embeddings_that_hardly_differ_make_a_plan_that_can_be_kept(scale: float
     dataset = hidden(100, 4, dimensions=8)
     tiny = replace(dataset, embeddings=(dataset.embeddings * scale).astype(np.float32))
     options = PolicyOptions(trees=16, depth=3, folds=2, tradeoffs=(0.0,), embeddings=True)
-    plan = fit(tiny, options, np.random.default_rng(0), Run()).plan
+    plan = fit(tiny, options, np.random.default_rng(0), BuildContext()).plan
     plan.check()
     assert plan.embedding_axes.shape == (8, 3)

@@ -13,7 +13,7 @@ import pytest
 from models.errors import Conflict, CorruptArtifact
 from models.policy import PolicyTarget
 from models.policy_curves import Traffic
-from solvers import Run
+from solvers import BuildContext
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, compute_traffic, fit
 from solvers.policy.classifier_training import assign_training_folds
@@ -29,7 +29,7 @@ def fitted(kind: str = "singly") -> tuple[Dataset, Fitted[PolicyPlan]]:
     """Fit a policy of sensors that are acquired singly, or together; its first draw cuts the rows, from seed 3."""
     dataset = trace(300) if kind == "singly" else many_features(6, 200)
     options = QUICK.model_copy(update={} if kind == "singly" else {"parallel": (("f0", "f1", "f2"), ("f3", "f4"))})
-    return dataset, fit(dataset, options, np.random.default_rng(3), Run())
+    return dataset, fit(dataset, options, np.random.default_rng(3), BuildContext())
 
 
 def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:

@@ -11,7 +11,7 @@ from models import Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Singles
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
-from solvers import Run
+from solvers import BuildContext
 from solvers.portfolio import fit
 from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, fit_ridge
 from solvers.portfolio.plan import PortfolioPlan
@@ -58,7 +58,7 @@ def world(rows: int, seed: int, *, sized: bool = False) -> Trace:
 def built(seed: int, estimator: str = "auto", *, sized: bool = False) -> PortfolioPlan:
     """Build a portfolio."""
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 5})
-    return fit(world(1500, seed, sized=sized), options, np.random.default_rng(seed), Run()).plan
+    return fit(world(1500, seed, sized=sized), options, np.random.default_rng(seed), BuildContext()).plan
 
 
 def realized(plan: PortfolioPlan, fresh: Trace, choice: Any) -> Floats:

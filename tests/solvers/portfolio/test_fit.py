@@ -14,7 +14,7 @@ from models.portfolio import (
     RouteQuery,
     Samples,
 )
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.portfolio import PortfolioPlan, fit
 
 COSTS = {"weak": 1.0, "poor": 2.0, "strong": 8.0}
@@ -37,7 +37,7 @@ def trace(rows: int = 400, seed: int = 0) -> Trace:
 
 
 def built(**options: Any) -> Any:
-    return fit(trace(), PortfolioOptions(curve_points=5, **options), np.random.default_rng(0), Run())
+    return fit(trace(), PortfolioOptions(curve_points=5, **options), np.random.default_rng(0), BuildContext())
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_a_trace_without_embeddings_or_with_few_rows_is_refused() -> None:
         (trace(39), "has 39 rows, a portfolio needs at least 40"),
     ):
         with pytest.raises(InvalidRequest, match=message):
-            fit(dataset, PortfolioOptions(), np.random.default_rng(0), Run())
+            fit(dataset, PortfolioOptions(), np.random.default_rng(0), BuildContext())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
-from solvers.base import Fitted, Run
+from solvers.base import BuildContext, Fitted
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.baselines import route_by_values
 from solvers.portfolio.learned import cross_fit
@@ -52,7 +52,7 @@ def built(
 ) -> Fitted[PortfolioPlan]:
     vectors, right = drawn(seed, rows, useless=useless, dimensions=dimensions)
     given = PortfolioOptions.model_validate({"curve_points": 5, **options})
-    return fit(trace_of(vectors, right), given, np.random.default_rng(seed), Run())
+    return fit(trace_of(vectors, right), given, np.random.default_rng(seed), BuildContext())
 
 
 def reached(plan: PortfolioPlan, vectors: Any, right: Any, budget: float) -> float:
@@ -141,7 +141,7 @@ def test_more_budget_is_never_estimated_worse() -> None:
 def test_the_same_seed_gives_the_same_bytes_and_another_others() -> None:
     vectors, right = drawn(3, 300)
     options = PortfolioOptions(curve_points=2)
-    plans = [fit(trace_of(vectors, right), options, np.random.default_rng(s), Run()).plan for s in (1, 1, 2)]
+    plans = [fit(trace_of(vectors, right), options, np.random.default_rng(s), BuildContext()).plan for s in (1, 1, 2)]
     one, same, other = (codec.encode(plan, {}) for plan in plans)
     assert one == same != other
 
@@ -178,7 +178,9 @@ def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
     for rows in (40, 900):
         kind = np.arange(rows) % kinds
         vectors, right = centres[kind].astype(np.float32), (rng.random((rows, 3)) < chances[kind]).astype(float)
-        plan = fit(trace_of(vectors, right), PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
+        plan = fit(
+            trace_of(vectors, right), PortfolioOptions(curve_points=3), np.random.default_rng(0), BuildContext()
+        ).plan
     if kinds > 1:
         own = plan.estimate(centres.astype(np.float32))
         assert np.abs(own - chances).mean() < 0.2
@@ -189,14 +191,14 @@ def test_one_classifier_alone_and_more_coordinates_than_rows_are_no_fault() -> N
     one = trace_of(rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, (60, 1)).astype(float), (2.0,))
     wide = trace_of(rng.normal(size=(60, 300)).astype(np.float32), rng.integers(0, 2, (60, 3)).astype(float))
     for data in (one, wide):
-        plan = fit(data, PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
+        plan = fit(data, PortfolioOptions(curve_points=3), np.random.default_rng(0), BuildContext()).plan
         assert np.isfinite(plan.estimate(data.embeddings)).all()
 
 
 def test_repeated_rows_do_not_make_estimates_look_better_than_they_are() -> None:
     vectors, right = drawn(0, 400, useless=True)
     data = trace_of(np.repeat(vectors, 4, axis=0), np.repeat(right, 4, axis=0))
-    plan = fit(data, PortfolioOptions(), np.random.default_rng(0), Run()).plan
+    plan = fit(data, PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
     assert plan.shrinks.max() < 0.35
 
 
@@ -310,7 +312,7 @@ def test_quality_between_0_and_1_and_classifiers_that_never_fail_are_learned_fro
     vectors, right = drawn(0, 400)
     graded = 0.3 + 0.5 * right
     graded[:, 2] = 1.0
-    plan = fit(trace_of(vectors, graded), PortfolioOptions(), np.random.default_rng(0), Run()).plan
+    plan = fit(trace_of(vectors, graded), PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
     assert plan.estimate(vectors)[:, 2] == pytest.approx(1.0, abs=0.02)
     assert 0.3 < plan.estimate(vectors)[:, 0].mean() < 0.8
 
@@ -397,7 +399,7 @@ def test_a_forest_that_asks_too_much_or_wraps_around_is_refused() -> None:
 def test_given_samples_mean_the_papers_estimator() -> None:
     vectors, right = drawn(0, 1500)
     options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 50}, "curve_points": 3})
-    fitted = fit(trace_of(vectors, right), options, np.random.default_rng(0), Run())
+    fitted = fit(trace_of(vectors, right), options, np.random.default_rng(0), BuildContext())
     assert fitted.plan.estimator == "occam"
     assert fitted.plan.samples.shape == (4, 50)
     assert fitted.summary["rows"]["held_out"] == 375

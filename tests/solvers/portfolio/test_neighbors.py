@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Int64s, Singles
 from models.errors import InvalidRequest
-from solvers.jit import uncompiled
+from solvers.jit import python_kernel
 from solvers.portfolio import neighbors
 from solvers.portfolio.neighbors import NeighborSearch
 
@@ -147,7 +147,7 @@ def test_the_kernel_interpreted_gives_the_same() -> None:
     items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
     samples, queries = items[6:].reshape(2, 70, 66), items[:6]
     indices = np.zeros((6, 2), np.int64)
-    uncompiled(KERNEL).search_nearest(samples, queries, indices)
+    python_kernel(KERNEL).search_nearest(samples, queries, indices)
     np.testing.assert_array_equal(indices, brute(samples, queries))
 
 

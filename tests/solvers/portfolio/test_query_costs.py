@@ -13,7 +13,7 @@ from models.errors import Infeasible
 from models.portfolio import AssignmentRequest, PortfolioOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedRequest
 from solvers import KINDS
-from solvers.base import Run
+from solvers.base import BuildContext
 from solvers.portfolio import PortfolioPlan, fit
 
 PRICES = (0.01, 0.1)
@@ -49,7 +49,7 @@ def plan(estimator: str = "auto") -> PortfolioPlan:
     vectors, columns = drawn(0, 900)
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC), columns, vectors)
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 4})
-    return fit(trace, options, np.random.default_rng(0), Run()).plan
+    return fit(trace, options, np.random.default_rng(0), BuildContext()).plan
 
 
 def test_a_query_costs_what_its_size_says_and_without_one_what_queries_cost_on_average() -> None:
@@ -121,7 +121,7 @@ def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
     vectors, columns = drawn(0, 200)
     numbers = [one | {"cost": cost} for one, cost in zip(SPEC["classifiers"], (1.0, 9.0, 2.0), strict=True)]
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC | {"classifiers": numbers}), columns, vectors)
-    made = fit(trace, PortfolioOptions(), np.random.default_rng(0), Run()).plan
+    made = fit(trace, PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
     with pytest.raises(InvalidRequest, match="must be omitted"):
         made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget="100%"))
 
@@ -183,4 +183,4 @@ def test_a_batch_within_a_budget_alone_is_told_what_one_more_unit_of_it_brings()
 def test_a_wrong_size_is_told_once_and_by_what_is_wrong_with_it(sizes: list[Any], message: str) -> None:
     with pytest.raises(ValidationError) as refused:
         AssignmentRequest.model_validate({"queries": [[0.0]], "budget_total": 1.0, "sizes": sizes})
-    assert str(InvalidRequest.of(refused.value)) == message
+    assert str(InvalidRequest.from_validation(refused.value)) == message
