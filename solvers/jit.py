@@ -1,10 +1,10 @@
-"""How kernels are compiled: numba's ``njit``, typed, with a cache on disk that can do no harm.
+"""Compiled kernels: numba's ``njit``, typed, with a safe cache on disk.
 
-A kernel is a flat module of functions under ``@compile_kernel``, imported by who calls it, when it does: a server and the command
-line start without numba. ``compile_kernel(cache=True)`` stands at the functions that are called from outside; their machine code
-holds that of the others. It is kept in ``NUMBA_CACHE_DIR`` if that is set, else beside the module, where whoever can
-write could as well change the module: what is kept is code. Never in a folder of data or of the user, where numba would
-look next. Where neither can be written, every process compiles for itself.
+A kernel is a flat module of functions under ``@compile_kernel``, imported when it is called: servers and commands
+start without numba. ``compile_kernel(cache=True)`` marks the entry points; their machine code contains that of the
+others. The cache is in ``NUMBA_CACHE_DIR`` if that is set, else next to the module, where anyone who can write could
+change the module itself. It is never in a folder of data or of the user, where numba would look next. If neither is
+writable, every process compiles for itself.
 """
 
 import os
