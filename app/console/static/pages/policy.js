@@ -112,7 +112,7 @@ function labelOf(node, edges) {
   return `+ ${brief(first, narrow() ? 9 : 16)}${more.length ? ` + ${more.length}` : ""}`;
 }
 
-const accuracyOf = (node) => node.right / node.stopped;
+const accuracyOf = (node) => node.correct / node.stopped;
 
 /** The dots of nodes: those where items are answered, coloured from the least to the most accurate, and the others. */
 function dotsOf(traffic, at) {
