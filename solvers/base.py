@@ -24,10 +24,10 @@ def no_progress(done: int, total: int, message: str) -> None:
     """Report progress to nobody."""
 
 
-def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
+def scale_progress(progress: Progress, start: int, end: int, total: int) -> Progress:
     """Report the progress of a part of the work, which takes the steps from start to end of so many.
 
-    >>> part_of(lambda *told: print(told), 10, 20, 100)(1, 2, "half of it")
+    >>> scale_progress(lambda *told: print(told), 10, 20, 100)(1, 2, "half of it")
     (15, 100, 'half of it')
     """
     return lambda done, of, message: progress(start + (end - start) * done // max(of, 1), total, message)
@@ -77,7 +77,7 @@ class Plan(Protocol):
         """Answer in microseconds; raises Infeasible, with the numbers, if nothing can satisfy the query."""
 
 
-def in_this_process(work: Callable[..., Any], *args: Any) -> Any:
+def run_in_process(work: Callable[..., Any], *args: Any) -> Any:
     """Do work in this process, where a plan's caller names no other."""
     return work(*args)
 
@@ -92,14 +92,14 @@ class ModelRunner:
     """
 
     modules: tuple[str, ...] = ()
-    run: Callable[..., Any] = in_this_process
+    run: Callable[..., Any] = run_in_process
 
 
 IN_PROCESS = ModelRunner()
 """Learned models are run in this process, and come from scikit-learn."""
 
 
-def refuse_unknown(excluded: Sequence[str], known: Sequence[str]) -> None:
+def refuse_unknown_names(excluded: Sequence[str], known: Sequence[str]) -> None:
     """Raise InvalidRequest for names to leave out that are not known."""
     unknown = [name for name in excluded if name not in known]
     if unknown:
@@ -175,12 +175,12 @@ def make_generator(seed: int) -> np.random.Generator:
     return np.random.default_rng((OWN_STREAM, seed))
 
 
-def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
+def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
     """Read from a summary how many independent rows a build had, or a part of it; 0 if it does not say.
 
-    >>> rows_of({"rows": 200}), rows_of({"rows": {"test": 50}}, "test"), rows_of({})
+    >>> read_row_count({"rows": 200}), read_row_count({"rows": {"test": 50}}, "test"), read_row_count({})
     (200, 50, 0)
-    >>> rows_of({"rows": 200, "effective_rows": 40})
+    >>> read_row_count({"rows": 200, "effective_rows": 40})
     40
     """
     rows = summary.get("effective_rows", summary.get("rows"))

@@ -55,10 +55,10 @@ class Mixture:
         return cls(first, first + 1, float((budget - costs[first]) / (costs[first + 1] - costs[first])))
 
 
-def tie_break_of(item: str) -> float:
+def tie_break_from_id(item: str) -> float:
     """Draw from 0 to below 1 for an item, by its id alone: equal ids draw alike, everywhere and always.
 
-    >>> tie_break_of("a") == tie_break_of("a"), tie_break_of("a") == tie_break_of("b")
+    >>> tie_break_from_id("a") == tie_break_from_id("a"), tie_break_from_id("a") == tie_break_from_id("b")
     (True, False)
     """
     return int.from_bytes(sha256(item.encode("utf-8", "surrogatepass")).digest()[8:14]) / 2**48

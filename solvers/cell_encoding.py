@@ -15,11 +15,11 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.columns import FARTHEST, text_of
 
-MOST_CATEGORIES = 20
+MAX_CATEGORIES = 20
 """Categories of a column that have a column of their own, the most frequent."""
 
 
-class KeepsCells(Protocol):
+class StoredCellEncoding(Protocol):
     """A plan with the fields of an encoding, in the order of ``CellEncoding``."""
 
     @property
@@ -69,7 +69,7 @@ class CellEncoding:
         return cls(owners, fills, marked, offsets, every, table.spec.missing)
 
     @classmethod
-    def kept_in(cls, plan: KeepsCells) -> "CellEncoding":
+    def from_plan(cls, plan: StoredCellEncoding) -> "CellEncoding":
         """Take it from the fields of a plan, which may hold none: then it is of no columns."""
         arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
         return cls(*arrays, plan.cell_categories, plan.cells_missing)
@@ -145,7 +145,7 @@ class CellEncoding:
 
 def _most_frequent(codes: Int64s, names: tuple[str, ...]) -> list[str]:
     counts = np.bincount(codes, minlength=len(names)) if names else np.zeros(0, dtype=np.int64)
-    chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
     return [names[code] for code in chosen.tolist()]
 
 

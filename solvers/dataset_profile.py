@@ -47,8 +47,8 @@ def _of_trace(trace: Trace) -> TraceProfile:
                 name=spec.name,
                 group=spec.group,
                 accuracy=float(quality[:, j].mean()),
-                mean_cost=mean_or_none(trace.costs[:, j]),
-                mean_confidence=None if sure is None else mean_or_none(sure),
+                mean_cost=stable_mean(trace.costs[:, j]),
+                mean_confidence=None if sure is None else stable_mean(sure),
                 no_class=float((trace.predictions[:, j] >= true_classes).mean()),
                 calibration=() if sure is None else calibration_bins(sure, quality[:, j]),
             )
@@ -62,10 +62,10 @@ def _of_trace(trace: Trace) -> TraceProfile:
     )
 
 
-def mean_or_none(values: Floats) -> float:
+def stable_mean(values: Floats) -> float:
     """Give the mean, which is finite for all finite numbers, and between the least and the largest.
 
-    >>> mean_or_none(np.array([1.5e308, 1.5e308])), mean_or_none(np.array([0.1, 0.1, 0.1]))
+    >>> stable_mean(np.array([1.5e308, 1.5e308])), stable_mean(np.array([0.1, 0.1, 0.1]))
     (1.5e+308, 0.1)
     """
     average = float((values / len(values)).sum())
@@ -90,7 +90,7 @@ def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationB
         CalibrationBin(
             low=float(rising[start]),
             high=float(rising[end - 1]),
-            confidence=mean_or_none(rising[start:end]),
+            confidence=stable_mean(rising[start:end]),
             accuracy=float(right[start:end].mean()),
             rows=end - start,
         )

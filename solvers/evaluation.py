@@ -23,10 +23,10 @@ def shared_fields(value: Value, kind: type[Value]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def label_of(cell: str | float | bool | None) -> str | None:
+def label_from_cell(cell: str | float | bool | None) -> str | None:
     """Return a label as datasets have it: numbers are texts.
 
-    >>> label_of(5), label_of(5.0), label_of("cat"), label_of(None)
+    >>> label_from_cell(5), label_from_cell(5.0), label_from_cell("cat"), label_from_cell(None)
     ('5', '5', 'cat', None)
     """
     return None if cell is None else text_of(cell)
@@ -76,7 +76,7 @@ class CompleteItems:
             values=values,
             embeddings=_embeddings(items),
             sizes=tuple(item.size for item in items),
-            truths=tuple(label_of(item.truth) for item in items),
+            truths=tuple(label_from_cell(item.truth) for item in items),
             ignored=tuple(sorted({name for item in items for name in item.values} - owners.keys() - columns.keys())),
         )
 
@@ -100,7 +100,7 @@ class CompleteItems:
         """Make the refusal of the item at a place of these."""
         return InvalidRequest.from_faults(Fault(("items", at, *where), message))
 
-    def number_of(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
+    def read_cell_number(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
         """Return a cell of the item at a place as a number; None where it is missing. Raises InvalidRequest."""
         cell = self.values[at].get(column)
         if cell is None:
@@ -110,11 +110,11 @@ class CompleteItems:
             raise self.make_fault(at, "values", column, message=message)
         return float(cell)
 
-    def with_offset(self, error: InvalidRequest) -> InvalidRequest:
+    def shift_fault(self, error: InvalidRequest) -> InvalidRequest:
         """Return a refusal of items of these with their places among all that were sent."""
-        return self.select_items(error, range(self.first, self.first + len(self)))
+        return self.locate_faults(error, range(self.first, self.first + len(self)))
 
-    def select_items(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
+    def locate_faults(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
         """Return a refusal of some items with their places among these."""
         faults = [
             Fault(("items", places[int(fault.loc[1])], *fault.loc[2:]), fault.msg)
@@ -124,7 +124,7 @@ class CompleteItems:
         ]
         return InvalidRequest.from_faults(*faults) if faults else error
 
-    def by_name(self, at: int, columns: Columns) -> dict[str, tuple[Any, ...]]:
+    def group_cells(self, at: int, columns: Columns) -> dict[str, tuple[Any, ...]]:
         """Return the cells of an item by feature, of those whose columns it has.
 
         Raises InvalidRequest where it has some columns of a feature and lacks others.
@@ -163,11 +163,13 @@ class Evaluated:
     classes: tuple[str, ...] = ()
     probabilities: Floats | None = None
 
-    def correct_mask(self, items: CompleteItems) -> Floats:
+    def grade_answers(self, items: CompleteItems) -> Floats:
         """Return how good each answer is, (n,): by its classifier's ``correct``, else by the truth; NaN: not known."""
         known = np.full(len(self.labels), np.nan)
         for at, (label, truth) in enumerate(zip(self.labels, items.truths, strict=True)):
-            graded = items.number_of(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
+            graded = (
+                items.read_cell_number(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
+            )
             if self.accepted is not None and not self.accepted[at]:
                 continue
             if graded is not None:

@@ -72,7 +72,7 @@ def fold_rows(items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
     return np.asarray((rng.permutation(len(grouped.first)) % folds)[grouped.place], dtype=np.int64)
 
 
-def rarest_labels(grouped: ItemRows, labels: Int32s) -> Int32s:
+def rarest_label_of_items(grouped: ItemRows, labels: Int32s) -> Int32s:
     """Give each item the rarest label of its rows, by which splits are stratified: (g,) from (n,)."""
     commonness = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
     order = np.lexsort((-commonness[labels], grouped.place))

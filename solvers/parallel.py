@@ -11,7 +11,7 @@ R = TypeVar("R")
 Tell = Callable[[int], None]
 
 
-def in_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> Iterator[R]:
+def run_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> Iterator[R]:
     """Do jobs, and give what they return, in their order; a job is made when its turn comes.
 
     tell: hears how many are done, before a job or a few of them begin and in the end, and may raise what ends them.

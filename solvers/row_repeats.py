@@ -54,7 +54,7 @@ def find_repeats(dataset: Dataset) -> RowRepeats:
     return RowRepeats(equal, near, conflicting)
 
 
-def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
+def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
     """List what a reader of figures from this dataset should know: rows that repeat where no item is named."""
     found = find_repeats(dataset)
     warnings = []

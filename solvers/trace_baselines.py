@@ -13,7 +13,7 @@ from models.arrays import Bools, Floats, Int64s
 from solvers.item_splits import fold_rows
 from solvers.principal_directions import principal_directions
 from solvers.savings import Replay, replay_each_classifier
-from solvers.two_stage_rules import escalated_mask, front_of, tune_two_stages
+from solvers.two_stage_rules import escalated_mask, select_stages, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
 """Where the router is tried, as shares of the way from the cheapest classifier's mean cost to the most expensive's."""
@@ -22,7 +22,7 @@ MIN_ROUTER_ROWS = 40
 _STEPS = 40
 
 
-def trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
+def replay_trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
     learned: the rows that rules are tuned on. embedder: the classifier whose answers are the embeddings, which the
@@ -32,7 +32,7 @@ def trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None
     return replay_each_classifier(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
 
 
-def baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
+def replay_baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
     """Replay the baselines that are tuned on one trace on the rows of another one of the same classifiers."""
     items = np.concatenate((learned.item_codes, learned.item_codes.max() + 1 + fresh.item_codes))
     own = np.arange(learned.rows, learned.rows + fresh.rows)
@@ -45,10 +45,10 @@ def baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
         embeddings=np.concatenate((learned.embeddings, fresh.embeddings)),
         items=items.astype(np.int64),
     )
-    return {name: one.take(own) for name, one in trace_baselines(both, np.arange(learned.rows)).items()}
+    return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(learned.rows)).items()}
 
 
-def most_accurate(dataset: Trace, learned: Int64s) -> str:
+def most_accurate_baseline(dataset: Trace, learned: Int64s) -> str:
     """Name the baseline that people pay today: always the classifier that is most accurate on some rows, of equally
     accurate ones the cheapest."""
     quality, costs = dataset.quality[learned].mean(axis=0), dataset.costs[learned].mean(axis=0)
@@ -75,7 +75,7 @@ def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str,
     """Send each row to the classifier with the largest predicted accuracy less its priced mean cost."""
     if not dataset.embeddings.shape[1] or len(learned) < MIN_ROUTER_ROWS:
         return {}
-    places = front_of(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
+    places = select_stages(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
     means, values = dataset.costs[learned][:, places].mean(axis=0), _predicted(dataset, learned, places)
     replays, rows, paid = {}, np.arange(dataset.rows), dataset.costs.copy()
     if embedder is not None:

@@ -42,7 +42,7 @@ def tune_two_stages(
     """
     found: list[TwoStageRule] = []
     means: list[tuple[float, float]] = []
-    places = front_of(costs.mean(axis=0), right.mean(axis=0))
+    places = select_stages(costs.mean(axis=0), right.mean(axis=0))
     for i in places.tolist():
         if not len(confidences) or np.isnan(confidences[:, i]).any():
             continue
@@ -66,7 +66,7 @@ def tune_two_stages(
     return [found[hull[place]] for place in kept.tolist()]
 
 
-def front_of(costs: Floats, accuracies: Floats) -> Int64s:
+def select_stages(costs: Floats, accuracies: Floats) -> Int64s:
     """List classifiers that no cheaper one is as accurate as, and then the most accurate others: at most 12."""
     order = np.lexsort((-accuracies, costs))
     best = np.maximum.accumulate(np.append(-np.inf, accuracies[order]))[:-1]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def stored_zip(entries: Mapping[str, bytes]) -> bytes:
+def write_stored_zip(entries: Mapping[str, bytes]) -> bytes:
     """Write an uncompressed zip of these entries, in their order, all of one date."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:

@@ -50,7 +50,7 @@ class EmbeddedRedis:
             return None
         return f"no room on the disk under {self.folder.parent}: {free} bytes are free, {more + _ROOM_BYTES} are needed"
 
-    def revive(self) -> None:
+    def restart_keeper(self) -> None:
         """Start a keeper again if it was killed; called by those who find the store unreachable."""
         self._start_if_needed()
 

@@ -31,7 +31,7 @@ class Chat:
     how: dict[str, Any]
 
 
-def request(endpoint: ChatEndpoint, item: Any) -> Request:
+def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
     """Ask for the answer to an item: a text, a list of messages, anything else as JSON; or a chat request, of whose
     answer the endpoint's own limit of tokens bounds the length."""
     messages, how = _asked(item)
@@ -84,7 +84,7 @@ class Pieces:
         self.text += piece if isinstance(piece, str) else ""
         return piece if isinstance(piece, str) else ""
 
-    def reply(self) -> dict[str, Any]:
+    def assemble_reply(self) -> dict[str, Any]:
         """Give the reply as if it had come as a whole."""
         choice = {"message": {"content": self.text}, "logprobs": {"content": self.logprobs}}
         return {"choices": [choice], "usage": self.usage}
