@@ -1,6 +1,6 @@
 """Baselines of a trace: each classifier alone, the best pairs with one threshold, and a logistic router on embeddings.
 
-Rules are tuned on some rows, and replayed on all. On the rows that tuned it the router is cross-fitted.
+Rules are tuned on training rows and replayed on all rows. On training rows the router is cross-fitted.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from solvers.savings import Replay, replay_each_classifier
 from solvers.two_stage_rules import escalated_mask, select_stages, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
-"""Where the router is tried, as shares of the way from the cheapest classifier's mean cost to the most expensive's."""
+"""Budgets of the router, from the cheapest classifier's mean cost, 0, to the most expensive one's, 1."""
 MAX_DIRECTIONS, MAX_ROWS = 64, 20_000
 MIN_ROUTER_ROWS = 40
 _STEPS = 40
@@ -25,15 +25,16 @@ _STEPS = 40
 def replay_trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
-    learned: the rows that rules are tuned on. embedder: the classifier whose answers are the embeddings, which the
-    router pays for every row; None: embeddings are free.
+    Args:
+        learned: training rows.
+        embedder: classifier that computes embeddings, which the router pays for every row; None: free.
     """
     rows = np.arange(dataset.rows)
     return replay_each_classifier(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
 
 
 def replay_baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
-    """Replay the baselines that are tuned on one trace on the rows of another one of the same classifiers."""
+    """Tune the baselines on one trace and replay them on another one of the same classifiers."""
     items = np.concatenate((learned.item_codes, learned.item_codes.max() + 1 + fresh.item_codes))
     own = np.arange(learned.rows, learned.rows + fresh.rows)
     both = replace(
@@ -49,8 +50,7 @@ def replay_baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
 
 
 def most_accurate_baseline(dataset: Trace, learned: Int64s) -> str:
-    """Name the baseline that people pay today: always the classifier that is most accurate on some rows, of equally
-    accurate ones the cheapest."""
+    """Return the name of the status quo: always the most accurate classifier; ties go to the cheapest."""
     quality, costs = dataset.quality[learned].mean(axis=0), dataset.costs[learned].mean(axis=0)
     place = int(np.lexsort((costs, -quality))[0])
     return f"always {dataset.spec.classifiers[place].name}"
@@ -72,7 +72,7 @@ def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
 
 
 def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str, Replay]:
-    """Send each row to the classifier with the largest predicted accuracy less its priced mean cost."""
+    """Route each row to the classifier with the largest predicted accuracy less priced mean cost."""
     if not dataset.embeddings.shape[1] or len(learned) < MIN_ROUTER_ROWS:
         return {}
     places = select_stages(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
@@ -90,7 +90,7 @@ def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str,
 
 
 def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
-    """Predict how right classifiers are, (n, k): rows that are learned from by models that had not seen them."""
+    """Predict the accuracy of classifiers, (n, k), by cross-fitting on training rows."""
     fold = np.full(dataset.rows, -1)
     fold[learned] = fold_rows(dataset.item_codes[learned], 2, np.random.default_rng(0))
     predicted = np.empty((dataset.rows, len(places)))
@@ -132,7 +132,7 @@ def _route(values: Floats, means: Floats, price: float) -> Int64s:
 
 
 def _price_at(values: Floats, means: Floats, budget: float) -> float:
-    """Find the price of cost at which rows cost a budget on average, by bisection."""
+    """Find the price of cost at which the mean cost equals the budget, by bisection."""
     low, high = 0.0, 10 / max(float(np.ptp(means)), 1e-300)
     for _ in range(_STEPS):
         middle = (low + high) / 2

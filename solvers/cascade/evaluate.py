@@ -44,7 +44,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
 def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
     """Return the steps up to the accepted answer, and the answering classifier.
 
-    A null label is no answer. If the last classifier has none, the most confident earlier answer is taken, as in a run.
+    A null label is skipped. If the last classifier has none, the most confident earlier answer is taken, as in a run.
     """
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []

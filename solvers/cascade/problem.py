@@ -114,7 +114,7 @@ class CascadeProblem:
         return CascadeSolution(chosen, expected, maximum)
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
-        """Remove members without which the cascade is no worse; O(n^3) for n members, usually O(n^2)."""
+        """Remove members without which the cascade is not worse; O(n^3) for n members, usually O(n^2)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):

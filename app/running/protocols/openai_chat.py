@@ -48,7 +48,7 @@ def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
 
 
 def with_stream(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
-    """Stream the answer, if the endpoint's label is the answer's text and there is no judge."""
+    """Stream the answer, if the endpoint's label is the answer's text without a judge."""
     if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
         return request
     body = {**(request.body or {}), "stream": True, "stream_options": {"include_usage": True}}

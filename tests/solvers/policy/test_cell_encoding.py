@@ -124,7 +124,7 @@ def test_a_category_says_which_number_to_buy(plan: PolicyPlan) -> None:
     ("acquired", "why"),
     [
         ({"kind": ["k0", "k1"]}, "acquired.kind: must have 1 values, got 2 values"),
-        ({"n0": "three"}, "acquired.n0: must be a number, one is 'three'"),
+        ({"n0": "three"}, "acquired.n0: must be a number, got 'three'"),
         ({"n0": [None, 1.0]}, "acquired.n0: must have 1 values, got 2 values"),
     ],
 )

@@ -505,7 +505,7 @@ def test_a_run_gives_the_text_of_the_one_that_is_taken(
 
 def test_a_run_without_any_answer_says_why() -> None:
     runner = start_policy(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
-    with pytest.raises(EndpointFailed, match="there is no answer: cheap: down; strong: away"):
+    with pytest.raises(EndpointFailed, match="cheap: down; strong: away"):
         finished(runner, {CHEAP: text(CHEAP, error="down"), STRONG: text(STRONG, error="away")})
 
 

@@ -202,7 +202,7 @@ def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
         ({"fast": ("cat",)}, r"acquired.fast: must have label and confidence, got 1 values"),
         ({"fast": ("cat", 0.5, 0.5)}, r"got 3 values"),
         ({"fast": (0.5, "cat")}, r"must begin with a label"),
-        ({"fast": ("cat", "dog")}, r"must be a number, one is 'dog'"),
+        ({"fast": ("cat", "dog")}, r"must be a number, got 'dog'"),
         ({"strong": 3.0}, r"must begin with a label"),
         ({"strong": "gnu"}, r"unknown class 'gnu'; available: 'cat', 'dog', 'owl'"),
         ({"fast": ("cat", 93.0)}, r"has confidence 93; the dataset's are from"),
