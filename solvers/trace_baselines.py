@@ -22,45 +22,45 @@ MIN_ROUTER_ROWS = 40
 _STEPS = 40
 
 
-def replay_trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
+def replay_trace_baselines(dataset: Trace, training: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
     Args:
-        learned: training rows.
+        training: rows that tune the rules.
         embedder: classifier that computes embeddings, which the router pays for every row; None: free.
     """
     rows = np.arange(dataset.rows)
-    return replay_each_classifier(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
+    return replay_each_classifier(dataset, rows) | _pairs(dataset, training) | _routers(dataset, training, embedder)
 
 
-def replay_baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
+def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
     """Tune the baselines on one trace and replay them on another one of the same classifiers."""
-    items = np.concatenate((learned.item_codes, learned.item_codes.max() + 1 + fresh.item_codes))
-    own = np.arange(learned.rows, learned.rows + fresh.rows)
+    items = np.concatenate((training.item_codes, training.item_codes.max() + 1 + holdout.item_codes))
+    own = np.arange(training.rows, training.rows + holdout.rows)
     both = replace(
-        fresh,
-        labels=np.concatenate((learned.labels, fresh.labels)),
-        quality=np.concatenate((learned.quality, fresh.quality)),
-        costs=np.concatenate((learned.costs, fresh.costs)),
-        confidences=np.concatenate((learned.confidences, fresh.confidences)),
-        embeddings=np.concatenate((learned.embeddings, fresh.embeddings)),
+        holdout,
+        labels=np.concatenate((training.labels, holdout.labels)),
+        quality=np.concatenate((training.quality, holdout.quality)),
+        costs=np.concatenate((training.costs, holdout.costs)),
+        confidences=np.concatenate((training.confidences, holdout.confidences)),
+        embeddings=np.concatenate((training.embeddings, holdout.embeddings)),
         items=items.astype(np.int64),
     )
-    return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(learned.rows)).items()}
+    return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(training.rows)).items()}
 
 
-def most_accurate_baseline(dataset: Trace, learned: Int64s) -> str:
+def most_accurate_baseline(dataset: Trace, training: Int64s) -> str:
     """Return the name of the status quo: always the most accurate classifier; ties go to the cheapest."""
-    quality, costs = dataset.quality[learned].mean(axis=0), dataset.costs[learned].mean(axis=0)
+    quality, costs = dataset.quality[training].mean(axis=0), dataset.costs[training].mean(axis=0)
     place = int(np.lexsort((costs, -quality))[0])
     return f"always {dataset.spec.classifiers[place].name}"
 
 
-def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
+def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:
     quality, costs, confidences = dataset.quality, dataset.costs, dataset.confidences
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    own = costs[learned]
-    rules = tune_two_stages(confidences[learned], quality[learned], own, lambda i, j: own[:, i] + own[:, j])
+    own = costs[training]
+    rules = tune_two_stages(confidences[training], quality[training], own, lambda i, j: own[:, i] + own[:, j])
     replays = {}
     for rule in rules:
         onward = escalated_mask(rule, confidences)
@@ -71,28 +71,28 @@ def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
     return replays
 
 
-def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str, Replay]:
+def _routers(dataset: Trace, training: Int64s, embedder: int | None) -> dict[str, Replay]:
     """Route each row to the classifier with the largest predicted accuracy less priced mean cost."""
-    if not dataset.embeddings.shape[1] or len(learned) < MIN_ROUTER_ROWS:
+    if not dataset.embeddings.shape[1] or len(training) < MIN_ROUTER_ROWS:
         return {}
-    places = select_stages(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
-    means, values = dataset.costs[learned][:, places].mean(axis=0), _predicted(dataset, learned, places)
+    places = select_stages(dataset.costs[training].mean(axis=0), dataset.quality[training].mean(axis=0))
+    means, values = dataset.costs[training][:, places].mean(axis=0), _predicted(dataset, training, places)
     replays, rows, paid = {}, np.arange(dataset.rows), dataset.costs.copy()
     if embedder is not None:
         paid += paid[:, [embedder]]
         paid[:, embedder] /= 2
     for share in ROUTER_BUDGETS.tolist():
         budget = float(means.min() + share * (means.max() - means.min()))
-        choice = places[_route(values, means, _price_at(values[learned], means, budget))]
+        choice = places[_route(values, means, _price_at(values[training], means, budget))]
         name = f"a logistic router at {budget:.3g} {dataset.spec.unit}"
         replays[name] = Replay(dataset.quality[rows, choice], paid[rows, choice])
     return replays
 
 
-def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
+def _predicted(dataset: Trace, training: Int64s, places: Int64s) -> Floats:
     """Predict the accuracy of classifiers, (n, k), by cross-fitting on training rows."""
     fold = np.full(dataset.rows, -1)
-    fold[learned] = fold_rows(dataset.item_codes[learned], 2, np.random.default_rng(0))
+    fold[training] = fold_rows(dataset.item_codes[training], 2, np.random.default_rng(0))
     predicted = np.empty((dataset.rows, len(places)))
     for part in (-1, 0, 1):
         tested = fold == part
@@ -101,11 +101,11 @@ def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
     return predicted
 
 
-def _logistic(dataset: Trace, learned: Bools, tested: Bools, places: Int64s) -> Floats:
+def _logistic(dataset: Trace, training: Bools, tested: Bools, places: Int64s) -> Floats:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    rows = np.flatnonzero(learned)
+    rows = np.flatnonzero(training)
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64)]
     vectors = dataset.embeddings.astype(np.float64)
     centre = vectors[rows].mean(axis=0)

@@ -287,7 +287,7 @@ class PolicyPlan(PolicyPoints):
         return Rollouts(items=tuple(self._to_rollouts(names, ran)), mean_cost=float(ran.costs.mean()))
 
     def cells_of_items(self, items: Sequence[RolloutItem]) -> Floats:
-        """Return readings of complete items, (n, D), for ``run``; raises what ``rollouts`` raises."""
+        """Return readings of complete items, (n, D), for ``run``; raises what ``roll_out`` raises."""
         return np.stack([self._readings.read_item(at, item) for at, item in enumerate(items)])
 
     def columns_of(self, sensor: str) -> tuple[str, ...]:
