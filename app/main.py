@@ -106,9 +106,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     layers: ASGIApp = FastRouter(api, routes, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
     layers = ApiKeyAuth(layers, settings.api_keys, settings.rate_limit)
-    if settings.origins():
+    if settings.allowed_origins():
         layers = CORSMiddleware(
-            layers, settings.origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS
+            layers, settings.allowed_origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS
         )
     log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
     return Telemetry(layers, metrics, log)
@@ -166,7 +166,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             catalog = Catalog(looking.artifacts)
             chores = HousekeepingJobs(looking, catalog, metrics)
             thread = CatalogThread(
-                catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note_activity
+                catalog, looking.store, chores=chores.run, revive=repos.restart_store, note=chores.note_activity
             )
             with frozen_heap():
                 thread.start()

@@ -171,7 +171,7 @@ class Settings(BaseSettings):
                 )
         return value
 
-    def origins(self) -> tuple[str, ...]:
+    def allowed_origins(self) -> tuple[str, ...]:
         """Give the origins whose pages may ask in a browser."""
         return _listed(self.cors_origins)
 

@@ -2,10 +2,10 @@
 
 ``kind.py`` has the interface, ``ArtifactKind``: start reading there. A sixth kind is one module in ``models``, one
 package here, and one line in ``_NAMES``; storing, versions, builds, progress, decisions, runs, chat, batches, metrics,
-command line, and contract tests follow by themselves.
+command line, and contract tests need no change.
 
-A kind is imported when it is first looked up, and SciPy, joblib, scikit-learn and the like by the functions that use
-them: what only decides loads what decides, and nothing else.
+Imports are lazy: a kind is imported at its first look-up, and SciPy, joblib, and scikit-learn by the functions that use
+them, so a process that only decides loads neither.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _NAMES = (
 
 
 class Kinds(Mapping[str, AnyKind]):
-    """The ``kind`` of the package of each name."""
+    """Lazy registry of artifact kinds by name."""
 
     def __getitem__(self, name: str) -> AnyKind:
         if name not in _NAMES:

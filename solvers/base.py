@@ -1,4 +1,7 @@
-"""What every solver is: a plan that can decide, and a way to fit one. Solvers know no clock, network or files."""
+"""Shared protocols and helpers of artifact kinds: plans, build contexts, progress, seeds, and validation.
+
+Kinds use no clock, network, or files.
+"""
 
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,26 +18,26 @@ from solvers.item_splits import effective_rows
 
 
 class Progress(Protocol):
-    """Told how far a fit has come; it raises Cancelled if the fit is to stop. Cheap enough for every step."""
+    """Progress callback of a fit; raises Cancelled to stop it. Cheap enough for every step."""
 
     def __call__(self, done: int, total: int, message: str) -> None: ...
 
 
 def no_progress(done: int, total: int, message: str) -> None:
-    """Report progress to nobody."""
+    """Ignore progress."""
 
 
-def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
-    """Report the progress of a part of the work, which takes the steps from start to end of so many.
+def scale_progress(progress: Progress, start: int, end: int, total: int) -> Progress:
+    """Return a callback that maps the progress of a part to the steps from start to end of the total.
 
-    >>> part_of(lambda *told: print(told), 10, 20, 100)(1, 2, "half of it")
+    >>> scale_progress(lambda *reported: print(reported), 10, 20, 100)(1, 2, "half of it")
     (15, 100, 'half of it')
     """
     return lambda done, of, message: progress(start + (end - start) * done // max(of, 1), total, message)
 
 
 def format_number(value: float) -> str:
-    """Write a number for people, with all its digits.
+    """Format a number with all its digits.
 
     >>> format_number(10.0), format_number(12.3)
     ('10', '12.3')
@@ -43,7 +46,7 @@ def format_number(value: float) -> str:
 
 
 def round_up(value: float) -> float:
-    """Round a limit up to six digits, so that it still allows what costs so much.
+    """Round up to six significant digits, so that a limit still allows its cost.
 
     >>> round_up(109.10362300000997), round_up(36.0)
     (109.104, 36.0)
@@ -53,11 +56,13 @@ def round_up(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.
+    """Dependencies of a fit.
 
-    elapsed: seconds since the fit began, for budgets of time. cache: bytes by key that outlive the fit, so that what
-    one build has trained another, or the same one resumed, need not train again. learner_modules: where learners that a
-    build names may come from, beside scikit-learn.
+    Attributes:
+        progress: progress callback.
+        elapsed: returns the seconds since the fit began, for time limits.
+        cache: bytes by key that outlive the fit, so that other builds, and resumed ones, reuse trained models.
+        learner_modules: modules that learners may come from, in addition to scikit-learn.
     """
 
     progress: Progress = no_progress
@@ -67,18 +72,20 @@ class BuildContext:
 
 
 class Plan(Protocol):
-    """What a fit found: a frozen dataclass of arrays and plain values, kept as an artifact, that answers queries."""
+    """Result of a fit: a frozen dataclass of arrays and plain values, stored as an artifact, that decides queries."""
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes. Called when
-        one is made: after it no decision can crash or hang."""
+        """Raise InvalidRequest for inconsistent arrays; a plan may come from untrusted bytes.
+
+        Called by constructors. Afterwards no decision can crash or hang.
+        """
 
     def decide(self, query: Any) -> Value:
-        """Answer in microseconds; raises Infeasible, with the numbers, if nothing can satisfy the query."""
+        """Decide in microseconds; raises Infeasible, with the numbers, if the limits cannot be kept."""
 
 
-def in_this_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Do work in this process, where a plan's caller names no other."""
+def run_in_process(work: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in this process, the default of a plan's callers."""
     return work(*args)
 
 
@@ -88,29 +95,29 @@ class ModelRunner:
 
     Attributes:
         modules: modules that learners may come from, in addition to scikit-learn.
-        run: calls a function with its arguments, in another process if it may end that.
+        run: calls a function with its arguments; in another process where models are untrusted.
     """
 
     modules: tuple[str, ...] = ()
-    run: Callable[..., Any] = in_this_process
+    run: Callable[..., Any] = run_in_process
 
 
 IN_PROCESS = ModelRunner()
-"""Learned models are run in this process, and come from scikit-learn."""
+"""Run learned models in this process; they come from scikit-learn."""
 
 
-def refuse_unknown(excluded: Sequence[str], known: Sequence[str]) -> None:
-    """Raise InvalidRequest for names to leave out that are not known."""
+def refuse_unknown_names(excluded: Sequence[str], known: Sequence[str]) -> None:
+    """Raise InvalidRequest for excluded names that are unknown."""
     unknown = [name for name in excluded if name not in known]
     if unknown:
-        fault = f"names {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        fault = f"{', '.join(map(repr, unknown))} not found; available: {', '.join(known)}"
         raise InvalidRequest.from_faults(Fault(("excluded",), fault))
 
 
 def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
-    """Compute a plan's cached properties, except for the lazy ones, and make all its arrays read-only.
+    """Compute a plan's cached properties, except for the lazy ones, and make its arrays read-only.
 
-    So the first decision is as fast as the later ones.
+    The first decision is then as fast as later ones.
     """
     names = [each.name for each in fields(plan)]
     for kind in type(plan).__mro__:
@@ -122,18 +129,17 @@ def prepare_plan(plan: Any, lazy: Collection[str] = ()) -> None:
             array.flags.writeable = False
 
 
-def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:
-    """Raise InvalidRequest for a dataset with fewer than ``least`` rows or, where items repeat, different items."""
-    counted = "rows" if facts.items is None else f"different {facts.spec.item!r}"
-    if facts.item_count < least:
+def refuse_few_items(facts: DatasetFacts, minimum: int, purpose: str) -> None:
+    """Raise InvalidRequest for a dataset with fewer than ``minimum`` distinct items (or rows, if none repeat)."""
+    counted = "rows" if facts.items is None else f"distinct {facts.spec.item!r}"
+    if facts.item_count < minimum:
         raise InvalidRequest.from_faults(
-            Fault(("dataset",), f"has {facts.item_count} {counted}, {what} needs at least {least}")
+            Fault(("dataset",), f"has {facts.item_count} {counted}; {purpose} requires at least {minimum}")
         )
 
 
 @cache
 def _ranges_of(kind: Any) -> dict[str, Range]:
-    """Give the range of each field that declares one."""
     declared = get_type_hints(kind, include_extras=True)
     found = {
         name: next((one for one in get_args(each) if isinstance(one, Range)), None) for name, each in declared.items()
@@ -142,7 +148,7 @@ def _ranges_of(kind: Any) -> dict[str, Range]:
 
 
 def refuse_out_of_range(plan: Any) -> None:
-    """Raise InvalidRequest where an array holds a number outside the range that its field declares."""
+    """Raise InvalidRequest for an array with a number outside its field's declared range."""
     for name, allowed in _ranges_of(cast(Any, type(plan))).items():
         array = getattr(plan, name)
         inside = (array >= allowed.least) & (array <= allowed.most)
@@ -159,7 +165,7 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True, slots=True)
 class Fitted(Generic[P]):
-    """A plan, what the fit found out on the way (plain JSON values for people to read), and what the plan is worth."""
+    """A fitted plan, a summary of the fit (plain JSON values), and the plan's savings."""
 
     plan: P
     summary: dict[str, Any]
@@ -167,20 +173,20 @@ class Fitted(Generic[P]):
 
 
 OWN_STREAM = 1_850_104_729
-"""Mixed into every seed: whoever has shuffled the rows by ``default_rng(0)`` would else have them cut in that order."""
+"""Mixed into every seed, so that splits are independent of rows shuffled by ``default_rng(0)``."""
 
 
 def make_generator(seed: int) -> np.random.Generator:
-    """Make the random numbers of a seed that somebody chose."""
+    """Return a random generator of a user's seed."""
     return np.random.default_rng((OWN_STREAM, seed))
 
 
-def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
-    """Read from a summary how many independent rows a build had, or a part of it; 0 if it does not say.
+def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
+    """Return a summary's number of independent rows, of all or of one part; 0 if unknown.
 
-    >>> rows_of({"rows": 200}), rows_of({"rows": {"test": 50}}, "test"), rows_of({})
+    >>> read_row_count({"rows": 200}), read_row_count({"rows": {"test": 50}}, "test"), read_row_count({})
     (200, 50, 0)
-    >>> rows_of({"rows": 200, "effective_rows": 40})
+    >>> read_row_count({"rows": 200, "effective_rows": 40})
     40
     """
     rows = summary.get("effective_rows", summary.get("rows"))
@@ -189,7 +195,7 @@ def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
 
 
 def row_counts(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str, int]]:
-    """Count the rows of each part of a split for a summary; where items repeat, the independent ones, too."""
+    """Count the rows, and where items repeat the effective rows, of each part of a split."""
     counts = {"rows": {name: len(rows) for name, rows in parts.items()}}
     effective = {name: effective_rows(items[rows]) for name, rows in parts.items()}
     return counts if effective == counts["rows"] else {**counts, "effective_rows": effective}

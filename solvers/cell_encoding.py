@@ -1,8 +1,8 @@
-"""Categories and missing cells as numbers: how the d columns of a table become the D that classifiers see.
+"""One-hot encoding of categories, and median imputation with missing indicators: d columns of a table become D.
 
-A column of categories becomes a column for each of its most frequent ones, 1 where it is the row's, else 0; any other
-category, and a missing one, has 0 everywhere. A missing number becomes the median of its column, and a second column
-tells that it was missing, where the rows that are learned from have that too. Nothing of it looks at labels.
+A categorical column becomes one indicator column per frequent category; rare and missing categories are 0 everywhere.
+A missing number becomes the median of its column. An indicator of missing values is added where the training rows have
+missing values, too. Labels are not used.
 """
 
 import math
@@ -15,12 +15,12 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.columns import FARTHEST, text_of
 
-MOST_CATEGORIES = 20
-"""Categories of a column that have a column of their own, the most frequent."""
+MAX_CATEGORIES = 20
+"""Indicator columns per categorical column, for its most frequent categories."""
 
 
-class KeepsCells(Protocol):
-    """A plan with the fields of an encoding, in the order of ``CellEncoding``."""
+class StoredCellEncoding(Protocol):
+    """A plan with the fields of a ``CellEncoding``, in its order."""
 
     @property
     def cell_owners(self) -> Int32s: ...
@@ -38,9 +38,16 @@ class KeepsCells(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellEncoding:
-    """owners: (d,) int32, rising, the sensor of each column of the table. fills: (d,) what stands for a missing number.
-    marked: (d,) bool, whether a second column tells that it was missing. offsets: (d + 1,) where the categories of each
-    column stand among ``categories``, none for numbers. missing: whether cells may be missing."""
+    """A fitted encoding of a table's d columns.
+
+    Attributes:
+        owners: (d,) int32, rising, the sensor of each column.
+        fills: (d,), the imputed number.
+        marked: (d,) bool, whether a missing indicator is added.
+        offsets: (d + 1,), the slice of ``categories`` of each column; empty for numbers.
+        categories: category names of all columns.
+        missing: whether cells may be missing.
+    """
 
     owners: Int32s
     fills: Floats
@@ -51,8 +58,10 @@ class CellEncoding:
 
     @classmethod
     def from_table(cls, table: FeatureTable, owners: Int32s) -> "CellEncoding | None":
-        """Fit to a table whose columns belong to these sensors, (d,): O(n d log n). None where all are numbers, and
-        none may be missing."""
+        """Fit to a table with columns of these sensors, (d,); None if all are numbers that are never missing.
+
+        Complexity: O(n d log n).
+        """
         if not table.spec.missing and not any(table.categories):
             return None
         fills, marked = np.zeros(len(owners)), np.zeros(len(owners), dtype=np.bool_)
@@ -69,13 +78,13 @@ class CellEncoding:
         return cls(owners, fills, marked, offsets, every, table.spec.missing)
 
     @classmethod
-    def kept_in(cls, plan: KeepsCells) -> "CellEncoding":
-        """Take it from the fields of a plan, which may hold none: then it is of no columns."""
+    def from_plan(cls, plan: StoredCellEncoding) -> "CellEncoding":
+        """Read the encoding from a plan's fields; it has no columns where the plan has none."""
         arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
         return cls(*arrays, plan.cell_categories, plan.cells_missing)
 
     def stored_fields(self) -> dict[str, Any]:
-        """Give the fields of a plan that keep it, as of ``KeepsCells``."""
+        """Return the fields of a plan that store the encoding."""
         return {
             "cell_owners": self.owners,
             "cell_fills": self.fills,
@@ -85,8 +94,8 @@ class CellEncoding:
             "cells_missing": self.missing,
         }
 
-    def fits_columns(self, widest: int) -> bool:
-        """Tell whether arrays that may be anybody's fit each other, and name sensors below so many."""
+    def fits_columns(self, sensor_count: int) -> bool:
+        """Return whether untrusted arrays are consistent and refer to fewer than this number of sensors."""
         d, offsets = len(self.owners), self.offsets
         return (
             self.fills.shape == self.marked.shape == self.owners.shape == (d,)
@@ -95,17 +104,17 @@ class CellEncoding:
             and int(offsets[-1]) == len(self.categories)
             and bool(np.all(np.diff(offsets) >= 0))
             and bool(np.all(np.abs(self.fills) <= FARTHEST))
-            and bool(np.all((self.owners >= 0) & (self.owners < widest)))
+            and bool(np.all((self.owners >= 0) & (self.owners < sensor_count)))
         )
 
     @property
     def widths(self) -> Int64s:
-        """How many columns each column becomes: (d,)."""
+        """Encoded columns per column, (d,)."""
         kept = np.diff(self.offsets)
         return np.asarray(np.where(kept > 0, kept, 1 + self.marked), dtype=np.int64)
 
     def encode_cells(self, table: FeatureTable) -> Floats:
-        """Turn a table with these columns into (n, D). Categories go by their names."""
+        """Encode a table with these columns as (n, D); categories are matched by name."""
         blocks = []
         for column, names in enumerate(table.categories):
             cells, kept = table.values[:, column], self._kept(column)
@@ -120,19 +129,19 @@ class CellEncoding:
         return np.concatenate(blocks, axis=1)
 
     def check(self, table: FeatureTable) -> None:
-        """Raise InvalidRequest for a table whose columns are not of the same kinds."""
+        """Raise InvalidRequest for a table whose categorical columns differ."""
         kinds = np.diff(self.offsets) > 0
         if kinds.tolist() != [bool(names) for names in table.categories]:
             raise InvalidRequest.from_faults(
-                Fault(("dataset", "features"), "has other columns of categories than the artifact")
+                Fault(("dataset", "features"), "must have the categorical columns of the artifact")
             )
 
     def encode_values(self, column: int, cell: Any) -> list[float]:
-        """Turn one cell of a column into the numbers that classifiers see; raises ValueError, with what is wrong."""
+        """Encode one cell of a column; raises ValueError for a cell that is not supported."""
         kept = self._kept(column)
         cell = None if cell == "" else cell  # as in a table
         if cell is None and not self.missing:
-            raise ValueError("has a missing value; the dataset has no missing cells")
+            raise ValueError("must not be missing; the dataset has no missing cells")
         if kept:
             name = None if cell is None else text_of(cell)
             return [float(name == each) for each in kept]
@@ -145,16 +154,16 @@ class CellEncoding:
 
 def _most_frequent(codes: Int64s, names: tuple[str, ...]) -> list[str]:
     counts = np.bincount(codes, minlength=len(names)) if names else np.zeros(0, dtype=np.int64)
-    chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
     return [names[code] for code in chosen.tolist()]
 
 
 def to_finite(value: Any) -> float:
-    """Take a number as it is; raises ValueError, with what is wrong."""
+    """Return a finite number as a float; raises ValueError for anything else."""
     if value is None:
-        raise ValueError("must be a number, one is missing")
+        raise ValueError("must be a number, got a missing value")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number, one is {value!r}")
+        raise ValueError(f"must be a number, got {value!r}")
     if not math.isfinite(value) or abs(value) > FARTHEST:
-        raise ValueError(f"must be finite and at most {FARTHEST:g} either way, one is {value}")
+        raise ValueError(f"must be from {-FARTHEST:g} to {FARTHEST:g}, got {value}")
     return float(value)

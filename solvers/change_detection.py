@@ -22,7 +22,7 @@ from models.arrays import Floats, Int64s
 
 Likelihood = Literal["bernoulli", "gamma"]
 WINDOW = 10_000
-"""Change points older than this number of outcomes are not considered: small differences that lasted are no change."""
+"""Change points older than this number of outcomes are not considered."""
 MIN_BLOCK = 16
 """Outcomes of the smallest block; change points lie between blocks."""
 RESOLUTION = 8

@@ -1,6 +1,6 @@
-"""Distributions of confidences: what a build learned from, compared with what an endpoint returns.
+"""Calibration drift: compare the confidences that an endpoint returns with those of the build.
 
-A threshold on a confidence holds only on the scale and the distribution it was learned from.
+An accept threshold is valid only on the scale and the distribution it was learned from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ MAX_OUTSIDE = 0.05
 
 
 def profile_confidences(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Return independent rows and quantiles, from the least to the largest, of each classifier's confidences."""
+    """Return the effective rows and the quantiles of each classifier's confidences."""
     rows, levels = effective_rows(trace.item_codes), np.linspace(0, 1, QUANTILES)
     return {
         spec.name: {"rows": rows, "quantiles": np.quantile(values, levels, method="inverted_cdf").tolist()}
@@ -41,7 +41,7 @@ def is_outside(profile: Mapping[str, Any], confidence: float) -> bool:
 
 
 def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, share: float) -> str | None:
-    """Say how a window of confidences differs from those of the build; None if it does not.
+    """Describe how a window of confidences differs from those of the build; None if it does not.
 
     Args:
         profile: rows and quantiles of the build (``profile_confidences``).

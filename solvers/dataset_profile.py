@@ -1,4 +1,4 @@
-"""What the rows of a dataset tell at a glance: how good classifiers are, when they err together, what features cost."""
+"""Profile of a dataset: accuracy, calibration, and agreement of classifiers; costs of features."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,23 +21,23 @@ from models.dataset_profile import (
 
 BINS = 10
 RIGHT = 0.5
-"""A graded answer counts as right from here on where it is counted who is right when who is wrong."""
+"""Quality from which an answer counts as correct in the agreement of classifiers."""
 SIZES = 40
 UNKNOWN_SIZES = (1.0, 1000.0)
-"""The range of sizes that is looked at where nothing tells which sizes there are."""
+"""Range of sizes where neither rows nor timings have any."""
 ROWS_AT_ONCE = 1 << 16
-"""Rows whose answers are compared at once; single precision counts as many exactly."""
+"""Rows compared at once; counts of as many are exact in single precision."""
 
 
 def profile_dataset(dataset: Dataset) -> TraceProfile | FeaturesProfile:
-    """Tell what the rows of a dataset tell, O(n m²) for n rows and m classifiers of a trace.
+    """Profile a dataset; O(n m²) for n rows and m classifiers of a trace.
 
-    Raises InvalidRequest for timings at sizes beyond what can be computed.
+    Raises InvalidRequest for timings at sizes that are too large to compute.
     """
-    return _of_trace(dataset) if isinstance(dataset, Trace) else _of_features(dataset)
+    return _profile_trace(dataset) if isinstance(dataset, Trace) else _profile_features(dataset)
 
 
-def _of_trace(trace: Trace) -> TraceProfile:
+def _profile_trace(trace: Trace) -> TraceProfile:
     quality, true_classes = trace.quality, int(trace.labels.max()) + 1
     profiles = []
     for j, spec in enumerate(trace.spec.classifiers):
@@ -47,8 +47,8 @@ def _of_trace(trace: Trace) -> TraceProfile:
                 name=spec.name,
                 group=spec.group,
                 accuracy=float(quality[:, j].mean()),
-                mean_cost=mean_or_none(trace.costs[:, j]),
-                mean_confidence=None if sure is None else mean_or_none(sure),
+                mean_cost=stable_mean(trace.costs[:, j]),
+                mean_confidence=None if sure is None else stable_mean(sure),
                 no_class=float((trace.predictions[:, j] >= true_classes).mean()),
                 calibration=() if sure is None else calibration_bins(sure, quality[:, j]),
             )
@@ -62,10 +62,10 @@ def _of_trace(trace: Trace) -> TraceProfile:
     )
 
 
-def mean_or_none(values: Floats) -> float:
-    """Give the mean, which is finite for all finite numbers, and between the least and the largest.
+def stable_mean(values: Floats) -> float:
+    """Return the mean without overflow, between the smallest and the largest value.
 
-    >>> mean_or_none(np.array([1.5e308, 1.5e308])), mean_or_none(np.array([0.1, 0.1, 0.1]))
+    >>> stable_mean(np.array([1.5e308, 1.5e308])), stable_mean(np.array([0.1, 0.1, 0.1]))
     (1.5e+308, 0.1)
     """
     average = float((values / len(values)).sum())
@@ -73,9 +73,11 @@ def mean_or_none(values: Floats) -> float:
 
 
 def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, ...]:
-    """Cut items into at most 10 bins of about equally many by rising confidence, equal ones into the same bin.
+    """Return at most 10 calibration bins of about equal size; equal confidences share a bin.
 
-    confidences: (n,) finite; quality: (n,) from 0 to 1.
+    Args:
+        confidences: (n,), finite.
+        quality: (n,), in [0, 1].
 
     >>> bins = calibration_bins(np.array([0.9, 0.4, 0.9]), np.array([0, 1, 1]))
     >>> [(each.low, each.accuracy, each.rows) for each in bins]
@@ -90,7 +92,7 @@ def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationB
         CalibrationBin(
             low=float(rising[start]),
             high=float(rising[end - 1]),
-            confidence=mean_or_none(rising[start:end]),
+            confidence=stable_mean(rising[start:end]),
             accuracy=float(right[start:end].mean()),
             rows=end - start,
         )
@@ -99,7 +101,7 @@ def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationB
 
 
 def pairwise_agreement(names: Sequence[str], correct: Bools) -> Agreement:
-    """Count how often each classifier is right when another is wrong. correct: (n, m), the names' columns.
+    """Count how often each classifier is correct when another is wrong; correct: (n, m).
 
     >>> pairwise_agreement(["a", "b"], np.array([[True, False], [False, False], [True, True]])).right
     ((0, 1), (0, 0))
@@ -114,7 +116,7 @@ def pairwise_agreement(names: Sequence[str], correct: Bools) -> Agreement:
     return Agreement(classifiers=tuple(names), wrong=wrong, right=counts, share=shares)
 
 
-def _of_features(table: FeatureTable) -> FeaturesProfile:
+def _profile_features(table: FeatureTable) -> FeaturesProfile:
     functions = [cost_function(feature.cost)[0] for feature in table.spec.features]
     depending = [function.dimensions for function in functions if function.depends_on_size]
     sizes = _sizes(table) if depending else np.empty(0)
@@ -138,7 +140,7 @@ def _of_features(table: FeatureTable) -> FeaturesProfile:
 
 
 def _sizes(table: FeatureTable) -> Floats:
-    """Spread sizes evenly, by their logarithms, over those that the rows and the timings have."""
+    """Return log-spaced sizes over the range of the rows and the timings."""
     timed = [row[:-1] for feature in table.spec.features for row in getattr(feature.cost, "timings", ())]
     known = [*table.sizes.ravel().tolist(), *(size for sizes in timed for size in sizes)]
     least, most = (min(known), max(known)) if known else UNKNOWN_SIZES
@@ -152,7 +154,7 @@ def _constant(function: CostFunction) -> float:
 
 
 def _costs(function: CostFunction, sizes: Floats) -> tuple[float | None, ...]:
-    """Evaluate a cost where the size is the same in all its dimensions; None where that is not finite."""
+    """Evaluate a cost at sizes equal in all dimensions; None where it is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         at_sizes = function(np.repeat(sizes[:, None], function.dimensions, axis=1))
     return tuple(cost if np.isfinite(cost) else None for cost in at_sizes.tolist())

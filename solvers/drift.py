@@ -1,4 +1,4 @@
-"""Drift detection: whether outcomes still match what was promised and what came before.
+"""Drift detection: compare outcomes with promised means and with earlier outcomes.
 
 Each quantity of a version (accuracy, coverage, cost, time) and the accuracy of each of its classifiers is a stream of
 outcomes with a change detector of its own (``solvers/change_detection.py``). OCCAM (Section 6) names drift as its open
@@ -27,7 +27,7 @@ from solvers.change_detection import (
 from solvers.statistics import normal_interval, wilson_interval
 
 FALSE_ALARM_RATE = 1e-5
-"""False alarms per outcome of an unchanged world, at most, of all detectors of a version together (by simulation)."""
+"""Upper bound of false alarms per outcome without drift, of all detectors of a version together (by simulation)."""
 LIMITS = {
     "accuracy": {"below": 8.0, "above": 10.0},
     "coverage": {"below": 10.0, "above": 10.0},
@@ -52,10 +52,14 @@ _Z_DETECTED = NormalDist().inv_cdf(DETECTION_PROBABILITY)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """One quantity of n outcomes in their order: arrays of shape (n,).
+    """One metric of n outcomes in order; all arrays have shape (n,).
 
-    number: the outcome's number in its version, from 1. at: when it came, in seconds. estimated: NaN where nothing was
-    promised. realized: what was observed. judged_on: the rows behind the promise, 0 where that is unknown.
+    Attributes:
+        number: number of the outcome in its version, from 1.
+        at: arrival time in seconds.
+        estimated: promised value; NaN if none.
+        realized: observed value.
+        judged_on: rows behind the promise; 0 if unknown.
     """
 
     number: Floats
@@ -67,11 +71,15 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An alarm: a mean that changed.
+    """A drift alarm: a mean that changed.
 
-    rises: whether the mean rose. first, at: number and time of the first outcome after the estimated change point.
-    detected: number of the outcome that raised the alarm. before, after: means of the reference and since the change;
-    for cost and time as multiples of the estimates.
+    Attributes:
+        rises: whether the mean rose.
+        first: number of the first outcome after the estimated change point.
+        at: its time, in seconds.
+        detected: number of the outcome that raised the alarm.
+        before: mean of the reference; cost and time as multiples of the estimates.
+        after: mean since the change, likewise.
     """
 
     rises: bool
@@ -83,7 +91,7 @@ class Change:
 
 
 def count_answered(items: int, coverage: float | None) -> int:
-    """Return on how many of the items that a build judged by an accuracy was counted: those that got an answer.
+    """Return the number of answered items behind an accuracy.
 
     >>> count_answered(400, 0.1), count_answered(400, None), count_answered(0, 0.1)
     (40, 400, 0)
@@ -92,7 +100,7 @@ def count_answered(items: int, coverage: float | None) -> int:
 
 
 def count_promise_rows(share: Floats, judged_on: Floats) -> Floats:
-    """Return how many outcomes a promised share counts as: fewer than its rows, for the promise may also be biased.
+    """Return the weight of a promised share in outcomes: fewer than its rows, since it may be biased.
 
     >>> count_promise_rows(np.array([0.9, 0.9, 0.9]), np.array([100.0, 2000.0, 0.0])).round().tolist()
     [99.0, 1667.0, 10000.0]
@@ -106,7 +114,7 @@ def _weigh_rows(variance: Floats, judged_on: Floats, bias: float) -> Floats:
 
 
 def start_from_dataset(accuracy: float, rows: int) -> Blocks:
-    """Return the stream of a classifier whose accuracy was measured on a dataset before any outcome came."""
+    """Return the initial stream of a classifier with an accuracy measured on a dataset."""
     size = count_promise_rows(np.array([accuracy]), np.array([float(rows)]))
     nothing = np.zeros(1)
     return Blocks(size, nothing, nothing, size * accuracy, size * accuracy, nothing, nothing)
@@ -168,19 +176,19 @@ def _find_change(quantity: str, blocks: Blocks, streams: int) -> tuple[Change | 
 
 
 def count_reference(blocks: Blocks) -> float:
-    """Return how many outcomes the reference counts: those that came, and the promise as the rows behind it."""
+    """Return the weight of the reference in outcomes: observed ones plus the rows of the promise."""
     size = float(blocks.size.sum())
     return size + float(blocks.rows.sum()) / size if size else 0.0
 
 
 def reference_mean(blocks: Blocks) -> float:
-    """Return the mean that the next outcomes are compared with: of the promise and the outcomes that came."""
+    """Return the reference mean of the promise and the observed outcomes."""
     size, realized, promised = (float(each.sum()) for each in (blocks.size, blocks.realized, blocks.promised))
     return promised / size + (realized - promised) / count_reference(blocks)
 
 
 def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | None:
-    """Return after how many outcomes a fall of accuracy raises an alarm, nine times in ten; None beyond the window.
+    """Return the outcomes until a fall of accuracy is detected with 90 % probability; None beyond the window.
 
     Args:
         fall: by how much the true accuracy is below ``expected``.
@@ -206,7 +214,7 @@ def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | 
 
 
 def sum_moments(quantity: str, estimated: Floats, realized: Floats) -> dict[str, float]:
-    """Sum up what was estimated and observed, with its squares; those without an estimate are summed up apart."""
+    """Sum estimates, observations, and their squares; outcomes without an estimate apart."""
     known = ~np.isnan(estimated)
     sums = _moments(f"{quantity}.with", realized[known]) | _moments(f"{quantity}.alone", realized[~known])
     return sums | ({f"{quantity}.estimated": math.fsum(estimated[known].tolist())} if known.any() else {})
@@ -221,7 +229,7 @@ def _moments(name: str, values: Floats) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A quantity's means, and bounds for the one to come; None where there are too few outcomes."""
+    """Estimated and actual mean of a metric, with bounds; None where outcomes are too few."""
 
     outcomes: int
     estimated: float | None
@@ -231,9 +239,9 @@ class Compared:
 
 
 def compare_moments(quantity: str, sums: Mapping[str, float]) -> Compared:
-    """Compare means of what was estimated and observed; of outcomes with estimates, if there are any.
+    """Compare estimated and observed means, over outcomes with estimates if there are any.
 
-    The bounds hold with 95 % confidence: Wilson's for shares, else the normal ones of a mean.
+    Bounds are 95 % confidence intervals: Wilson's for shares, else normal.
     """
     estimated = sums.get(f"{quantity}.estimated")
     kind = "alone" if estimated is None else "with"

@@ -1,4 +1,4 @@
-"""Evaluation: complete items, as callers send them, and what an artifact makes of each."""
+"""Evaluation of artifacts on complete items: parse the items and grade the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,31 +14,31 @@ from models.columns import text_of
 from models.evaluation import CompleteItem
 
 Columns = Mapping[str, tuple[str, ...]]
-"""By name of a feature or classifier its columns; a classifier's are its label, confidence, cost, and correct."""
+"""Columns by feature or classifier; a classifier has label, confidence, cost, and correct."""
 
 
-def shared_fields(value: Value, kind: type[Value]) -> dict[str, Any]:
-    """Return the fields of a value that another model has, too: of an evaluation request its limits."""
-    return {name: getattr(value, name) for name in kind.model_fields}
+def shared_fields(value: Value, model: type[Value]) -> dict[str, Any]:
+    """Return the fields that a value shares with another model, such as its limits."""
+    return {name: getattr(value, name) for name in model.model_fields}
 
 
 @lru_cache(maxsize=4096, typed=True)
-def label_of(cell: str | float | bool | None) -> str | None:
-    """Return a label as datasets have it: numbers are texts.
+def label_from_cell(cell: str | float | bool | None) -> str | None:
+    """Return a label as text, as in datasets.
 
-    >>> label_of(5), label_of(5.0), label_of("cat"), label_of(None)
+    >>> label_from_cell(5), label_from_cell(5.0), label_from_cell("cat"), label_from_cell(None)
     ('5', '5', 'cat', None)
     """
     return None if cell is None else text_of(cell)
 
 
 def classifier_columns(names: Sequence[str]) -> Columns:
-    """Name the columns of classifiers.
+    """Return the columns of classifiers by name.
 
     >>> classifier_columns(["knn"])
     {'knn': ('knn.label', 'knn.confidence', 'knn.cost', 'knn.correct')}
     """
-    return {name: tuple(f"{name}.{what}" for what in ("label", "confidence", "cost", "correct")) for name in names}
+    return {name: tuple(f"{name}.{field}" for field in ("label", "confidence", "cost", "correct")) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,13 +46,13 @@ class CompleteItems:
     """Complete items.
 
     Attributes:
-        ids: of each item.
-        values: of each item its cells, by column.
-        embeddings: (n, d); None where items have none.
-        sizes: of each item; None where it has none.
-        truths: of each item the right label; None where it is not known.
-        ignored: names that were sent and that the artifact does not know.
-        first: the place of the first item among all that were sent.
+        ids: id of each item.
+        values: cells of each item by column.
+        embeddings: (n, d); None without embeddings.
+        sizes: size of each item; None if unknown.
+        truths: true label of each item; None if unknown.
+        ignored: sent names that the artifact does not use.
+        first: index of the first item in the request.
     """
 
     ids: tuple[str, ...]
@@ -65,9 +65,9 @@ class CompleteItems:
 
     @classmethod
     def from_items(cls, items: Sequence[CompleteItem], columns: Columns) -> "CompleteItems":
-        """Read items; columns that the artifact does not know are ignored.
+        """Parse items; columns that the artifact does not use are ignored.
 
-        Raises InvalidRequest for more values than columns, and for embeddings of several lengths.
+        Raises InvalidRequest for more values than columns, and for embeddings of different lengths.
         """
         owners = {column: name for name, own in columns.items() for column in own}
         values = tuple(dict(_cells(at, item, columns, owners)) for at, item in enumerate(items))
@@ -76,7 +76,7 @@ class CompleteItems:
             values=values,
             embeddings=_embeddings(items),
             sizes=tuple(item.size for item in items),
-            truths=tuple(label_of(item.truth) for item in items),
+            truths=tuple(label_from_cell(item.truth) for item in items),
             ignored=tuple(sorted({name for item in items for name in item.values} - owners.keys() - columns.keys())),
         )
 
@@ -84,7 +84,7 @@ class CompleteItems:
         return len(self.ids)
 
     def iterate_slices(self, rows: int) -> Iterator["CompleteItems"]:
-        """Yield the items, so many at a time."""
+        """Yield slices of at most this number of items."""
         for start in range(0, len(self), rows):
             own = slice(start, start + rows)
             yield CompleteItems(
@@ -97,11 +97,11 @@ class CompleteItems:
             )
 
     def make_fault(self, at: int, *where: str | int, message: str) -> InvalidRequest:
-        """Make the refusal of the item at a place of these."""
+        """Return the InvalidRequest for one item, by index."""
         return InvalidRequest.from_faults(Fault(("items", at, *where), message))
 
-    def number_of(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-        """Return a cell of the item at a place as a number; None where it is missing. Raises InvalidRequest."""
+    def read_cell_number(self, at: int, column: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
+        """Return a cell as a number, None if it is missing; raises InvalidRequest."""
         cell = self.values[at].get(column)
         if cell is None:
             return None
@@ -110,12 +110,12 @@ class CompleteItems:
             raise self.make_fault(at, "values", column, message=message)
         return float(cell)
 
-    def with_offset(self, error: InvalidRequest) -> InvalidRequest:
-        """Return a refusal of items of these with their places among all that were sent."""
-        return self.select_items(error, range(self.first, self.first + len(self)))
+    def shift_fault(self, error: InvalidRequest) -> InvalidRequest:
+        """Return an error with indices into the request instead of this slice."""
+        return self.locate_faults(error, range(self.first, self.first + len(self)))
 
-    def select_items(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
-        """Return a refusal of some items with their places among these."""
+    def locate_faults(self, error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
+        """Return an error about selected items with indices into all items."""
         faults = [
             Fault(("items", places[int(fault.loc[1])], *fault.loc[2:]), fault.msg)
             if fault.loc[:1] == ("items",) and len(fault.loc) > 1
@@ -124,10 +124,10 @@ class CompleteItems:
         ]
         return InvalidRequest.from_faults(*faults) if faults else error
 
-    def by_name(self, at: int, columns: Columns) -> dict[str, tuple[Any, ...]]:
-        """Return the cells of an item by feature, of those whose columns it has.
+    def group_cells(self, at: int, columns: Columns) -> dict[str, tuple[Any, ...]]:
+        """Return the cells of an item by feature, for features with all their columns.
 
-        Raises InvalidRequest where it has some columns of a feature and lacks others.
+        Raises InvalidRequest for a feature with only some of its columns.
         """
         own, known = self.values[at], dict[str, tuple[Any, ...]]()
         for name, names in columns.items():
@@ -135,23 +135,23 @@ class CompleteItems:
             if all(there):
                 known[name] = tuple(own[column] for column in names)
             elif any(there):
-                raise self.make_fault(at, "values", names[there.index(False)], message="is missing")
+                raise self.make_fault(at, "values", names[there.index(False)], message="must not be missing")
         return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluated:
-    """What became of n items.
+    """Outcomes of n evaluated items.
 
     Attributes:
-        labels: of each item the answer; None where it has none, or its label was not sent.
-        costs: (n,) in the artifact's unit.
-        paths: of each item what was called or acquired, in order.
-        confidences: (n,) of the answers, NaN where they are not known.
-        accepted: (n,) whether items got an answer; None: all did.
-        classifiers: of each item whose answer it is; empty where a learned model answers.
-        classes: the names of the columns of ``probabilities``.
-        probabilities: (n, c); None where there are none.
+        labels: answer of each item; None without an answer, or if its label was not sent.
+        costs: (n,), in the artifact's unit.
+        paths: called or acquired names of each item, in order.
+        confidences: (n,), of the answers; NaN if unknown.
+        accepted: (n,), whether items got an answer; None if all did.
+        classifiers: answering classifier of each item; empty if a learned model answers.
+        classes: names of the columns of ``probabilities``.
+        probabilities: (n, c); None if unavailable.
     """
 
     labels: tuple[str | None, ...]
@@ -163,11 +163,13 @@ class Evaluated:
     classes: tuple[str, ...] = ()
     probabilities: Floats | None = None
 
-    def correct_mask(self, items: CompleteItems) -> Floats:
-        """Return how good each answer is, (n,): by its classifier's ``correct``, else by the truth; NaN: not known."""
+    def grade_answers(self, items: CompleteItems) -> Floats:
+        """Return the quality of each answer, (n,): ``correct``, else by the true label; NaN if unknown."""
         known = np.full(len(self.labels), np.nan)
         for at, (label, truth) in enumerate(zip(self.labels, items.truths, strict=True)):
-            graded = items.number_of(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
+            graded = (
+                items.read_cell_number(at, f"{self.classifiers[at]}.correct", 0.0, 1.0) if self.classifiers else None
+            )
             if self.accepted is not None and not self.accepted[at]:
                 continue
             if graded is not None:
@@ -178,28 +180,26 @@ class Evaluated:
 
 
 def _cells(at: int, item: CompleteItem, columns: Columns, owners: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """Yield the cells of an item, by column, of those that are known."""
     for name, value in item.values.items():
         if name in owners and not isinstance(value, tuple | dict):
             yield name, value
         elif name in columns:
-            yield from _expanded(at, name, value, columns[name])
+            yield from _expand_value(at, name, value, columns[name])
 
 
-def _expanded(at: int, name: str, value: Any, own: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the cells of one feature or classifier, by column."""
+def _expand_value(at: int, name: str, value: Any, own: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for part, cell in value.items():
             if f"{name}.{part}" not in own:
                 parts = ", ".join(column.removeprefix(f"{name}.") for column in own)
-                message = f"is not known here; there are {parts}"
+                message = f"not found; available: {parts}"
                 raise InvalidRequest.from_faults(Fault(("items", at, "values", name, part), message))
             yield f"{name}.{part}", cell
         return
     cells = value if isinstance(value, tuple) else (value,)
     if len(cells) > len(own):
         raise InvalidRequest.from_faults(
-            Fault(("items", at, "values", name), f"has {len(cells)} values, must be {len(own)}")
+            Fault(("items", at, "values", name), f"must have at most {len(own)} values, got {len(cells)}")
         )
     yield from zip(own, cells, strict=False)
 
@@ -209,13 +209,13 @@ def _embeddings(items: Sequence[CompleteItem]) -> Floats | None:
     if widths == {0}:
         return None
     if len(widths) > 1:
-        message = f"have embeddings of different lengths, from {min(widths)} to {max(widths)}"
+        message = f"must have embeddings of one length, got {min(widths)} to {max(widths)}"
         raise InvalidRequest.from_faults(Fault(("items",), message))
     return np.array([item.embedding for item in items], dtype=np.float64)
 
 
 def array_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the columns of an array of items: all of features, or the confidences of classifiers, by name.
+    """Return the columns of an array of items: those of features, or the confidences of classifiers.
 
     >>> array_columns({"age": ("age",)}), array_columns(classifier_columns(["knn", "forest"]))
     (('age',), ('forest.confidence', 'knn.confidence'))

@@ -1,8 +1,8 @@
-"""Splits and intervals by item: rows that describe the same item stay together, and count together.
+"""Grouped splits, cross-validation folds, and bootstrap samples: rows of the same item stay together.
 
-A row that repeats an item of the training rows is not a holdout row: its outcome is known. So every split assigns whole
-items, and standard errors leave out one item at a time (``standard_error_of_mean``). Where no item repeats, all of
-these are the ordinary splits and errors.
+A row that repeats an item of the training rows is not a holdout row. So every split assigns whole items, and standard
+errors leave out one item at a time (``standard_error_of_mean``). Where no item repeats, these are the ordinary splits
+and errors.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,13 @@ from models.arrays import Floats, Int32s, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemRows:
-    """The g items of n rows. first: (g,) the first row of each, rising; place: (n,) the item of each row; sizes: (g,)
-    the number of rows of each."""
+    """The g items of n rows.
+
+    Attributes:
+        first: (g,), first row of each item, rising.
+        place: (n,), item of each row.
+        sizes: (g,), rows per item.
+    """
 
     first: Int64s
     place: Int64s
@@ -38,7 +43,7 @@ class ItemRows:
 
     @property
     def counted(self) -> str:
-        """What a message counts: rows, or items where these repeat."""
+        """The unit of counts in messages: items if any repeats, else rows."""
         return "items" if self.repeats else "rows"
 
     @property
@@ -48,12 +53,12 @@ class ItemRows:
 
 
 def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> list[Int64s]:
-    """Split rows at random into parts, whole items each: the rows of each part, rising.
+    """Split rows at random into parts of whole items; return the rows of each part, rising.
 
-    Each part gets its share of the items, however many rows these have.
-
-    items: (n,) codes; cuts: after how many of the n rows each part but the last ends if all items have equally many.
-    O(n log n).
+    Args:
+        items: (n,), codes.
+        cuts: rows after which parts end if all items have equally many; each part gets this share of the items.
+    Complexity: O(n log n).
 
     >>> [len(part) for part in split_rows(np.arange(10), [5, 7], np.random.default_rng(0))]
     [5, 2, 3]
@@ -67,13 +72,13 @@ def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> 
 
 
 def fold_rows(items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
-    """Assign rows to folds at random, whole items each: (n,) below folds."""
+    """Assign rows to random cross-validation folds of whole items, (n,)."""
     grouped = ItemRows.from_codes(items)
     return np.asarray((rng.permutation(len(grouped.first)) % folds)[grouped.place], dtype=np.int64)
 
 
-def rarest_labels(grouped: ItemRows, labels: Int32s) -> Int32s:
-    """Give each item the rarest label of its rows, by which splits are stratified: (g,) from (n,)."""
+def rarest_label_of_items(grouped: ItemRows, labels: Int32s) -> Int32s:
+    """Return the rarest label of each item's rows, (g,), for stratified splits."""
     commonness = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
     order = np.lexsort((-commonness[labels], grouped.place))
     starts = np.cumsum(grouped.sizes) - grouped.sizes
@@ -81,10 +86,9 @@ def rarest_labels(grouped: ItemRows, labels: Int32s) -> Int32s:
 
 
 def effective_rows(items: Int64s) -> int:
-    """Count the independent rows that n rows are worth at least, if outcomes of one item were always equal.
+    """Return Kish's effective sample size, n² / Σ nᵢ², rounded up.
 
-    Kish's effective sample size, n² / Σ nᵢ², rounded up: n where no item repeats, above 1 for several items.
-    items: (n,) codes.
+    It is a lower bound, reached if outcomes of one item are always equal. items: (n,) codes.
 
     >>> effective_rows(np.arange(6)), effective_rows(np.array([0, 0, 1, 1, 2, 2]))
     (6, 3)
@@ -94,7 +98,7 @@ def effective_rows(items: Int64s) -> int:
 
 
 def resampled_counts(items: Int64s, samples: int, rng: np.random.Generator) -> Int64s:
-    """Draw bootstrap samples of items: how often each row is in each sample, (samples, n)."""
+    """Draw bootstrap samples of items; return the count of each row, (samples, n)."""
     grouped = ItemRows.from_codes(items)
     g = len(grouped.first)
     drawn = rng.multinomial(g, np.full(g, 1 / g), size=samples)
@@ -102,6 +106,6 @@ def resampled_counts(items: Int64s, samples: int, rng: np.random.Generator) -> I
 
 
 def resampled_shares(items: Int64s, samples: int, rng: np.random.Generator) -> Floats:
-    """Draw bootstrap samples of items: the share of each row in each sample, (samples, n), summing to 1."""
+    """Draw bootstrap samples of items; return the share of each row, (samples, n), summing to 1."""
     counts = resampled_counts(items, samples, rng)
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))

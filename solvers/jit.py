@@ -1,10 +1,12 @@
-"""Compiled kernels: numba's ``njit``, typed, with a safe cache on disk.
+"""Just-in-time compilation of kernels: numba's ``njit``, typed, with a disk cache that tolerates faults.
 
-A kernel is a flat module of functions under ``@compile_kernel``, imported when it is called: servers and commands
-start without numba. ``compile_kernel(cache=True)`` marks the entry points; their machine code contains that of the
-others. The cache is in ``NUMBA_CACHE_DIR`` if that is set, else next to the module, where anyone who can write could
-change the module itself. It is never in a folder of data or of the user, where numba would look next. If neither is
-writable, every process compiles for itself.
+A kernel is a flat module of functions under ``@compile_kernel``. Its caller imports it at the first call, so servers
+and the command line start without numba. Only entry points use ``compile_kernel(cache=True)``; their machine code
+includes that of the other functions.
+
+The cache holds code. It is in ``NUMBA_CACHE_DIR`` if set, else next to the module, where write access already permits
+changing the module. It is never in a data or user folder, numba's next choices. If neither is writable, every process
+compiles for itself.
 """
 
 import os
@@ -24,7 +26,7 @@ _plain = ContextVar("_plain", default=False)
 
 
 def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
-    """Compile a function when it is first called. cache: keep its machine code on disk; other options are numba's."""
+    """Compile a function at its first call; cache: keep machine code on disk; other options are numba's."""
 
     def decorate(function: F) -> F:
         if _plain.get():
@@ -33,7 +35,7 @@ def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
 
         compiled: Any = numba.njit(**options)(function)
         if cache:
-            _keep(compiled)
+            _enable_cache(compiled)
         return cast(F, compiled)
 
     return decorate
@@ -41,8 +43,7 @@ def compile_kernel(*, cache: bool = False, **options: Any) -> Callable[[F], F]:
 
 @once
 def python_kernel(name: str) -> ModuleType:
-    """Load a kernel's module once more, as plain Python: for inputs so small that loading numba costs more than it
-    saves, and for tests of what compiling may have changed."""
+    """Load a kernel's module as plain Python, for inputs too small to load numba, and for tests of compilation."""
     spec = find_spec(name)
     assert spec
     assert spec.loader
@@ -55,18 +56,18 @@ def python_kernel(name: str) -> ModuleType:
     return module
 
 
-def _keep(compiled: Any) -> None:
-    """Give a compiled function a cache on disk, if there is a place for one."""
+def _enable_cache(compiled: Any) -> None:
+    """Cache machine code on disk if a folder is writable."""
     folder = Path(compiled.py_func.__code__.co_filename).parent
     if not os.environ.get("NUMBA_CACHE_DIR") and not os.access(folder, os.W_OK):
         return
-    with suppress(RuntimeError):  # "no locator available": nothing can be written anywhere
+    with suppress(RuntimeError):  # "no locator available": no folder is writable
         compiled.enable_caching()
-        compiled._cache = _HarmlessCache(compiled._cache)
+        compiled._cache = _FaultTolerantCache(compiled._cache)
 
 
-class _HarmlessCache:
-    """Numba's cache of one function, of which a full disk or a damaged file would end the call that compiles."""
+class _FaultTolerantCache:
+    """Numba's cache of one function; a full disk or a damaged file does not fail the call."""
 
     def __init__(self, kept: Any) -> None:
         self._kept = kept
@@ -74,7 +75,7 @@ class _HarmlessCache:
     def load_overload(self, *signature: Any) -> Any:
         try:
             return self._kept.load_overload(*signature)
-        except Exception:  # whatever is wrong with what was kept: it is compiled anew, and kept again
+        except Exception:  # a damaged cache: compile and store again
             with suppress(OSError):
                 self._kept.flush()
             return None

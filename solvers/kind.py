@@ -1,10 +1,10 @@
-"""The artifact kind: all that the rest of Parsimony knows of cascades, indexes, portfolios, pipelines, and policies.
+"""The interface of artifact kinds: cascades, indexes, portfolios, pipelines, and policies.
 
 A kind fits a plan offline, and the plan decides at request time. Code outside of ``solvers/<kind>`` and
-``models/<kind>`` works through this interface: it names no kind and asks no plan what it can do.
+``models/<kind>`` uses only this interface: it names no kind and does not inspect plans.
 
 =================  ==================================================================================
-journey            what it calls
+use case           methods it calls
 =================  ==================================================================================
 build              ``check``, ``fit``
 look-up            ``decide``, ``estimates``, ``judged_on``
@@ -41,15 +41,15 @@ V = TypeVar("V", bound=Value)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What the run of an item may use.
+    """Context of the run of an item.
 
     Attributes:
-        remaining_seconds: how long it may take in all.
-        unit_seconds: seconds of a unit of the plan's costs; None where these are no times.
+        remaining_seconds: time limit of the run.
+        unit_seconds: seconds per unit of the plan's costs; None if costs are not times.
         unavailable: names that must not be called.
         models: how learned models are run.
-        assigned: the classifier that was assigned to the item already; others cost no more. None: decide.
-        irreplaceable: classifiers that must not take the place of another one.
+        assigned: classifier assigned by a batch; replacements cost no more. None: decide.
+        irreplaceable: classifiers that must not replace another one.
     """
 
     remaining_seconds: float
@@ -62,13 +62,13 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that was decided.
+    """A run whose first decision is made.
 
     Attributes:
-        decision: what was decided for the item.
+        decision: decision for the item.
         runner: yields the calls to make.
-        planned_costs: for each name that may be called, the expected cost of a call.
-        is_slow: whether a step takes longer than an event loop may wait.
+        planned_costs: expected cost of a call, by name.
+        is_slow: whether a step is too slow for an event loop.
     """
 
     decision: Value
@@ -82,9 +82,9 @@ class OperatingPoint:
     """A point of the trade-off curve.
 
     Attributes:
-        limits: by which decisions are made there.
-        expectations: what is expected of items that are decided so.
-        decision: what is decided there; empty where that depends on the item.
+        limits: limits of queries that select the point.
+        expectations: expected outcome of its items.
+        decision: its decision; empty if that depends on the item.
     """
 
     limits: Mapping[str, Any]
@@ -93,16 +93,16 @@ class OperatingPoint:
 
 
 class BatchAssigner(Protocol[P_contra]):
-    """Assigns all items of a batch at once, so that the batch keeps its budget."""
+    """Assigns classifiers to all items of a batch within its budget."""
 
     def options(self, limits: RunLimits, single: Any) -> Any:
-        """Make the batch's options of the limits of its items, and of the query of a single one."""
+        """Return the batch's options from the limits of its items and the query of a single item."""
 
     def refuse_infeasible(self, plan: P_contra, count: int, options: Any) -> None:
-        """Raise Infeasible or InvalidRequest for limits that no batch of ``count`` items can keep."""
+        """Raise Infeasible or InvalidRequest for limits that a batch of ``count`` items cannot keep."""
 
     def estimate(self, plan: P_contra, vectors: Floats) -> tuple[Floats, Floats | None]:
-        """Estimate the accuracy of each classifier for embeddings (n, d): (n, m), and expected costs, (n, m)."""
+        """Return estimated accuracies, (n, m), and costs, (n, m), for embeddings (n, d)."""
 
     def assign(
         self,
@@ -112,54 +112,54 @@ class BatchAssigner(Protocol[P_contra]):
         time_limit_s: float,
         unavailable: Collection[str],
     ) -> Any:
-        """Return the assignment (``assignments``: a classifier for each item); raises Infeasible."""
+        """Return an assignment with one classifier per item in ``assignments``; raises Infeasible."""
 
 
 class ArtifactKind(Protocol[P, Q]):
-    """One kind of artifact. Attributes and methods without a body must be defined, the others may be."""
+    """One kind of artifact. Attributes without a default and methods with an empty body must be defined."""
 
     name: str
     plural: str
-    """Its collection in paths: ``/v1/{plural}/{name}/decision``."""
+    """Collection in URL paths: ``/v1/{plural}/{name}/decision``."""
     example: str = "digits"
-    """The demo's artifact, for the examples of the API."""
+    """Artifact of the demo, for examples of the API."""
     datasets: tuple[type[Dataset], ...]
-    """What it learns from."""
+    """Supported types of datasets."""
     options: type[Value]
-    """The parameters of a build."""
+    """Parameters of a build."""
     query: type[Q]
     reply: Any
-    """What the decision route replies: its fields, and those of ``DecisionFacts``."""
+    """Reply of the decision route, without the fields of ``DecisionFacts``."""
     limits: type[Value]
-    """The limits of a query, without what is known of an item."""
+    """Limits of a query, without facts about the item."""
     evaluation: type[HasCompleteItems]
-    """The limits within which complete items are evaluated, and the items."""
+    """Request body of an evaluation: limits and complete items."""
     curve_query: type[Value] = Value
-    """What the trade-off curve depends on."""
+    """Parameters of the trade-off curve."""
     plan: type[P]
     item_fields: frozenset[str] = frozenset()
-    """Optional fields of run items and run limits that have a meaning for it."""
+    """Supported optional fields of run items and run limits."""
     answers_chats: bool = False
-    """Whether the answer of a run is that of one classifier, so that it may be a text."""
+    """Whether one classifier answers a run, so that the answer may be a text."""
     skips_unavailable: bool = False
-    """Whether a run skips what is unavailable, so that default limits need not be raised for it."""
+    """Whether runs skip unavailable names, so that default limits need not be raised."""
     assigner: BatchAssigner[P] | None = None
-    """Assigns whole batches; None: each item is decided by itself."""
+    """Assigns whole batches; None: each item is decided separately."""
     build_order: int = 100
-    """When advice builds it: kinds of low order, which build quickly, come first."""
+    """Order of builds in advice, fast ones first."""
     trials: tuple[Mapping[str, Any], ...] = ({},)
-    """Parameters of builds that span what it can do together, for advice."""
+    """Parameters of the builds that advice compares."""
 
     def check(self, facts: DatasetFacts, options: Any) -> None:
-        """Raise InvalidRequest for a dataset or options that can be refused before a build."""
+        """Raise InvalidRequest for a dataset or options that cannot be built."""
         return None
 
     def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: BuildContext) -> Fitted[P]:
-        """Fit a plan. Same dataset, options, and seed: same plan, to the last bit."""
+        """Fit a plan; equal dataset, options, and seed give an identical plan, bit for bit."""
         ...
 
     def replay_settings(self, plan: P, dataset: Any) -> Sequence[SettingReplay]:
-        """Return what a plan does with unseen rows, at settings that span what it can do."""
+        """Return outcomes of a plan on unseen rows, over its range of settings."""
         ...
 
     def called_names(self, plan: P) -> tuple[str, ...]:
@@ -167,39 +167,39 @@ class ArtifactKind(Protocol[P, Q]):
         ...
 
     def answering_names(self, plan: P) -> tuple[str, ...]:
-        """Return the classifiers whose answer may be that of a run; none where a learned model answers."""
+        """Return the classifiers that may answer a run; none if a learned model answers."""
         return self.called_names(plan)
 
     def decides_at_once(self, plan: P, query: Q) -> bool:
-        """Return whether a decision takes well under a millisecond, so that an event loop may wait for it."""
+        """Return whether a decision is fast enough for an event loop: well under a millisecond."""
         return True
 
     def decide(
         self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = IN_PROCESS
     ) -> tuple[Q, Value]:
-        """Decide, and return the query that was decided, without what is unavailable.
+        """Decide without unavailable names; return the query that was decided and the decision.
 
-        Where nothing else keeps the limits, the decision is that for all names. Raises Infeasible or InvalidRequest.
+        If the limits cannot be kept without them, decide with all names. Raises Infeasible or InvalidRequest.
         """
         if unavailable:
             names = dict.fromkeys((*getattr(query, "excluded", ()), *unavailable))
             fewer = query.model_copy(update={"excluded": tuple(names)})
             try:
                 return fewer, plan.decide(fewer)
-            except (Infeasible, InvalidRequest):  # what is wrong with the query itself is reported of it alone
+            except (Infeasible, InvalidRequest):  # faults of the query itself are raised below
                 pass
         return query, plan.decide(query)
 
     def keepable_limits(self, plan: P, limits: dict[str, Any], unavailable: Collection[str]) -> dict[str, Any]:
-        """Return default limits, raised so far that they can be kept without what is unavailable."""
+        """Return default limits, raised until they can be kept without unavailable names."""
         return limits
 
     def highest_cost(self, plan: P, query: Any) -> float:
-        """Return what the most expensive classifier costs an item, or all features: budgets in percent are of it."""
+        """Return the item cost of the most expensive classifier or of all features, the base of budgets in percent."""
         ...
 
     def with_number(self, plan: P, query: V) -> V:
-        """Return a query whose budget, if it is in percent, is the number that it comes to."""
+        """Return a query with its percent budget resolved to a number."""
         budget = getattr(query, "budget", None)
         if not isinstance(budget, str):
             return query
@@ -210,9 +210,9 @@ class ArtifactKind(Protocol[P, Q]):
         ...
 
     def evaluate(self, plan: P, limits: Any, items: CompleteItems, models: ModelRunner = IN_PROCESS) -> Evaluated:
-        """Send complete items through the artifact, as runs would.
+        """Evaluate complete items, with the decisions of runs.
 
-        Raises Infeasible for limits that cannot be kept, InvalidRequest for items that lack what is needed.
+        Raises Infeasible for limits that cannot be kept, InvalidRequest for incomplete items.
         """
         ...
 
@@ -221,51 +221,51 @@ class ArtifactKind(Protocol[P, Q]):
         ...
 
     def baselines(self, plan: P) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """Return (accuracy, cost) over budgets of the baselines that were measured with the curve."""
+        """Return (accuracy, cost) points of the baselines measured with the curve."""
         return {}
 
     def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
-        """Return what is expected of items that are decided so."""
+        """Return the expected outcome of items with this decision."""
         ...
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
-        """Return on how many independent rows expectations were counted; 0: unknown."""
+        """Return the number of independent rows behind the expectations; 0 if unknown."""
         ...
 
     def is_mean(self, decision: Any) -> bool:
-        """Return whether expectations of a decision are means over items, not of the one item that was asked for."""
+        """Return whether expectations of a decision are means over items, not of the one item."""
         return True
 
     def meaningless_limits(self, plan: P) -> frozenset[str]:
-        """Return the limits of queries that mean nothing to a plan, such as a deadline where times are not known."""
+        """Return query limits that a plan does not support, such as a deadline without known times."""
         return frozenset()
 
     def embedding_dimensions(self, plan: P) -> int:
-        """Return the length of items' embeddings; 0 where items have none."""
+        """Return the length of embeddings; 0 if items have none."""
         return 0
 
     def embedding_cost(self, plan: P) -> float:
-        """Return what embedding an item costs, in the artifact's unit."""
+        """Return the cost of embedding an item, in the artifact's unit."""
         return 0.0
 
     def time_unit(self, plan: P) -> str:
-        """Return the unit of deadlines where it is not that of costs, else an empty string."""
+        """Return the unit of deadlines if it differs from that of costs, else an empty string."""
         return ""
 
     def run_query(self, plan: P, item: RunItem, limits: RunLimits) -> Q:
-        """Make the query of an item that is run, which may have no embedding yet. Raises InvalidRequest."""
+        """Return the query of a run's item, which may lack its embedding; raises InvalidRequest."""
         ...
 
     def refuse_infeasible(self, plan: P, query: Q) -> None:
-        """Raise Infeasible or InvalidRequest for what can be refused before an item's embedding is paid for."""
+        """Raise Infeasible or InvalidRequest before paying for an item's embedding."""
         return None
 
     def start_run(self, plan: P, query: Q, context: RunContext) -> StartedRun:
-        """Decide for an item of which nothing is acquired, and begin its run. Raises Infeasible or InvalidRequest."""
+        """Decide for an item and start its run; raises Infeasible or InvalidRequest."""
         ...
 
     def explain(self, plan: P, query: Q, decision: Any, unavailable: Collection[str]) -> dict[str, Any]:
-        """Return what else is known of a decision, for people: alternatives, and why they were not chosen."""
+        """Explain a decision: its alternatives, and why they were not chosen."""
         return {}
 
 
@@ -273,9 +273,9 @@ AnyKind = ArtifactKind[Plan, Value]
 """A kind whose plans and queries are opaque."""
 
 
-def make_query(kind: type[V], **fields: Any) -> V:
-    """Make a query of the fields that are not None; raises InvalidRequest with what is wrong."""
+def make_query(query_type: type[V], **fields: Any) -> V:
+    """Return a query of the fields that are not None; raises InvalidRequest for invalid ones."""
     try:
-        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
+        return query_type.model_validate({name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from error

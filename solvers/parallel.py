@@ -1,4 +1,4 @@
-"""Jobs side by side where joblib was told to, each in one thread."""
+"""Parallel jobs with joblib (processes or Dask), each limited to one thread."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -8,48 +8,43 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 R = TypeVar("R")
-Tell = Callable[[int], None]
+ReportDone = Callable[[int], None]
 
 
-def in_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> Iterator[R]:
-    """Do jobs, and give what they return, in their order; a job is made when its turn comes.
+def run_parallel(jobs: Iterable[Callable[[], R]], report: ReportDone | None = None) -> Iterator[R]:
+    """Run jobs and yield their results in order; jobs are created lazily.
 
-    tell: hears how many are done, before a job or a few of them begin and in the end, and may raise what ends them.
+    report: called with the number of finished jobs, before each chunk and at the end; may raise to stop.
     """
     import joblib
 
-    side_by_side = joblib.effective_n_jobs(None)
-    if side_by_side == 1:
-        yield from _one_after_another(jobs, tell or _nobody)
-    elif tell is None:
-        yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in jobs)
+    job_slots = joblib.effective_n_jobs(None)
+    if job_slots == 1:
+        yield from _run_sequentially(jobs, report or (lambda done: None))
+    elif report is None:
+        yield from joblib.Parallel()(joblib.delayed(_run_in_one_thread)(job) for job in jobs)
     else:
-        left, done = iter(jobs), 0
-        while some := list(islice(left, 2 * side_by_side)):
-            tell(done)
-            yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in some)
-            done += len(some)
-        tell(done)
+        remaining, done = iter(jobs), 0
+        while chunk := list(islice(remaining, 2 * job_slots)):
+            report(done)
+            yield from joblib.Parallel()(joblib.delayed(_run_in_one_thread)(job) for job in chunk)
+            done += len(chunk)
+        report(done)
 
 
-def _one_after_another(jobs: Iterable[Callable[[], R]], tell: Tell) -> Iterator[R]:
-    """Limit threads for the first job, which may load libraries, and then once for all others: to look for libraries
-    takes milliseconds, as many a job does."""
+def _run_sequentially(jobs: Iterable[Callable[[], R]], report: ReportDone) -> Iterator[R]:
+    """Limit threads for the first job, which may load libraries, then once for all others, to save time."""
     done = 0
     with ExitStack() as stack:
         for job in jobs:
-            tell(done)
+            report(done)
             if done == 1:
                 stack.enter_context(threadpool_limits(1))
-            yield job() if done else _in_one_thread(job)
+            yield job() if done else _run_in_one_thread(job)
             done += 1
-    tell(done)
+    report(done)
 
 
-def _in_one_thread(job: Callable[[], R]) -> R:
+def _run_in_one_thread(job: Callable[[], R]) -> R:
     with threadpool_limits(1):
         return job()
-
-
-def _nobody(done: int) -> None:
-    """Hear nothing."""

@@ -1,9 +1,9 @@
-"""Detection of rows that repeat an item without saying so: equal rows, and neighbors far closer than chance.
+"""Duplicate detection: rows that repeat an undeclared item, as equal rows or as neighbors far closer than chance.
 
-Rows of one item on both sides of a split make holdout rows known rows, and promises optimistic. Two tests, each
-calibrated against what independent rows would show:
+Data leakage: rows of one item on both sides of a split make estimates optimistic. Two tests are calibrated against
+independent rows:
 
-- Equal rows, unless so many rows would be equal by chance if columns were independent.
+- Equal rows, unless as many would be equal by chance if columns were independent.
 - Near rows: of independent rows in D dimensions the distances to the first and the k-th neighbor have a ratio below q
   with probability of about (k - 1) q^D (Levina and Bickel, *Maximum likelihood estimation of intrinsic dimension*,
   2004).
@@ -18,23 +18,28 @@ from models.arrays import Floats, Int64s, Singles, UInt64s
 from models.data_warning import DataWarning
 
 MIN_SHARE = 0.2
-"""The share of rows that repeat from which on a dataset gets a warning."""
+"""Share of repeated rows from which a dataset gets a warning."""
 CHANCE = 1e-3
-"""The probability that a row of independent ones counts as near."""
+"""Probability that an independent row counts as near."""
 NEIGHBORS = (8, 40)
-"""The k whose distance is compared with that of the first neighbor: beyond the rows of an item, but not far."""
+"""Neighbor ranks k whose distance is compared with the first neighbor's: beyond the rows of an item, but not far."""
 MAX_QUERIES, MAX_WORK = 400, 2e10
 """Rows whose neighbors are found, and multiplications for all of them."""
 CELLS_AT_ONCE = 4_000_000
 MIN_ROWS = 40
 CORRECT = 0.5
-"""The quality from which on a graded answer counts as correct."""
+"""Quality from which a graded answer counts as correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowRepeats:
-    """equal: the share of rows that equal another one; near: the share of those with a neighbor far closer than chance;
-    conflicting: the share of rows that equal one with another outcome."""
+    """Shares of repeated rows.
+
+    Attributes:
+        equal: share of rows that equal another one.
+        near: share of rows with a neighbor far closer than chance.
+        conflicting: share of rows that equal one with another outcome.
+    """
 
     equal: float
     near: float
@@ -42,7 +47,7 @@ class RowRepeats:
 
 
 def find_repeats(dataset: Dataset) -> RowRepeats:
-    """Find rows that repeat, by embeddings, features or measured values. O(q n d) for q sampled rows."""
+    """Find repeated rows by embeddings, features, or measured values; O(q n d) for q sampled rows."""
     table = _inputs(dataset)
     if len(table) < MIN_ROWS or not table.shape[1]:
         return RowRepeats(0.0, 0.0, 0.0)
@@ -54,8 +59,8 @@ def find_repeats(dataset: Dataset) -> RowRepeats:
     return RowRepeats(equal, near, conflicting)
 
 
-def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
-    """List what a reader of figures from this dataset should know: rows that repeat where no item is named."""
+def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
+    """Return warnings about repeated rows without a declared item, and about conflicting outcomes."""
     found = find_repeats(dataset)
     warnings = []
     if dataset.spec.item is None and max(found.equal, found.near) >= MIN_SHARE:
@@ -64,9 +69,9 @@ def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
             DataWarning(
                 code="repeated-rows",
                 share=share,
-                message=f"{share:.0%} of the rows are {how} to another row in their {_kind(dataset)}, so that holdout "
-                "rows repeat training rows and figures can be optimistic; if they describe the same items, add a "
-                'column that names the item and set "item" in the spec',
+                message=f"{share:.0%} of the rows are {how} to another row in their {_input_name(dataset)}, so that "
+                "holdout rows repeat training rows and figures can be optimistic; if they describe the same items, "
+                'add a column that names the item and set "item" in the spec',
             )
         )
     if found.conflicting > 0:
@@ -75,21 +80,20 @@ def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
                 code="conflicting-outcomes",
                 share=found.conflicting,
                 message=f"{found.conflicting:.1%} of the rows equal a row with another outcome in their "
-                f"{_kind(dataset)}: no method can distinguish these",
+                f"{_input_name(dataset)}: no method can distinguish these",
             )
         )
     return tuple(warnings)
 
 
-def _kind(dataset: Dataset) -> str:
+def _input_name(dataset: Dataset) -> str:
     if isinstance(dataset, FeatureTable):
         return "features"
     return "embeddings" if dataset.embeddings.shape[1] else "confidences and costs"
 
 
 def _inputs(dataset: Dataset) -> Singles:
-    """Tabulate what describes the item of each row, each column with mean 0 and deviation 1 (embeddings as
-    they are)."""
+    """Return the standardized inputs of rows; embeddings are not standardized."""
     if isinstance(dataset, Trace):
         if dataset.embeddings.shape[1]:
             return dataset.embeddings
@@ -104,7 +108,7 @@ def _inputs(dataset: Dataset) -> Singles:
 
 
 def hash_rows(table: Singles) -> UInt64s:
-    """Hash each row, (n,): equal rows have equal hashes, others differ but for one pair in 2^64."""
+    """Return row hashes, (n,); different rows collide with probability 2^-64."""
     bits, hashes = (table + np.float32(0)).view(np.uint32), np.zeros(len(table), dtype=np.uint64)
     factors: UInt64s = 2 * np.random.default_rng(0).integers(2**62, size=(bits.shape[1],), dtype=np.uint64) + 1
     for column in range(bits.shape[1]):
@@ -113,7 +117,7 @@ def hash_rows(table: Singles) -> UInt64s:
 
 
 def _outcomes(dataset: Dataset) -> Int64s:
-    """Number the outcomes of rows: the label, and which classifiers were correct."""
+    """Return a code per row for its label and its correct classifiers."""
     columns = [dataset.labels[:, None]]
     if isinstance(dataset, Trace):
         columns.append((dataset.quality >= CORRECT).astype(np.int32))
@@ -121,14 +125,14 @@ def _outcomes(dataset: Dataset) -> Int64s:
 
 
 def _conflicting(place: Int64s, counts: Int64s, outcomes: Int64s) -> float:
-    """Share of rows that equal one with another outcome. place, outcomes: (n,); counts: of each place."""
+    """Return the share of rows that equal one with another outcome; place, outcomes: (n,)."""
     pairs = np.unique(np.column_stack((place, outcomes)), axis=0)
     kinds = np.bincount(pairs[:, 0], minlength=len(counts))
     return float((kinds[place] > 1).mean())
 
 
 def _equal_by_chance(table: Singles) -> float:
-    """Expect how many rows equal a given one if columns were independent: n times the product of their collisions."""
+    """Return the expected number of rows equal to a given one if columns were independent."""
     log_share = 0.0
     for column in table.T:
         counts = np.unique(column, return_counts=True)[1] / len(table)
@@ -137,7 +141,7 @@ def _equal_by_chance(table: Singles) -> float:
 
 
 def _share_of_near(table: Singles) -> float:
-    """Share of rows whose first neighbor is far closer than chance, at the k that shows most."""
+    """Return the share of rows with a first neighbor far closer than chance, at the k with the largest share."""
     n, d = table.shape
     queries = np.unique(np.linspace(0, n - 1, int(np.clip(MAX_WORK / (n * d), 50, MAX_QUERIES))).astype(np.int64))
     squares, k_max = (table * table).sum(axis=1), min(2 * NEIGHBORS[-1], n - 1)
@@ -153,7 +157,7 @@ def _share_of_near(table: Singles) -> float:
 
 
 def _near_at(distances: Floats, k: int) -> float:
-    """Compare the first neighbor's distance with the k-th one's, in the dimension that k and 2 k show."""
+    """Compare the distances to the first and the k-th neighbor, with the dimension estimated from k and 2 k."""
     first, middle, far = distances[:, 0], distances[:, k - 1], distances[:, 2 * k - 1]
     growth = float(np.median(far / np.maximum(middle, 1e-300)))
     dimension = np.log(2) / max(np.log(growth), 1e-3)

@@ -1,8 +1,7 @@
-"""Runs as state machines: what is to be called next, given what came back and how much time is left.
+"""Runs as state machines: generators that yield calls and receive their results.
 
-A *runner* is a generator: it yields a ``Call`` and is sent what came ``Back``, until it returns an ``Answer``. It does
-no I/O, reads no clock and draws nothing: whoever calls does, so that the same replies always lead the same way.
-Times are in seconds; costs in the artifact's unit.
+A *runner* yields a ``Call`` and receives ``CallResults``, until it returns a ``RunAnswer``. It is deterministic,
+without I/O, clock, or random numbers. Times are in seconds; costs in the artifact's unit.
 """
 
 from collections.abc import Generator
@@ -11,12 +10,18 @@ from dataclasses import dataclass, field
 from models.errors import EndpointFailed, RunTimeout
 
 COARSE_S = 0.01
+"""Precision of timers, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is to be called, all at the same time, and how many seconds it may take. is_last: whatever it answers is
-    taken, so that it may be passed on while it comes."""
+    """Endpoints to call concurrently.
+
+    Attributes:
+        names: their names.
+        timeout_s: time limit in seconds.
+        is_last: whether the call is final, so that its response may be streamed.
+    """
 
     names: tuple[str, ...]
     timeout_s: float
@@ -25,7 +30,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What one of them said; with an error it said nothing. cost: None where nobody knows it."""
+    """Result of one call; empty with an error. cost: None if unknown."""
 
     name: str
     label: str | None = None
@@ -37,18 +42,18 @@ class CallResult:
     attempts: int = 1
     error: str | None = None
     text: str | None = None
-    """The answer as it came, where the label is read from a text."""
+    """The raw answer, if the label is read from a text."""
     is_paid: bool = False
-    """Whether it was, or may have been, paid."""
+    """Whether the call was, or may have been, paid."""
     tokens: tuple[int, int] = (0, 0)
-    """Tokens that were sent and that came back, where the reply tells."""
+    """Input and output tokens, if reported."""
     is_refused: bool = False
-    """Whether the endpoint takes no such request: it was not answered, and another may be."""
+    """Whether the endpoint rejected this request; it may accept others."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResults:
-    """What all of a call said, in its order, and how many seconds are left."""
+    """Results of a call in its order, and the remaining seconds of the run."""
 
     results: tuple[CallResult, ...]
     remaining_seconds: float
@@ -56,7 +61,12 @@ class CallResults:
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """The end of a run. taken: the name whose answer it is; None: combined. degraded: what was left out, and why."""
+    """Answer of a run.
+
+    Attributes:
+        answered_by: name of the answering classifier; None if combined.
+        degraded: names that failed or were excluded, and why.
+    """
 
     label: str | None
     confidence: float | None = None
@@ -71,33 +81,32 @@ Runner = Generator[Call, CallResults, RunAnswer]
 
 @dataclass(slots=True)
 class ResultsSoFar:
-    """What was said so far, for who has to give up."""
+    """Results collected so far, for a run that must end early."""
 
     results: list[CallResult] = field(default_factory=list)
 
     @property
     def failures(self) -> str | None:
-        """Say what failed, and why; None: nothing did."""
+        """Failed calls and their errors; None if none failed."""
         failed = [f"{one.name}: {one.error}" for one in self.results if one.error is not None]
         return "; ".join(failed) or None
 
-    def most_confident(self, left: float, why: str = "") -> RunAnswer:
-        """Give the most confident answer there is; raises RunTimeout or EndpointFailed if there is none."""
-        said = [one for one in self.results if one.label is not None]
+    def most_confident(self, remaining_seconds: float, why: str = "") -> RunAnswer:
+        """Return the most confident answer; raises RunTimeout or EndpointFailed without one."""
+        answered = [one for one in self.results if one.label is not None]
         reasons = "; ".join(filter(None, (why, self.failures)))
-        if not said:
-            raise no_answer_error(left, reasons or "nothing was called")
-        best = max(said, key=lambda one: -1.0 if one.confidence is None else one.confidence)
+        if not answered:
+            raise no_answer_error(remaining_seconds, reasons or "no calls were made")
+        best = max(answered, key=lambda one: -1.0 if one.confidence is None else one.confidence)
         return accept_result(best, reasons or None)
 
 
-def no_answer_error(left: float, why: str) -> EndpointFailed:
-    """Make the error of a run without an answer: RunTimeout if its time is over, which timers tell to a hundredth of a
-    second."""
-    kind = RunTimeout if left < COARSE_S else EndpointFailed
-    return kind(f"there is no answer: {why}")
+def no_answer_error(remaining_seconds: float, why: str) -> EndpointFailed:
+    """Return the error of a run without an answer: RunTimeout if less than ``COARSE_S`` remains."""
+    error = RunTimeout if remaining_seconds < COARSE_S else EndpointFailed
+    return error(f"no answer: {why}")
 
 
-def accept_result(heard: CallResult, degraded: str | None) -> RunAnswer:
-    """Take the answer of one."""
-    return RunAnswer(heard.label, heard.confidence, heard.name, heard.scores, degraded, heard.text)
+def accept_result(result: CallResult, degraded: str | None) -> RunAnswer:
+    """Return the answer of one call as that of the run."""
+    return RunAnswer(result.label, result.confidence, result.name, result.scores, degraded, result.text)

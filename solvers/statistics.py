@@ -1,4 +1,4 @@
-"""Statistics that several solvers need and no library has as they need it."""
+"""Confidence intervals, standard errors (Wilson, jackknife), softmax, and the runs test."""
 
 from math import sqrt
 from statistics import NormalDist
@@ -11,15 +11,13 @@ from models.arrays import Floats, Int64s
 from solvers.item_splits import ItemRows
 
 Z_95 = NormalDist().inv_cdf(0.975)
-"""Standard deviations on either side that hold 95 %."""
-
+"""Two-sided normal quantile of 95 %."""
 
 N = TypeVar("N", float, Floats)
 
 
 def softmax(logits: Floats) -> Floats:
-    """Turn logits, (n, C), into probabilities. As SciPy's, whose import alone takes a quarter of a second: what decides
-    at the command line waits for nothing else of it.
+    """Return probabilities of logits, (n, C); SciPy's version takes 0.25 s to import.
 
     >>> softmax(np.array([[0.0, np.log(3.0)], [1000.0, 0.0]])).round(12).tolist()
     [[0.25, 0.75], [1.0, 0.0]]
@@ -29,10 +27,13 @@ def softmax(logits: Floats) -> Floats:
 
 
 def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
-    """Bound success rates by Wilson's score interval: the least and the largest true rates, of one rate or of (n,).
+    """Return Wilson's score interval of one success rate or of (n,).
 
-    rate: successes by trials, of which there is at least one; z: how many standard deviations to allow for. SciPy's
-    ``binomtest`` gives the same, for one rate at a time and in a hundred times the time.
+    It equals SciPy's ``binomtest``, a hundred times faster.
+
+    Args:
+        rate: successes / trials; trials are at least 1.
+        z: half-width in standard deviations.
 
     >>> [round(bound, 4) for bound in wilson_interval(0.95, 100.0, 1.96)]
     [0.8882, 0.9785]
@@ -40,13 +41,12 @@ def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     scale, middle = 1 + z * z / trials, rate + z * z / (2 * trials)
     spread = z * (rate * (1 - rate) / trials + (z / (2 * trials)) ** 2) ** 0.5
     low, high = (middle - spread) / scale, (middle + spread) / scale
-    low, high = low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond, or not as far as the rate
+    low, high = low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may exceed [0, 1] or exclude the rate
     return low + (rate - low) * (low > rate), high + (rate - high) * (high < rate)
 
 
 def standard_error(rate: N, trials: N | float) -> N:
-    """Say how far success rates are usually off, one or (n,): by the rate with one success and one failure more
-    (Laplace's rule of succession), for what always succeeded may yet fail.
+    """Return the standard error of one success rate or of (n,), smoothed by Laplace's rule of succession.
 
     >>> standard_error(0.5, 100), round(standard_error(1.0, 98), 3)
     (0.05, 0.01)
@@ -57,11 +57,12 @@ def standard_error(rate: N, trials: N | float) -> N:
 
 
 def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Floats:
-    """Estimate the standard error of means over the last axis, (..., n): infinite for a single item.
+    """Return the standard error of means over the last axis, (..., n); infinite for a single item.
 
-    items: (n,) equal for rows of one item: the error is that of the jackknife that leaves out one item at a time, which
-    is honest also where one item has most of the rows (MacKinnon, Nielsen and Webb, *Fast and reliable jackknife and
-    bootstrap methods for cluster-robust inference*, 2023).
+    items: (n,), equal for rows of one item; then it is the cluster jackknife, reliable also if one item has most rows.
+
+    Source: MacKinnon, Nielsen, Webb, *Fast and reliable jackknife and bootstrap methods for cluster-robust inference*,
+    2023.
 
     >>> standard_error_of_mean(np.array([[1.0, 3.0], [2.0, 2.0]])).tolist()
     [1.0, 0.0]
@@ -81,7 +82,7 @@ def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Float
 
 
 def normal_interval(mean: float, error: float) -> tuple[float, float]:
-    """Bound a mean of what is never negative with 95 % confidence, given its standard error (normal approximation).
+    """Return the normal 95 % confidence interval of a nonnegative mean, given its standard error.
 
     >>> normal_interval(1.0, 0.0), normal_interval(1.0, 10.0)[0]
     ((1.0, 1.0), 0.0)
@@ -90,7 +91,7 @@ def normal_interval(mean: float, error: float) -> tuple[float, float]:
 
 
 def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: float) -> Floats:
-    """Bound success rates from below, one-sided, for trials of at least 1; (n,) each.
+    """Return one-sided lower Wilson bounds of success rates, (n,), for trials of at least 1.
 
     >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))
     0.9008
@@ -101,8 +102,9 @@ def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: f
 
 
 def runs_score(values: Floats) -> float:
-    """Test values in their order for dependence (Wald and Wolfowitz): standard deviations by which there are more runs
-    above and below the median than in random order; negative where like values follow each other, 0 for constant ones.
+    """Return the z-score of the Wald-Wolfowitz runs test around the median.
+
+    Negative where similar values follow each other; 0 for constant values.
 
     >>> round(runs_score(np.repeat([1.0, 2.0], 50)), 1), runs_score(np.ones(9))
     (-9.8, 0.0)

@@ -1,6 +1,6 @@
 """Baselines of a trace: each classifier alone, the best pairs with one threshold, and a logistic router on embeddings.
 
-Rules are tuned on some rows, and replayed on all. On the rows that tuned it the router is cross-fitted.
+Rules are tuned on training rows and replayed on all rows. On training rows the router is cross-fitted.
 """
 
 import warnings
@@ -13,54 +13,54 @@ from models.arrays import Bools, Floats, Int64s
 from solvers.item_splits import fold_rows
 from solvers.principal_directions import principal_directions
 from solvers.savings import Replay, replay_each_classifier
-from solvers.two_stage_rules import escalated_mask, front_of, tune_two_stages
+from solvers.two_stage_rules import escalated_mask, select_stages, tune_two_stages
 
 ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
-"""Where the router is tried, as shares of the way from the cheapest classifier's mean cost to the most expensive's."""
+"""Budgets of the router, from the cheapest classifier's mean cost, 0, to the most expensive one's, 1."""
 MAX_DIRECTIONS, MAX_ROWS = 64, 20_000
 MIN_ROUTER_ROWS = 40
 _STEPS = 40
 
 
-def trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
+def replay_trace_baselines(dataset: Trace, training: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
-    learned: the rows that rules are tuned on. embedder: the classifier whose answers are the embeddings, which the
-    router pays for every row; None: embeddings are free.
+    Args:
+        training: rows that tune the rules.
+        embedder: classifier that computes embeddings, which the router pays for every row; None: free.
     """
     rows = np.arange(dataset.rows)
-    return replay_each_classifier(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
+    return replay_each_classifier(dataset, rows) | _pairs(dataset, training) | _routers(dataset, training, embedder)
 
 
-def baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
-    """Replay the baselines that are tuned on one trace on the rows of another one of the same classifiers."""
-    items = np.concatenate((learned.item_codes, learned.item_codes.max() + 1 + fresh.item_codes))
-    own = np.arange(learned.rows, learned.rows + fresh.rows)
+def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
+    """Tune the baselines on one trace and replay them on another one of the same classifiers."""
+    items = np.concatenate((training.item_codes, training.item_codes.max() + 1 + holdout.item_codes))
+    own = np.arange(training.rows, training.rows + holdout.rows)
     both = replace(
-        fresh,
-        labels=np.concatenate((learned.labels, fresh.labels)),
-        quality=np.concatenate((learned.quality, fresh.quality)),
-        costs=np.concatenate((learned.costs, fresh.costs)),
-        confidences=np.concatenate((learned.confidences, fresh.confidences)),
-        embeddings=np.concatenate((learned.embeddings, fresh.embeddings)),
+        holdout,
+        labels=np.concatenate((training.labels, holdout.labels)),
+        quality=np.concatenate((training.quality, holdout.quality)),
+        costs=np.concatenate((training.costs, holdout.costs)),
+        confidences=np.concatenate((training.confidences, holdout.confidences)),
+        embeddings=np.concatenate((training.embeddings, holdout.embeddings)),
         items=items.astype(np.int64),
     )
-    return {name: one.take(own) for name, one in trace_baselines(both, np.arange(learned.rows)).items()}
+    return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(training.rows)).items()}
 
 
-def most_accurate(dataset: Trace, learned: Int64s) -> str:
-    """Name the baseline that people pay today: always the classifier that is most accurate on some rows, of equally
-    accurate ones the cheapest."""
-    quality, costs = dataset.quality[learned].mean(axis=0), dataset.costs[learned].mean(axis=0)
+def most_accurate_baseline(dataset: Trace, training: Int64s) -> str:
+    """Return the name of the status quo: always the most accurate classifier; ties go to the cheapest."""
+    quality, costs = dataset.quality[training].mean(axis=0), dataset.costs[training].mean(axis=0)
     place = int(np.lexsort((costs, -quality))[0])
     return f"always {dataset.spec.classifiers[place].name}"
 
 
-def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
+def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:
     quality, costs, confidences = dataset.quality, dataset.costs, dataset.confidences
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    own = costs[learned]
-    rules = tune_two_stages(confidences[learned], quality[learned], own, lambda i, j: own[:, i] + own[:, j])
+    own = costs[training]
+    rules = tune_two_stages(confidences[training], quality[training], own, lambda i, j: own[:, i] + own[:, j])
     replays = {}
     for rule in rules:
         onward = escalated_mask(rule, confidences)
@@ -71,28 +71,28 @@ def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
     return replays
 
 
-def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str, Replay]:
-    """Send each row to the classifier with the largest predicted accuracy less its priced mean cost."""
-    if not dataset.embeddings.shape[1] or len(learned) < MIN_ROUTER_ROWS:
+def _routers(dataset: Trace, training: Int64s, embedder: int | None) -> dict[str, Replay]:
+    """Route each row to the classifier with the largest predicted accuracy less priced mean cost."""
+    if not dataset.embeddings.shape[1] or len(training) < MIN_ROUTER_ROWS:
         return {}
-    places = front_of(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
-    means, values = dataset.costs[learned][:, places].mean(axis=0), _predicted(dataset, learned, places)
+    places = select_stages(dataset.costs[training].mean(axis=0), dataset.quality[training].mean(axis=0))
+    means, values = dataset.costs[training][:, places].mean(axis=0), _predicted(dataset, training, places)
     replays, rows, paid = {}, np.arange(dataset.rows), dataset.costs.copy()
     if embedder is not None:
         paid += paid[:, [embedder]]
         paid[:, embedder] /= 2
     for share in ROUTER_BUDGETS.tolist():
         budget = float(means.min() + share * (means.max() - means.min()))
-        choice = places[_route(values, means, _price_at(values[learned], means, budget))]
+        choice = places[_route(values, means, _price_at(values[training], means, budget))]
         name = f"a logistic router at {budget:.3g} {dataset.spec.unit}"
         replays[name] = Replay(dataset.quality[rows, choice], paid[rows, choice])
     return replays
 
 
-def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
-    """Predict how right classifiers are, (n, k): rows that are learned from by models that had not seen them."""
+def _predicted(dataset: Trace, training: Int64s, places: Int64s) -> Floats:
+    """Predict the accuracy of classifiers, (n, k), by cross-fitting on training rows."""
     fold = np.full(dataset.rows, -1)
-    fold[learned] = fold_rows(dataset.item_codes[learned], 2, np.random.default_rng(0))
+    fold[training] = fold_rows(dataset.item_codes[training], 2, np.random.default_rng(0))
     predicted = np.empty((dataset.rows, len(places)))
     for part in (-1, 0, 1):
         tested = fold == part
@@ -101,11 +101,11 @@ def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
     return predicted
 
 
-def _logistic(dataset: Trace, learned: Bools, tested: Bools, places: Int64s) -> Floats:
+def _logistic(dataset: Trace, training: Bools, tested: Bools, places: Int64s) -> Floats:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    rows = np.flatnonzero(learned)
+    rows = np.flatnonzero(training)
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64)]
     vectors = dataset.embeddings.astype(np.float64)
     centre = vectors[rows].mean(axis=0)
@@ -132,7 +132,7 @@ def _route(values: Floats, means: Floats, price: float) -> Int64s:
 
 
 def _price_at(values: Floats, means: Floats, budget: float) -> float:
-    """Find the price of cost at which rows cost a budget on average, by bisection."""
+    """Find the price of cost at which the mean cost equals the budget, by bisection."""
     low, high = 0.0, 10 / max(float(np.ptp(means)), 1e-300)
     for _ in range(_STEPS):
         middle = (low + high) / 2

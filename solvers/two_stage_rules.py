@@ -1,6 +1,6 @@
-"""The two-stage rule: call a cheap classifier, and another one where its confidence is below one threshold.
+"""Two-stage rules: call a cheap classifier, and escalate where its confidence is below an accept threshold.
 
-Pairs and thresholds are tuned on some rows; what they reach on others makes them baselines of every kind of artifact.
+Pairs and thresholds are tuned on training rows. On holdout rows they are baselines of every artifact kind.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from models.arrays import Bools, Floats, Int64s
 from solvers.budget_mixture import lower_hull
 
 MAX_STAGES = 12
-"""Classifiers among which pairs are tried: those on the front of cost and accuracy first."""
+"""Classifiers considered for pairs, those on the Pareto front first."""
 THRESHOLDS = 40
-"""Quantiles of a confidence that are tried as thresholds."""
+"""Quantiles of a confidence tried as thresholds."""
 MAX_RULES = 8
-"""Rules that are kept: evenly spread over the lower hull of cost and error."""
+"""Maximum number of rules, spread evenly over the lower hull of cost and error."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwoStageRule:
-    """Take the answer of ``first`` where its confidence reaches the threshold, else that of ``second``."""
+    """Accept the answer of ``first`` at or above the threshold, else escalate to ``second``."""
 
     first: int
     second: int
@@ -31,18 +31,18 @@ class TwoStageRule:
 def tune_two_stages(
     confidences: Floats, right: Floats, costs: Floats, costs_of_both: Callable[[int, int], Floats | None]
 ) -> list[TwoStageRule]:
-    """Find the pairs and thresholds on the lower hull of mean cost and error, by rising cost.
+    """Tune pairs and thresholds; return the lower hull of mean cost and error, by rising cost.
 
     Args:
-        confidences: (n, k), how sure each classifier is; NaN for those that report none.
-        right: (n, k), how right each answer is, 0 to 1.
+        confidences: (n, k); NaN for classifiers without confidence.
+        right: (n, k), quality of each answer, in [0, 1].
         costs: (n, k), cost of the first stage.
-        costs_of_both: gives the cost of both stages, (n,); None for a pair that makes no sense.
+        costs_of_both: returns the cost of both stages, (n,); None for an invalid pair.
     Complexity: O(k² n + k n log n) for at most 12 classifiers.
     """
     found: list[TwoStageRule] = []
     means: list[tuple[float, float]] = []
-    places = front_of(costs.mean(axis=0), right.mean(axis=0))
+    places = select_stages(costs.mean(axis=0), right.mean(axis=0))
     for i in places.tolist():
         if not len(confidences) or np.isnan(confidences[:, i]).any():
             continue
@@ -66,8 +66,8 @@ def tune_two_stages(
     return [found[hull[place]] for place in kept.tolist()]
 
 
-def front_of(costs: Floats, accuracies: Floats) -> Int64s:
-    """List classifiers that no cheaper one is as accurate as, and then the most accurate others: at most 12."""
+def select_stages(costs: Floats, accuracies: Floats) -> Int64s:
+    """Return at most 12 classifiers: the Pareto front, then the most accurate others."""
     order = np.lexsort((-accuracies, costs))
     best = np.maximum.accumulate(np.append(-np.inf, accuracies[order]))[:-1]
     unbeaten = order[accuracies[order] > best]
@@ -77,5 +77,5 @@ def front_of(costs: Floats, accuracies: Floats) -> Int64s:
 
 
 def escalated_mask(rule: TwoStageRule, confidences: Floats) -> Bools:
-    """Return which rows, (n,), escalate to the second classifier."""
+    """Return the mask, (n,), of rows that escalate to the second classifier."""
     return np.asarray(confidences[:, rule.first] < rule.threshold)

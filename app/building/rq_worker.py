@@ -208,7 +208,7 @@ def run_rq_worker(
             except (StoreUnavailable, StoreRefused) as error:
                 logger.warning("%s; trying again", error)
                 time.sleep(1.0)
-                repos.revive()
+                repos.restart_store()
 
 
 def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None]) -> bool:

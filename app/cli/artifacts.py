@@ -13,7 +13,7 @@ from models import Fault, InvalidRequest
 from models.errors import StoreRefused
 
 
-def artifacts(
+def show_artifacts(
     kind: Annotated[str | None, typer.Argument(help="Of this kind only.")] = None,
     name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
     activate: Annotated[int | None, typer.Option(min=1, help="Let this version answer from now on.")] = None,

@@ -47,9 +47,9 @@ def dataset_draft(
 ) -> None:
     """Draft a spec from a table's columns: look at its costs and its unit before the table is added."""
     from app.store.table_heads import head_of
-    from solvers.base import in_this_process
+    from solvers.base import run_in_process
 
-    columns, rows = head_of(table, "", max_bytes=Settings().max_body_bytes, run_in=in_this_process)
+    columns, rows = head_of(table, "", max_bytes=Settings().max_body_bytes, run_in=run_in_process)
     spec, guesses = draft_of(columns, rows)
     if output is None:
         terminal.print_json(spec)

@@ -24,7 +24,7 @@ COMMANDS = {
     "builds": ("builds:builds", "Builds: list them, show one, cancel one."),
     "rebuild": ("builds:rebuild", "Build a new version with the rows that came as feedback."),
     "advise": ("advice:advise", "Recommend an artifact kind for a dataset."),
-    "artifacts": ("artifacts:artifacts", "List the artifacts; show, roll back or delete one."),
+    "artifacts": ("artifacts:show_artifacts", "List the artifacts; show, roll back or delete one."),
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
     "evaluate": ("evaluation:evaluate", "Send complete items through an artifact."),
     "curve": ("evaluation:curve", "Show what an artifact reaches at which cost."),

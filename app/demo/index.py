@@ -182,7 +182,7 @@ def _spec(features: tuple[Extractor, ...], sides: NDArray[np.int64], times: Floa
 
 def budgets(plan: IndexPlan) -> list[float]:
     """Choose budgets in ms that make a difference, to two digits."""
-    most = plan.skyline(float(HELD_OUT_SIDES[len(HELD_OUT_SIDES) // 2]))[-1].cost
+    most = plan.list_skyline(float(HELD_OUT_SIDES[len(HELD_OUT_SIDES) // 2]))[-1].cost
     return [float(f"{share * most:.2g}") for share in BUDGET_SHARES]
 
 

@@ -125,7 +125,7 @@ def _answers(classifier: DigitClassifier, images: Floats) -> list[tuple[str, flo
 
 
 def _row(plan: PolicyPlan, items: tuple[RolloutItem, ...], truths: list[str], budget: float) -> PolicyRow:
-    rollouts = plan.rollouts(items, PolicyTarget(budget=budget))
+    rollouts = plan.roll_out(items, PolicyTarget(budget=budget))
     right = [one.label == truth for one, truth in zip(rollouts.items, truths, strict=True)]
     asked = [len(one.path) for one in rollouts.items]
     return PolicyRow(budget, rollouts.mean_cost, sum(asked) / len(asked), sum(right) / len(right))

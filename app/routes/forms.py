@@ -31,7 +31,7 @@ def refuse_other_sites(request: Request, settings: Settings) -> None:
     if origin is None and site in ("none", "same-origin"):
         return
     is_own = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
-    if not is_own and origin not in settings.origins():
+    if not is_own and origin not in settings.allowed_origins():
         raise UnsupportedMediaType("multipart/form-data is not taken from pages of other sites")
 
 

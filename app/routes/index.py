@@ -33,7 +33,7 @@ async def show_skyline(
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
     loaded = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
-    items = await run_in_solver(context, loaded.plan.skyline, asked)
+    items = await run_in_solver(context, loaded.plan.list_skyline, asked)
     return SkylineReply(size=asked, items=items, unit=loaded.record.unit, artifact=loaded.ref)
 
 

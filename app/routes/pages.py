@@ -91,11 +91,11 @@ def install(api: FastAPI) -> Callable[[str], Response]:
 
     @router.get("/console/plotly.min.js")
     async def charts(request: Request) -> Response:
-        return await asyncio.to_thread(pages.charts, request)
+        return await asyncio.to_thread(pages.serve_charts, request)
 
     api.include_router(router)
     api.mount("/console", _Fresh(directory=IN_PROCESS / "static"), name="console")
-    return pages.missing
+    return pages.render_missing
 
 
 async def _refuse_if_missing(context: Context, look: Callable[..., object], *names: str) -> None:
@@ -149,7 +149,7 @@ class _Pages:
         text = self._templates.get_template(f"{page}.html").render(context)
         return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
 
-    def missing(self, what: str) -> Response:
+    def render_missing(self, what: str) -> Response:
         """Make the page of something that is not there."""
         reply = self.render("missing", what=what)
         reply.status_code = 404
@@ -161,7 +161,7 @@ class _Pages:
         own = f"{kind}.html" in self._templates.list_templates()
         return self.render(kind if own else "other_kind", kind=kind, name=name)
 
-    def charts(self, request: Request) -> Response:
+    def serve_charts(self, request: Request) -> Response:
         """Give plotly, packed where the browser can unpack it."""
         packed = "gzip" in request.headers.get("accept-encoding", "")
         headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}

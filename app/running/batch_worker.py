@@ -49,7 +49,7 @@ logger = logging.getLogger("parsimony.worker")
 T = TypeVar("T")
 ASSIGNMENT = "assignment"
 OUTAGE_S, LOOK_S = 60.0, 0.5
-"""How long an item waits for an endpoint whose circuit is open, where there is no other, and how often it looks."""
+"""How long an item waits for an endpoint whose circuit is open, where no other can be used, and how often it looks."""
 EMBEDDED_AT_ONCE = 1024
 """Items of which the embeddings are held, where none waits for all the others."""
 _EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)

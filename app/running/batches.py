@@ -43,8 +43,8 @@ def read_spec(text: str | bytes) -> BatchSpec:
 
 
 def read_items(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunItem]:
-    """Read a file of items: JSON Lines, one object a line, empty lines left out; or Parquet, one a row, which its first
-    bytes tell. run_in: reads Parquet, in a process that it may end. Raises InvalidRequest with the line of the first
+    """Read a file of items: JSON Lines, one object a line, empty lines left out; or Parquet, one a row; the first
+    bytes decide. run_in: reads Parquet, in a process that it may end. Raises InvalidRequest with the line of the first
     fault, or PayloadTooLarge."""
     is_table = file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     file.seek(0)

@@ -253,10 +253,10 @@ def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
     """Make the request for an item; raises WrongShape for one that the endpoint's template does not fit, or that
     cannot be written."""
     try:
-        request = protocols.request(endpoint, item)
+        request = protocols.build_request(endpoint, item)
         if on_text is not None and isinstance(endpoint, ChatEndpoint):
             request = with_stream(endpoint, request, on_text)
-        return request.written()
+        return request.with_encoded_body()
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, WrongShape):
             raise

@@ -216,7 +216,7 @@ async def _body(reply: aiohttp.ClientResponse, most: int, on_text: OnText | None
                 _pass_on(pieces, line, pass_on)
     if is_stream and on_text is not None and guard is not None:
         guard.release_held(on_text)
-    return orjson.dumps(pieces.reply()) if is_stream else b"".join(rest)
+    return orjson.dumps(pieces.assemble_reply()) if is_stream else b"".join(rest)
 
 
 def _pass_on(pieces: Pieces, line: bytes, on_text: OnText) -> None:
@@ -247,7 +247,7 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
     try:
         return protocols.read(endpoint, content, request.answers)
     except WrongShape as error:
-        cost = price_call(endpoint, protocols.spent(endpoint, content))
+        cost = price_call(endpoint, protocols.parse_cost(endpoint, content))
         raise CallFailed(str(error), blames=False, cost=cost) from error
 
 

@@ -25,12 +25,12 @@ def evaluate_in_batches(
         try:
             results = _listed(some, loaded.kind.evaluate(loaded.plan, limits, some, models))
         except InvalidRequest as error:
-            raise some.with_offset(error) from error
+            raise some.shift_fault(error) from error
         yield results
 
 
 def _listed(items: CompleteItems, found: Evaluated) -> list[EvaluatedItem]:
-    correct = found.correct_mask(items).tolist()
+    correct = found.grade_answers(items).tolist()
     shares = None if found.probabilities is None else found.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(

@@ -24,7 +24,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.store import plain_zip
 from models.errors import CorruptArtifact
-from solvers.zips import stored_zip
+from solvers.zips import write_stored_zip
 
 FORMAT = 1
 _UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
@@ -55,7 +55,7 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
     for name, item in sorted(kept.items()):
         if isinstance(item, np.ndarray):
             entries[f"{name}.npy"] = array_to_bytes(item)
-    return stored_zip({"sha256": _digest(entries).encode(), **entries})
+    return write_stored_zip({"sha256": _digest(entries).encode(), **entries})
 
 
 def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:
@@ -219,7 +219,7 @@ def _entries(data: bytes, *, is_verified: bool = False) -> dict[str, bytes]:
         raise CorruptArtifact(f"the bytes are no artifact: they hold {sorted(entries)[:5]}")
     if not is_verified and entries["sha256"] != _digest(entries).encode():
         raise CorruptArtifact("the bytes do not match their own SHA-256")
-    if plain is None and stored_zip(entries) != data:
+    if plain is None and write_stored_zip(entries) != data:
         raise CorruptArtifact("the bytes around the entries are not as they were written")
     return entries
 

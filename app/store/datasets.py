@@ -12,7 +12,7 @@ from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
-from solvers.row_repeats import warnings_of
+from solvers.row_repeats import list_data_warnings
 
 _ALL = make_key("datasets")
 _KIND = "dataset"
@@ -158,5 +158,5 @@ def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetI
         sha256=sha256(data).hexdigest(),
         bytes=len(data),
         created_at=created_at,
-        warnings=warnings_of(dataset),
+        warnings=list_data_warnings(dataset),
     )

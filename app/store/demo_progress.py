@@ -35,7 +35,7 @@ class DemoProgress(Value):
 
 
 def note_demo(store: Store, progress: DemoProgress | None) -> None:
-    """The demo's progress as text; None if there is nothing to show."""
+    """The demo's progress as text; None without a demo."""
     if progress is None:
         store.execute("delete", _PROGRESS)
         return

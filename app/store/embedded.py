@@ -3,7 +3,7 @@
 A *keeper* process owns the server. Each user of the store holds a shared lock on a file while it lives; the kernel
 lets go of it however the user ends. When the keeper can take the lock alone, nobody is left: it saves and stops the
 server. The server itself gets a signal to save and stop should the keeper die. So nothing is lost and nothing is left
-behind, whoever is killed in which order; and a server that crashed is started again on its data.
+behind, in whichever order processes are killed; and a server that crashed is started again on its data.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ class EmbeddedRedis:
             return None
         return f"no room on the disk under {self.folder.parent}: {free} bytes are free, {more + _ROOM_BYTES} are needed"
 
-    def revive(self) -> None:
+    def restart_keeper(self) -> None:
         """Start a keeper again if it was killed; called by those who find the store unreachable."""
         self._start_if_needed()
 

@@ -19,7 +19,7 @@ from app.store.uploads import in_reader, limit_memory
 from models.base import MOST_LISTED
 from models.errors import CorruptArtifact, Fault, InvalidRequest
 from models.evaluation import EvaluatedItem
-from solvers.evaluation import Columns, CompleteItems, array_columns, label_of
+from solvers.evaluation import Columns, CompleteItems, array_columns, label_from_cell
 
 EMBEDDING, ID, SIZE, TRUTH = "embedding", "id", "size", "truth"
 LONGEST_TEXT = 200
@@ -121,7 +121,7 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
         values=tuple({name: cell for name, cell in row.items() if name in known} for row in rows),
         embeddings=embeddings,
         sizes=tuple(row.get(SIZE) for row in rows),
-        truths=tuple(label_of(row.get(truth)) for row in rows),
+        truths=tuple(label_from_cell(row.get(truth)) for row in rows),
         ignored=tuple(sorted(rows[0].keys() - known - {ID, SIZE, truth})),
     )
 

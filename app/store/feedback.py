@@ -147,7 +147,7 @@ class Count:
                 self.classifiers[name] = self.classifiers.get(name, 0.0) + more
         self.outcomes += 1
 
-    def sums(self) -> dict[str, float]:
+    def sum_outcomes(self) -> dict[str, float]:
         """Sum up what was added."""
         sums = {"outcomes": float(self.outcomes), **self.classifiers}
         for quantity, outcomes in self.outcomes_of.items():
@@ -155,7 +155,7 @@ class Count:
             sums |= sum_moments(quantity, estimated, realized)
         return sums
 
-    def streams(self) -> Iterator[tuple[str, str, list[tuple[int, float, float, int]]]]:
+    def iterate_streams(self) -> Iterator[tuple[str, str, list[tuple[int, float, float, int]]]]:
         """Yield the name, the quantity, and the outcomes of each stream."""
         for quantity, outcomes in self.outcomes_of.items():
             yield quantity, quantity, outcomes
@@ -279,7 +279,7 @@ def delete_feedback(pipe: Pipeline, ref: ArtifactRef) -> None:
 
 def _queue_count(pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float) -> None:
     """Queue the sums and rows of outcomes that come after so many others."""
-    pipe.eval(_ADD, 1, _sums(ref), *(part for pair in count.sums().items() for part in pair))
+    pipe.eval(_ADD, 1, _sums(ref), *(part for pair in count.sum_outcomes().items() for part in pair))
     if count.rows:
         rows = [b"%d %.3f %b" % (before + place + 1, at, row) for place, row in count.rows]
         pipe.rpush(_rows(ref), *rows)
@@ -291,7 +291,7 @@ def _updated(
     pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float
 ) -> tuple[dict[str, Blocks], tuple[Alarm, ...]]:
     """Return the streams of a version after outcomes, and the alarms that these raise."""
-    added = list(count.streams())
+    added = list(count.iterate_streams())
     raws = cast("list[bytes | None]", pipe.hmget(_streams(ref), [name for name, _, _ in added])) if added else []
     streams, alarms = dict[str, Blocks](), list[Alarm]()
     for (name, quantity, entries), raw in zip(added, raws, strict=True):

@@ -36,10 +36,10 @@ class Repositories:
         ours."""
         return None if self.embedded is None else self.embedded.lacking_room(more)
 
-    def revive(self) -> None:
+    def restart_store(self) -> None:
         """Start the embedded server again if it is ours and was killed."""
         if self.embedded is not None:
-            self.embedded.revive()
+            self.embedded.restart_keeper()
 
     @contextmanager
     def with_short_timeouts(self, timeout_s: float) -> Iterator["Repositories"]:

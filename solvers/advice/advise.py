@@ -14,13 +14,13 @@ from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, compare_replays, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
-from solvers.base import BuildContext, make_generator, part_of, refuse_few_items
-from solvers.item_splits import ItemRows, effective_rows, rarest_labels
+from solvers.base import BuildContext, make_generator, refuse_few_items, scale_progress
+from solvers.item_splits import ItemRows, effective_rows, rarest_label_of_items
 from solvers.kind import AnyKind
 from solvers.policy.sensors import item_sensor_costs
 from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
 from solvers.statistics import wilson_interval
-from solvers.trace_baselines import baselines_on, most_accurate
+from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on
 
 _OF_TWENTY = (10, 15)
 """Of twenty rows of a class so many are for building, and so many for building and choosing."""
@@ -43,7 +43,7 @@ class Parts:
         labels, items: (n,) codes of each row's class and item.
         """
         grouped = ItemRows.from_codes(items)
-        own = rarest_labels(grouped, labels)
+        own = rarest_label_of_items(grouped, labels)
         order = rng.permutation(len(own))
         by_class = order[np.argsort(own[order], kind="stable")]
         starts = np.searchsorted(own[by_class], own[by_class])
@@ -68,12 +68,12 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     rng = make_generator(seed)
     parts = Parts.of(dataset.labels, dataset.item_codes, rng)
     learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
-    alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
-    rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
+    alone = _alone(learned, fresh, seed, replace(run, progress=scale_progress(run.progress, 0, 10, 100)))
+    rest = replace(run, progress=scale_progress(run.progress, 10, 99, 100))
     candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
     late = [one.kind for one in left_out if one.timed_out]
     items = fresh.item_codes
-    today = most_accurate(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
+    today = most_accurate_baseline(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
     advised = _advised(limits, parts, items, today, dataset.spec.unit, candidates, alone, late, rng)
     run.progress(100, 100, "done")
     rows = AdviceRows(training=len(parts.build), validation=len(parts.validation), holdout=len(parts.holdout))
@@ -97,7 +97,7 @@ def _alone(learned: Dataset, fresh: Dataset, seed: int, run: BuildContext) -> di
     if isinstance(fresh, Trace):
         assert isinstance(learned, Trace)
         free = most_common(learned, fresh) if fresh.classes else {}
-        return baselines_on(learned, fresh) | free
+        return replay_baselines_on(learned, fresh) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
 from models.advice import ExcludedKind
 from models.errors import Cancelled, SolverTimeout
-from solvers.base import BuildContext, part_of
+from solvers.base import BuildContext, scale_progress
 from solvers.kind import AnyKind
 from solvers.savings import Replay
 
@@ -44,7 +44,9 @@ def candidates_of(
             continue
         share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(kinds) - at)
         try:
-            parts = part_of(run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(kinds) * SUBJECT_STEPS)
+            parts = scale_progress(
+                run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(kinds) * SUBJECT_STEPS
+            )
             candidates += _tried(kind, learned, fresh, seed, replace(run, progress=parts), share)
         except Cancelled:
             raise
@@ -62,7 +64,7 @@ def _tried(
     trials = _allowed(kind, learned)
     for at, (params, options) in enumerate(trials):
         steps = SUBJECT_STEPS // len(trials)
-        part = part_of(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
+        part = scale_progress(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
         limited = _limited(replace(run, progress=part), kind.name, until)
         try:
             plan = kind.fit(learned, options, np.random.default_rng(seed), limited).plan

@@ -9,7 +9,7 @@ from models.feedback import Expectations
 from solvers.base import round_up
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan
-from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
+from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
 from solvers.kind import OperatingPoint
 
 
@@ -27,11 +27,11 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
         called, answers = _walk_steps(steps, items, at)
         if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
             raise items.make_fault(at, "values", f"{answers}.label", message="is missing")
-        labels.append(label_of(items.values[at].get(f"{answers}.label")))
+        labels.append(label_from_cell(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
         paths.append(tuple(step.classifier for step in called))
         costs.append(sum(_call_cost(step, items, at) for step in called))
-    confidences = [items.number_of(at, f"{name}.confidence") for at, name in enumerate(answering)]
+    confidences = [items.read_cell_number(at, f"{name}.confidence") for at, name in enumerate(answering)]
     return Evaluated(
         labels=tuple(labels),
         costs=np.array(costs),
@@ -44,7 +44,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
 def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> tuple[Sequence[CascadeStep], str]:
     """Return the steps up to the accepted answer, and the answering classifier.
 
-    A null label is no answer. If the last classifier has none, the most confident earlier answer is taken, as in a run.
+    A null label is skipped. If the last classifier has none, the most confident earlier answer is taken, as in a run.
     """
     values, last = items.values[at], steps[-1]
     earlier: list[tuple[float, str]] = []
@@ -58,7 +58,7 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
             raise items.make_fault(
                 at, "values", f"{name}.confidence", message="is missing; send null for no confidence"
             )
-        confidence = items.number_of(at, f"{name}.confidence")
+        confidence = items.read_cell_number(at, f"{name}.confidence")
         if confidence is not None and confidence >= threshold:
             return steps[: place + 1], name
         earlier.append((-1.0 if confidence is None else confidence, name))
@@ -66,7 +66,7 @@ def _walk_steps(steps: Sequence[CascadeStep], items: CompleteItems, at: int) -> 
 
 
 def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
-    cost = items.number_of(at, f"{step.classifier}.cost", 0.0)
+    cost = items.read_cell_number(at, f"{step.classifier}.cost", 0.0)
     return step.execution_time if cost is None else cost
 
 

@@ -17,7 +17,7 @@ from models.cascade import (
 )
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
@@ -93,7 +93,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
-        return rows_of(summary, "held_out")
+        return read_row_count(summary, "held_out")
 
     def item_columns(self, plan: CascadePlan) -> Columns:
         """Return label, confidence, cost, and correctness of each classifier."""

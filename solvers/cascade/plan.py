@@ -19,7 +19,7 @@ from models.cascade import (
     Discarded,
 )
 from models.errors import Infeasible
-from solvers.base import format_number, prepare_plan, refuse_unknown, round_up
+from solvers.base import format_number, prepare_plan, refuse_unknown_names, round_up
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.point_selection import PointMixture, PointSelector
@@ -76,7 +76,7 @@ class CascadePlan(CascadeContents):
         Complexity: O(log k) for k steps or points; O(k) with an accuracy or excluded classifiers.
         """
         if query.excluded:
-            refuse_unknown(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
+            refuse_unknown_names(query.excluded, tuple(dict.fromkeys((*self.names, *self.point_names))))
         chosen = self.select_points(query)
         if chosen is not None:
             return self._to_decision(chosen, query)

@@ -80,7 +80,7 @@ class CascadeProblem:
             np.array(groups, dtype=np.int64),
         )
 
-    def names(self, solution: CascadeSolution) -> tuple[str, ...]:
+    def classifier_names(self, solution: CascadeSolution) -> tuple[str, ...]:
         """Return the classifier names of a cascade, the deterministic one last."""
         return (*(self.idk[k].name for k in solution.members), self.last.name)
 
@@ -114,7 +114,7 @@ class CascadeProblem:
         return CascadeSolution(chosen, expected, maximum)
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
-        """Remove members without which the cascade is no worse; O(n^3) for n members, usually O(n^2)."""
+        """Remove members without which the cascade is not worse; O(n^3) for n members, usually O(n^2)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
@@ -167,7 +167,7 @@ def build_step_function(problem: CascadeProblem, front: CascadeFront) -> list[Ca
     """Return the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
     solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
-        key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
+        key=lambda s: (s.maximum, s.expected, len(s.members), problem.classifier_names(s)),
     )
     steps: list[CascadeSolution] = []
     for solution in solutions:

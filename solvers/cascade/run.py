@@ -28,7 +28,7 @@ def run(
         unit_s: seconds per unit of the plan's times; None if these are not times, then the order stays as decided.
         excluded: classifiers that must not be called.
     Raises:
-        EndpointFailed, RunTimeout: there is no answer.
+        EndpointFailed, RunTimeout: no call answered.
     """
     so_far, ahead = ResultsSoFar(), list(decision.steps)
     called: list[CascadeStep] = []

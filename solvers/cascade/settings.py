@@ -36,7 +36,7 @@ def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[Set
     walked = []
     for query, point in plan.list_reachable_points():
         calls = plan.call_slice(point)
-        cost, wrong, _ = known.walk(
+        cost, wrong, _ = known.replay_rows(
             ThresholdCascade(
                 tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1])
             )

@@ -38,7 +38,7 @@ class _SolvedEnding:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.problem.names(self.solution)
+        return self.problem.classifier_names(self.solution)
 
 
 def solve(

@@ -18,7 +18,7 @@ from solvers.cascade.settings import replay_frontier
 from solvers.item_splits import ItemRows
 from solvers.savings import BaselineReplays, measure_best_savings
 from solvers.statistics import runs_score, standard_error_of_mean
-from solvers.trace_baselines import most_accurate, trace_baselines
+from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 
 DEPENDENCE_SCORE = 4.0
 """Minimum number of standard deviations by which runs are fewer than in random order, for a warning."""
@@ -169,8 +169,8 @@ def measure_cascade_savings(
         if one.query.keys() == {"budget"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
-    baselines = trace_baselines(dataset, halves[0])
+    baselines = replay_trace_baselines(dataset, halves[0])
     alternatives = BaselineReplays.from_replays(
-        baselines, dataset.item_codes, most_accurate(dataset, halves[0]), dataset.spec.unit
+        baselines, dataset.item_codes, most_accurate_baseline(dataset, halves[0]), dataset.spec.unit
     )
     return measure_best_savings(points, alternatives.take(rows), parts, rng)

@@ -125,7 +125,7 @@ class IndexContents:
         """Numerical encoding of categories and missing cells; None if there are none."""
         if not len(self.cell_owners):
             return None
-        return CellEncoding.kept_in(self)
+        return CellEncoding.from_plan(self)
 
     @property
     def candidate_levels(self) -> Floats:
@@ -219,7 +219,7 @@ def _are_powers(powers: Int64s) -> bool:
 
 
 def _cells(plan: IndexContents) -> dict[str, bool]:
-    encoding = CellEncoding.kept_in(plan)
+    encoding = CellEncoding.from_plan(plan)
     if not encoding.fits_columns(len(plan.features)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0

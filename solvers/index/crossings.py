@@ -6,7 +6,7 @@ queue holds one crossing for each pair of neighbors. At a crossing the two swap 
 
 1. both are on the skyline: curve 1 is the more accurate, curve 2 leaves;
 2. curve 2 is on it and curve 1 is not, and no curve below curve 2 is as accurate as curve 1: curve 1 joins, and curve 2
-   leaves if it is no more accurate (the case of equal accuracies, which the theorem leaves out).
+   leaves if it is not more accurate (the case of equal accuracies, which the theorem leaves out).
 
 The skyline is a linked list in order of cost, so either takes O(1): "no curve below curve 2" is the list's member
 before curve 2. A skyline is stored at breakpoints only.

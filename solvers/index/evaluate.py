@@ -40,7 +40,7 @@ def evaluate(
         try:
             found = plan.predict(features, [items.values[at] for at in rows], models.modules, models.run)
         except InvalidRequest as error:
-            raise items.select_items(error, rows) from error
+            raise items.locate_faults(error, rows) from error
         for place, at in enumerate(rows):
             labels[at] = found.labels[place]
             if found.probabilities is not None:
@@ -60,7 +60,9 @@ def list_operating_points(plan: IndexPlan, query: IndexCurveQuery) -> Sequence[O
     """Return the operating points on the skyline at a size."""
     points, size = [], plan.default_size if query.size is None else query.size
     sized: dict[str, Any] = {} if size is None else {"size": size}
-    budgets = [round_up(item.cost) for item in plan.skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
+    budgets = (
+        [round_up(item.cost) for item in plan.list_skyline(size)] if plan.fixed_budget is None else [plan.fixed_budget]
+    )
     for budget in budgets:
         point_query = IndexQuery(budget=budget, **sized)
         decision = plan.decide(point_query)

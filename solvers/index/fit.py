@@ -101,9 +101,9 @@ def fit(
     trainer = Trainer.from_dataset(
         dataset, options, run, int(rng.integers(2**32)), (*ALLOWED_MODULES, *run.learner_modules)
     )
-    trainer.report(0, "searching the lattice")
+    trainer.report_progress(0, "searching the lattice")
     searched = _search(trainer, costs, features, median, is_narrowed=bool(table.left_out))
-    trainer.report(trainer.total_steps - 2, "choosing candidates")
+    trainer.report_progress(trainer.total_steps - 2, "choosing candidates")
     factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
     indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
     regions = _find_size_regions(trainer, searched.expanded, indexed[0], costs)
@@ -117,7 +117,7 @@ def fit(
     reaching = _measure_reached_fields(trainer, list_known_masks(searched), costs, median, regions, rng)
     plan = assemble_plan(names, options, costs, searched, indexed, models, reaching)
     savings = measure_index_savings(plan, trainer, rng)
-    trainer.report(trainer.total_steps, last.format_counts())
+    trainer.report_progress(trainer.total_steps, last.format_counts())
     return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), savings)
 
 
@@ -217,7 +217,7 @@ def _search(
     sequences = _Sequences(trainer, feature_costs, names)
     if limited:
         trainer.max_requested = sequences.count_affordable()
-        sequences.grow([0.0])  # as far as the budget goes
+        sequences.grow_sequences([0.0])  # as far as the budget goes
         if is_narrowed:  # no budget finishes that lattice, and the other sequences serve small budgets
             sequences.grow_affordable()
         expanded = _add_known_sets(trainer, expanded)  # the searches reuse what they have trained
@@ -262,7 +262,7 @@ def _exceeds_time(trainer: Trainer) -> bool:
         return False
     estimated = trainer.estimate_seconds()
     sets = 1 << len(trainer.columns)
-    trainer.report(
+    trainer.report_progress(
         trainer.done_steps, f"estimated: {estimated:.3g} s for all {sets} feature sets, max_seconds is {most:g}"
     )
     return estimated > most
@@ -280,7 +280,7 @@ class _Sequences:
     def lambdas(self) -> list[float]:
         return [float(each) for each in choose_lambdas(self.trainer.options.lambdas, self.feature_costs)]
 
-    def grow(self, lambdas: Sequence[float]) -> dict[float, list[int]]:
+    def grow_sequences(self, lambdas: Sequence[float]) -> dict[float, list[int]]:
         """Return the sequences of some weights, all of the same length."""
         grown = build_sequences(self.trainer.estimate_accuracies, self.feature_costs, lambdas, self.names)
         return dict(zip(lambdas, grown, strict=True))
@@ -295,9 +295,9 @@ class _Sequences:
     def grow_affordable(self) -> dict[float, list[int]]:
         """Return the sequences by accuracy alone and by cost alone, and the others that can grow as long within the
         budget."""
-        grown = self.grow([0.0, inf])
+        grown = self.grow_sequences([0.0, inf])
         for weight in self.lambdas[-2:0:-1]:
-            (order,) = self.grow([weight]).values()
+            (order,) = self.grow_sequences([weight]).values()
             grown |= {weight: order[: len(grown[0.0])]} if len(order) >= len(grown[0.0]) else {}
         return dict(sorted(grown.items()))
 
@@ -326,7 +326,7 @@ def list_alphas(alpha: float) -> list[float]:
 def _expand(trainer: Trainer, alpha: float, known: ExpandedSets | None) -> ExpandedSets:
     def report(expanded: int, pruned: int) -> None:
         done = min(expanded + pruned, trainer.total_steps - 3)
-        trainer.report(done, f"alpha {alpha:g}: {expanded} feature sets expanded, {pruned} pruned")
+        trainer.report_progress(done, f"alpha {alpha:g}: {expanded} feature sets expanded, {pruned} pruned")
 
     return expand_lattice(
         trainer.estimate_accuracies,

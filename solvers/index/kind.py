@@ -17,7 +17,7 @@ from models.index import (
     IndexReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.index.evaluate import evaluate, list_operating_points
 from solvers.index.fit import fit
@@ -77,7 +77,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of rows of the estimates."""
-        return rows_of(summary)
+        return read_row_count(summary)
 
     def with_number(self, plan: IndexPlan, query: Any) -> Any:
         """Return the query with a numeric budget; other queries are unchanged."""

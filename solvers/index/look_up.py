@@ -71,7 +71,7 @@ class BudgetLookUp:
         order = np.argsort(-levels, kind="stable")
         return np.asarray(order[find_skyline(costs[order], levels[order])])
 
-    def find(self, size: float, budget: float) -> Choice:
+    def find_choice(self, size: float, budget: float) -> Choice:
         """Return the choice by two binary searches (Theorem 3.13).
 
         Complexity: O(log b + log c) for b breakpoints and skylines of c candidates.

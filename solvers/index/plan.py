@@ -14,7 +14,7 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import format_number, in_this_process, prepare_plan
+from solvers.base import format_number, prepare_plan, run_in_process
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import ReachableSets
 from solvers.index.costs import SetCosts, evaluate_curves, list_members
@@ -67,7 +67,13 @@ class IndexPlan(IndexContents):
         """Inputs of the fast path of ``decide``; its largest size is 0 if the fast path does not apply."""
         applies = self._set_costs.dimensions == 1 and self.fixed_budget is None
         edges: list[float] = self.size_edges.tolist()
-        return self._max_size if applies else 0.0, self._look_up.find, self._candidate_features, self._levels, edges
+        return (
+            self._max_size if applies else 0.0,
+            self._look_up.find_choice,
+            self._candidate_features,
+            self._levels,
+            edges,
+        )
 
     @cached_property
     def _reachable_sets(self) -> ReachableSets:
@@ -168,7 +174,7 @@ class IndexPlan(IndexContents):
         elif method == "naive":
             choice, cost = look_up.scan_one_by_one(size, budget)
         else:
-            choice, cost, position = look_up.find(size, budget)
+            choice, cost, position = look_up.find_choice(size, budget)
         return _decision(
             self._candidate_features[choice], self._levels[look_up.find_region(size)][choice], cost, method, position
         )
@@ -189,7 +195,7 @@ class IndexPlan(IndexContents):
         of_all, of_others, effective_rows = self._set_expectations.get(decision.features, plain)
         return (of_all, effective_rows) if query.min_accuracy is None else (of_others, self.rows - self.choosing)
 
-    def skyline(self, size: float | tuple[float, ...] | None = None) -> tuple[SkylineItem, ...]:
+    def list_skyline(self, size: float | tuple[float, ...] | None = None) -> tuple[SkylineItem, ...]:
         """Return the undominated candidates at one size, by rising cost and accuracy."""
         point = self._check_size(size)
         look_up = self._look_up
@@ -224,7 +230,7 @@ class IndexPlan(IndexContents):
         chosen: IndexDecision | Sequence[str],
         items: Sequence[Mapping[str, Any]],
         learner_modules: Sequence[str] = (),
-        run_in: Callable[..., Any] = in_this_process,
+        run_in: Callable[..., Any] = run_in_process,
     ) -> Predictions:
         """Classify items with the model of a decision or of named features.
 

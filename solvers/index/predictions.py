@@ -8,7 +8,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
-from solvers.base import in_this_process
+from solvers.base import run_in_process
 from solvers.index.cells import encode_items, list_column_owners, select_features
 from solvers.index.contents import IndexContents
 from solvers.index.costs import list_members
@@ -63,7 +63,7 @@ def classify_rows(kept: IndexContents, mask: int, values: Floats, learner_module
         return np.full(len(values), int(np.argmax(kept.class_shares)))
     ends = np.cumsum([0, *kept.widths]).tolist()
     columns = [column for f in list_members(mask) for column in range(ends[f], ends[f + 1])]
-    return _predict_codes(kept, mask, np.ascontiguousarray(values[:, columns]), learner_modules, in_this_process)[0]
+    return _predict_codes(kept, mask, np.ascontiguousarray(values[:, columns]), learner_modules, run_in_process)[0]
 
 
 def read_values(kept: IndexContents, table: FeatureTable) -> Floats:

@@ -19,7 +19,7 @@ def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingRepla
     """
     sizes = _sizes(plan, dataset)
     outer = {min(sizes, key=_extent), max(sizes, key=_extent)}
-    spanned = np.unique([item.cost for size in outer for item in plan.skyline(size)])
+    spanned = np.unique([item.cost for size in outer for item in plan.list_skyline(size)])
     places = np.unique(np.linspace(0, len(spanned) - 1, MAX_BUDGETS).round().astype(int))
     points = []
     for budget in spanned[places].tolist():

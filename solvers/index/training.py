@@ -29,7 +29,7 @@ from solvers.index.lattice import BudgetExhausted
 from solvers.index.selection_bias import unpack_bits
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
-from solvers.parallel import in_parallel
+from solvers.parallel import run_parallel
 
 LOGISTIC = "sklearn.linear_model.LogisticRegression"
 STRENGTH_RANGE = (1e-8, 1e8)
@@ -115,7 +115,7 @@ class Trainer:
         """The number of feature sets whose accuracy was requested; the empty one needs no training."""
         return len(self.known) - 1
 
-    def report(self, done: int, message: str) -> None:
+    def report_progress(self, done: int, message: str) -> None:
         """Report progress, which never decreases; a canceled build stops here."""
         self.done_steps = max(self.done_steps, min(done, self.total_steps))
         self.run.progress(self.done_steps, self.total_steps, message)
@@ -147,7 +147,7 @@ class Trainer:
         count = 1 if self.strength is None else features
         sets = [sorted(ring[f : f + max(features // 2, 1)]) for f in range(count)]
         started = self.run.elapsed()
-        for _ in in_parallel([self._job("right", [[c for f in own for c in self.columns[f]] for own in sets])]):
+        for _ in run_parallel([self._job("right", [[c for f in own for c in self.columns[f]] for own in sets])]):
             pass
         return (self.run.elapsed() - started) / count * (1 << features)
 
@@ -214,10 +214,10 @@ class Trainer:
             if done < len(batches) and self.is_out_of_time:
                 raise BudgetExhausted(f"max_seconds of {self.max_seconds:g} s exceeded")
             trained = min(done * size, len(missing))
-            self.report(self.done_steps, f"training: {what} of {trained} of {len(missing)} feature sets")
+            self.report_progress(self.done_steps, f"training: {what} of {trained} of {len(missing)} feature sets")
 
         jobs = (self._job(what, [self.list_columns(mask) for mask in batch]) for batch in batches)
-        for batch, results in zip(batches, in_parallel(jobs, report_progress), strict=True):
+        for batch, results in zip(batches, run_parallel(jobs, report_progress), strict=True):
             for mask, data in zip(batch, results, strict=True):
                 self.run.cache[self._key(what, mask)] = data
                 yield mask, data, False

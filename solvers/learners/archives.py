@@ -28,7 +28,7 @@ from models.errors import CorruptArtifact
 from solvers.learners.estimators import parts_of
 from solvers.learners.linear import kind_of, linear_numbers
 from solvers.learners.trusted_types import paths_of, strangers
-from solvers.zips import stored_zip
+from solvers.zips import write_stored_zip
 
 _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
 """Ensembles that check a table once for all of their trees."""
@@ -140,7 +140,7 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
         schema = _renamed(json.loads(old.read("schema.json")), names, numbers)
         entries = {"schema.json": json.dumps(schema, sort_keys=True).encode()}
         entries |= {kept: old.read(name) for name, kept in names.items()}
-    return stored_zip(entries)
+    return write_stored_zip(entries)
 
 
 def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
 from models.arrays import Bools, Floats, Int32s, Int64s
-from solvers.item_splits import ItemRows, rarest_labels
+from solvers.item_splits import ItemRows, rarest_label_of_items
 
 Folds = Sequence[tuple[Int64s, Int64s]]
 
@@ -111,7 +111,7 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     Rows of one item are in one fold. Raises InvalidRequest if a class has fewer items than there are folds.
     """
     grouped = ItemRows.from_codes(dataset.item_codes)
-    labels = rarest_labels(grouped, dataset.labels)
+    labels = rarest_label_of_items(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))
     if counts[least] < folds:

@@ -15,7 +15,7 @@ from models.pipeline import PipelineOptions
 from solvers.learners import archives, linear
 from solvers.learners.batch_logistic import fit_sets, probabilities
 from solvers.learners.estimators import ALLOWED_MODULES, copied, make, refusals, train_on
-from solvers.parallel import in_parallel
+from solvers.parallel import run_parallel
 
 T = TypeVar("T")
 Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
@@ -109,7 +109,7 @@ class Learner:
             other = () if table is None else (table[:, own],)
             return partial(work, self.classifier, self.table[:, own], self.labels, self.modules, *other)
 
-        return list(in_parallel(map(job, masks.tolist())))
+        return list(run_parallel(map(job, masks.tolist())))
 
 
 def _strength(given: Any) -> float:

@@ -20,7 +20,7 @@ def evaluate(
     Raises InvalidRequest for an item that lacks a feature which a stage acquires.
     """
     decision = plan.decide(limits)
-    known = [items.by_name(at, columns) for at in range(len(items))]
+    known = [items.group_cells(at, columns) for at in range(len(items))]
     steps = plan.steps(decision.solution, known, models.modules, models.run)
     for at, step in enumerate(steps):
         if isinstance(step, Acquire):

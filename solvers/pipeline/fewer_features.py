@@ -16,7 +16,7 @@ from itertools import permutations
 import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
-from solvers.base import Progress, no_progress, part_of
+from solvers.base import Progress, no_progress, scale_progress
 from solvers.pipeline.chains import forward_order, in_stages
 from solvers.pipeline.configurations import REMOVED, single_stage
 from solvers.pipeline.exact_front import frontier_of_words
@@ -52,7 +52,7 @@ def chains_of(order: Int64s, max_stages: int) -> OfFeatures:
 
 def forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
     """Put features in order by forward selection, (n,): by gain for the cost, and by gain."""
-    costs, halves = _costs(evaluator), (part_of(progress, 0, 50, 100), part_of(progress, 50, 100, 100))
+    costs, halves = _costs(evaluator), (scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100))
     by_cost = forward_order(evaluator, costs, halves[0])
     return by_cost, forward_order(evaluator, costs, halves[1], for_its_cost=False)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.arrays import Int8s
 from models.pipeline import PipelineOptions
-from solvers.base import Progress, part_of
+from solvers.base import Progress, scale_progress
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
@@ -74,14 +74,14 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
     """Train the classifiers of all feature sets, and walk all configurations."""
     costs = evaluator.unit_costs.of / evaluator.unit_costs.units
     n, answers = len(costs), evaluator.answers
-    sets, training = 1 << n, part_of(progress, 0, TRAINED, TOTAL)
+    sets, training = 1 << n, scale_progress(progress, 0, TRAINED, TOTAL)
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
         answers.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
     accepted, right = answers.lattice(
         np.arange(n), evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end
     )
-    walking = part_of(progress, TRAINED, WALKED, TOTAL)
+    walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
     front = frontier_of_words(accepted, right, answers.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
     return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
@@ -103,11 +103,11 @@ def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearc
 def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
     """List what leaves features out, (c, n), and chains of all of them."""
     n, stages = search.chromosomes.shape[1], options.max_stages
-    orders = forward_orders(evaluator, part_of(progress, WALKED, ORDERED, TOTAL))
+    orders = forward_orders(evaluator, scale_progress(progress, WALKED, ORDERED, TOTAL))
     fewer = [single_ones(n, stages), without_last_stages(search.chromosomes), chains_along(evaluator, orders, stages)]
     if search.exact:
         every = every_one(evaluator, stages)
-        fewer.append(of_first(orders, every, part_of(progress, ORDERED, DONE, TOTAL)))
+        fewer.append(of_first(orders, every, scale_progress(progress, ORDERED, DONE, TOTAL)))
     return np.concatenate(fewer)
 
 
@@ -116,7 +116,7 @@ def evolve_some(
 ) -> FrontSearch:
     """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
     features, settings = len(evaluator.unit_costs.of), Settings(**options.evolution.model_dump())
-    evolving = part_of(progress, 0, WALKED, TOTAL)
+    evolving = scale_progress(progress, 0, WALKED, TOTAL)
     evolved = evolve(evaluator, features, options.max_stages, settings, rng, progress=evolving)
     front = evolved.front
     order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))

@@ -19,7 +19,7 @@ from models.pipeline import (
     Step,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.pipeline.evaluate import curve, evaluate, expected
@@ -81,7 +81,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of test rows."""
-        return rows_of(summary, "test")
+        return read_row_count(summary, "test")
 
     def decides_at_once(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
         """Return whether no archived model has to predict."""

@@ -22,7 +22,7 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import in_this_process, prepare_plan, refuse_unknown
+from solvers.base import prepare_plan, refuse_unknown_names, run_in_process
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import stage_masks
@@ -124,7 +124,7 @@ class PipelinePlan(PipelineContents):
     def _without(self, left_out: Sequence[str]) -> Bools:
         """Tell which configurations acquire none of these features, (s,); raises InvalidRequest for what is none,
         Infeasible if all acquire some."""
-        refuse_unknown(left_out, self.features)
+        refuse_unknown_names(left_out, self.features)
         can_be_had = ~(self.chromosomes[:, np.isin(self.features, left_out)] >= 0).any(axis=1)
         if not can_be_had.any():
             raise Infeasible(f"every configuration acquires {' or '.join(left_out)}")
@@ -161,7 +161,7 @@ class PipelinePlan(PipelineContents):
         solution: int,
         known: Mapping[str, Cells],
         learner_modules: Sequence[str] = (),
-        run_in: Callable[..., Any] = in_this_process,
+        run_in: Callable[..., Any] = run_in_process,
     ) -> Step:
         """Say what to do next with one item; as ``steps``."""
         values, there = self._reader.read([known], "acquired")
@@ -178,7 +178,7 @@ class PipelinePlan(PipelineContents):
         solution: int,
         items: Sequence[Mapping[str, Cells]],
         learner_modules: Sequence[str] = (),
-        run_in: Callable[..., Any] = in_this_process,
+        run_in: Callable[..., Any] = run_in_process,
     ) -> tuple[Step, ...]:
         """Say what to do next with each item, given its known features' values.
 
@@ -192,7 +192,7 @@ class PipelinePlan(PipelineContents):
         """Send complete rows, (n, d) as a table has them, through a configuration: (n,) codes of classes, -1 without an
         answer, and (n,) what each paid."""
         there = np.ones((len(values), len(self.features)), dtype=bool)
-        steps = self._steps(solution, values, there, learner_modules, in_this_process)
+        steps = self._steps(solution, values, there, learner_modules, run_in_process)
         code = {name: place for place, name in enumerate(self.classes)}
         paid = np.cumsum([stage.cost for stage in self._facts(solution)["stages"]])
         ends = np.array([step.stage for step in steps])

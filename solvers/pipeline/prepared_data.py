@@ -9,7 +9,7 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.pipeline import PipelineOptions
 from solvers.base import BuildContext
-from solvers.item_splits import ItemRows, rarest_labels, split_rows
+from solvers.item_splits import ItemRows, rarest_label_of_items, split_rows
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.objectives import Criteria, Evaluator
@@ -67,7 +67,7 @@ def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     An item counts for the rarest class that its rows have.
     """
     grouped, classes = ItemRows.from_codes(dataset.item_codes), len(dataset.classes)
-    labels = rarest_labels(grouped, dataset.labels)
+    labels = rarest_label_of_items(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
     if counts[least] < LEAST_OF_CLASS:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import PolicyOptions
-from solvers.item_splits import ItemRows, rarest_labels
-from solvers.parallel import in_parallel
+from solvers.item_splits import ItemRows, rarest_label_of_items
+from solvers.parallel import run_parallel
 from solvers.policy.node_classifiers import to_probabilities, tree_inputs, tree_owners
 from solvers.policy.sensors import Sensors, append_embedding
 from solvers.trees.boosting import Binned, Growth, boost, boost_classes
@@ -66,7 +66,7 @@ def assign_training_folds(labels: Int32s, items: Int64s, folds: int, rng: np.ran
     [2, 2, 2, 2, 2]
     """
     grouped = ItemRows.from_codes(items)
-    own = rarest_labels(grouped, labels)
+    own = rarest_label_of_items(grouped, labels)
     order = rng.permutation(len(own))
     order = order[np.argsort(own[order], kind="stable")]
     fold = np.empty(len(own), dtype=np.int64)
@@ -88,7 +88,7 @@ def train_classifiers(
         The K members of each set, and for each set out-of-fold posteriors (n, C).
     """
     jobs = [partial(_train_set, training, chosen, options, seed) for chosen, seed in zip(sets, seeds, strict=True)]
-    trained = list(in_parallel(jobs, report))
+    trained = list(run_parallel(jobs, report))
     return [members for members, _ in trained], [posteriors for _, posteriors in trained]
 
 
@@ -107,7 +107,7 @@ def train_on_reaching_rows(
         partial(_train_reaching, _SetInputs.from_training(training, chosen), rows, options, seed)
         for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
     ]
-    return list(in_parallel(jobs))
+    return list(run_parallel(jobs))
 
 
 def _train_reaching(seen: "_SetInputs", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Forest], Floats]:

@@ -144,12 +144,12 @@ class PolicyContents:
         """Number of trade-offs, hard budgets, and deadlines that decisions were learned for."""
         return len(self.tradeoffs) + len(self.caps) + len(self.deadlines)
 
-    def embedding(self) -> EmbeddingAxes | None:
+    def embedding_projection(self) -> EmbeddingAxes | None:
         """Return the projection of embeddings; None if items have none."""
         return EmbeddingAxes(self.embedding_centre, self.embedding_axes) if len(self.embedding_centre) else None
 
-    def encoding(self) -> CellEncoding | None:
+    def stored_encoding(self) -> CellEncoding | None:
         """Return the encoding of categories and missing cells; None if there are none."""
         if not len(self.cell_owners):
             return None
-        return CellEncoding.kept_in(self)
+        return CellEncoding.from_plan(self)

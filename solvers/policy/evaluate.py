@@ -6,7 +6,7 @@ import numpy as np
 
 from models.policy import PolicyTarget
 from models.policy_curves import RolloutItem
-from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_of, shared_fields
+from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns, label_from_cell, shared_fields
 from solvers.kind import OperatingPoint
 from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.plan import PolicyPlan
@@ -31,15 +31,17 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
     widths = plan.column_counts()
     complete = [_to_rollout_item(items, at, columns, widths) for at in range(len(items))]
     ran = plan.run(plan.cells_of_items(complete), items.ids, target)
-    paths = tuple(plan.path(nodes) for nodes in ran.walks.nodes)
+    paths = tuple(plan.acquired_sensors(nodes) for nodes in ran.walks.nodes)
     prices = dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     costs = [
-        sum(prices[name] if (own := items.number_of(at, f"{name}.cost", 0.0)) is None else own for name in path)
+        sum(prices[name] if (own := items.read_cell_number(at, f"{name}.cost", 0.0)) is None else own for name in path)
         for at, path in enumerate(paths)
     ]
     if plan.classless:
         chosen = tuple(plan.sensors[place] for place in ran.labels.tolist())
-        sent = tuple(label_of(values.get(f"{name}.label")) for name, values in zip(chosen, items.values, strict=True))
+        sent = tuple(
+            label_from_cell(values.get(f"{name}.label")) for name, values in zip(chosen, items.values, strict=True)
+        )
         return Evaluated(
             labels=sent,
             costs=np.array(costs),
@@ -66,7 +68,7 @@ def _to_rollout_item(items: CompleteItems, at: int, columns: Columns, widths: di
         if lacking is not None:
             raise items.make_fault(at, "values", lacking, message="is missing")
         labels = f"{name}.label" if f"{name}.correct" in own else ""
-        cells = tuple(label_of(values[column]) if column == labels else values[column] for column in needed)
+        cells = tuple(label_from_cell(values[column]) if column == labels else values[column] for column in needed)
         sensors[name] = cells[0] if len(cells) == 1 else cells if cells else None
     embedding = None if items.embeddings is None else tuple(items.embeddings[at].tolist())
     return RolloutItem.model_construct(item=items.ids[at], embedding=embedding, sensors=sensors)

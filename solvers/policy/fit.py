@@ -19,7 +19,7 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Floats
 from models.policy import PolicyOptions
-from solvers.base import BuildContext, Fitted, Progress, part_of, refuse_few_items
+from solvers.base import BuildContext, Fitted, Progress, refuse_few_items, scale_progress
 from solvers.policy.assemble import assemble_plan
 from solvers.policy.classifier_training import TrainingRows, assign_training_folds
 from solvers.policy.classless import (
@@ -98,7 +98,9 @@ def fit(
     states, seeds, (start, end, total) = _build_states(training, options, prices, rng, run, is_grown, given_graph)
     learns_limits = quality is not None or is_grown
     task = _build_task(options, training, states, seeds, prices, GROWN_SMOOTHING if is_grown else 1.0, learns_limits)
-    learned = learn_policies(task, partial(_report_learned, part_of(run.progress, start, end, total), len(task.graph)))
+    learned = learn_policies(
+        task, partial(_report_learned, scale_progress(run.progress, start, end, total), len(task.graph))
+    )
     run.progress(total - 1, total, "computing the trade-off curve")
     plan, passed = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
     run.progress(total, total, "done")
@@ -117,7 +119,10 @@ def _training_rows(
     options: PolicyOptions,
     rng: np.random.Generator,
 ) -> TrainingRows:
-    cells, folds = sensors.cells(dataset), assign_training_folds(dataset.labels, dataset.item_codes, options.folds, rng)
+    cells, folds = (
+        sensors.read_cells(dataset),
+        assign_training_folds(dataset.labels, dataset.item_codes, options.folds, rng),
+    )
     if quality is not None and isinstance(dataset, Trace) and options.embeds:
         sensors, cells = add_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
@@ -203,13 +208,13 @@ def _build_states(
         The states, a seed for each node's policy, and the range and total of the progress of learning.
     """
     if is_grown:
-        progress = part_of(run.progress, 0, 60, 100)
+        progress = scale_progress(run.progress, 0, 60, 100)
         states = grow_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
     graph = Graph.from_steps(len(prices.means), group_by_fetch(prices.fetches)) if given_graph is None else given_graph
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
-    fitting = part_of(run.progress, 0, len(graph), total)
+    fitting = scale_progress(run.progress, 0, len(graph), total)
     states = fit_enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
     return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
@@ -226,7 +231,7 @@ def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, Sett
         f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))
         for tradeoff, errors, costs in each
     }
-    alone = task.fixed.replays(task.training.sensors.names, task.graph)
+    alone = task.fixed.replay_sensors(task.training.sensors.names, task.graph)
     bounds = {name: bound_costs(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
     return points | {name: SettingReplay({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 

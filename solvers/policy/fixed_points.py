@@ -65,7 +65,7 @@ class FixedPoints:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def replays(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
+    def replay_sensors(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
         """Return replays of sensors that always answer, by name; {} if stopping at once is possible."""
         if not self.has_to_acquire:
             return {}

@@ -64,10 +64,10 @@ class Graph:
         """Return the target nodes of a node's actions, without stopping."""
         return self.targets[self.offsets[node] : self.offsets[node + 1]]
 
-    def layers(self) -> list[list[int]]:
+    def list_layers(self) -> list[list[int]]:
         """Return the nodes in layers, the last first; actions of a layer lead to earlier layers of the list.
 
-        >>> Graph.all_subsets(2).layers()
+        >>> Graph.all_subsets(2).list_layers()
         [[3], [1, 2], [0]]
         """
         depth = np.zeros(len(self), dtype=np.int64)

@@ -38,7 +38,7 @@ def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats,
     shape = (losses.shape[1], len(tradeoffs))
     chosen = [np.zeros(shape, dtype=np.int16) for _ in range(len(graph))]
     to_go = [np.empty((0, 0), dtype=np.float32) for _ in range(len(graph))]
-    for layer in graph.layers():
+    for layer in graph.list_layers():
         weights = [weigh_actions(graph, node, losses, costs, tradeoffs, to_go) for node in layer]
         open_nodes = [at for at, node in enumerate(layer) if len(graph.list_actions(node))]
         decided = learn([layer[at] for at in open_nodes], [weights[at] for at in open_nodes])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from hashlib import sha256
 
-from solvers.budget_mixture import tie_break_of
+from solvers.budget_mixture import tie_break_from_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +28,4 @@ class ItemDraw:
         if item is None:
             return cls(0, 1.0)
         digest = sha256(item.encode("utf-8", "surrogatepass")).digest()
-        return cls(int.from_bytes(digest[:8]) % members, tie_break_of(item))
+        return cls(int.from_bytes(digest[:8]) % members, tie_break_from_id(item))

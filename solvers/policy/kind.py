@@ -9,7 +9,7 @@ from models import DatasetFacts, FeatureTable, Trace, Value
 from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.policy.estimates import estimate_outcomes
@@ -68,7 +68,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of validation rows."""
-        return rows_of(summary)
+        return read_row_count(summary)
 
     def meaningless_limits(self, plan: PolicyPlan) -> frozenset[str]:
         """Return the deadline if the sensors' times are unknown."""
@@ -114,7 +114,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
 
     def refuse_infeasible(self, plan: PolicyPlan, query: PolicyQuery) -> None:
         """Raise Infeasible for limits that no item can meet."""
-        plan.mixture(query)
+        plan.select_mixture(query)
 
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
         """Decide the first acquisition, and continue by its results."""

@@ -9,7 +9,7 @@ import numpy as np
 from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
 from models.policy import PolicyOptions
-from solvers.parallel import in_parallel
+from solvers.parallel import run_parallel
 from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
     known_advantages,
@@ -146,7 +146,7 @@ def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPo
     def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:
         jobs = [_node_job(task, node, each) for node, each in zip(nodes, weights, strict=True)]
         before = len(policies)
-        learned = list(in_parallel(jobs, lambda done: report(before + done)))
+        learned = list(run_parallel(jobs, lambda done: report(before + done)))
         policies.update(zip(nodes, learned, strict=True))
         return [each.actions for each in learned]
 

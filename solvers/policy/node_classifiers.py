@@ -44,7 +44,7 @@ class NodeClassifiers:
         columns, thresholds, leaves = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
         return cls(base, columns, thresholds, leaves)
 
-    def posteriors(self, node: int, member: int, inputs: Floats) -> Floats:
+    def predict_posteriors(self, node: int, member: int, inputs: Floats) -> Floats:
         """Return class probabilities of one member, (n, C), for ``tree_inputs``."""
         forest = Forest(
             self.base[node, member],

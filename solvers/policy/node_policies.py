@@ -34,7 +34,7 @@ class NodeDecisions:
         """Return whether a node may stop."""
         return node > 0 or not self.has_to_acquire
 
-    def advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
+    def estimate_advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
         """Estimate the extra loss of each action over stopping, price included, (n, A, P); features: (n, d)."""
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         base = self.base[edges, member, points]
@@ -60,7 +60,7 @@ class NodeDecisions:
             barred: (A,), actions that are not allowed.
             known_part: (n, A), part of the advantages that is not learned.
         """
-        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + known_part
+        advantages = self.estimate_advantages(node, member, slice(point, point + 1), features)[..., 0] + known_part
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
         return choose_least(allowed, can_stop=self.can_stop(node)), advantages
 

@@ -53,7 +53,14 @@ class PolicyPlan(PolicyPoints):
 
     @cached_property
     def _sensors(self) -> Sensors:
-        layout = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
+        layout = (
+            self.owners,
+            self.labelled,
+            self.classes,
+            self.stored_encoding(),
+            self.embedding_projection(),
+            self.classless,
+        )
         return Sensors(self.sensors, *layout)
 
     @cached_property
@@ -104,7 +111,7 @@ class PolicyPlan(PolicyPoints):
         """
         cells, known = self._readings.read_query(query)
         draw = ItemDraw.from_item(query.item, self.class_base.shape[1])
-        point = self._draw_point(self.mixture(query), draw, query)
+        point = self._draw_point(self.select_mixture(query), draw, query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         node = self._graph.find_largest_known(known)
@@ -124,7 +131,9 @@ class PolicyPlan(PolicyPoints):
         inputs = tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
             raise InvalidRequest.from_faults(Fault(("acquired",), "must not be empty: an answer is required"))
-        point = self._draw_point(self.mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query)
+        point = self._draw_point(
+            self.select_mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query
+        )
         return self._stop_decision(self._graph.find_largest_known(known), known, inputs, point)
 
     def check_readings(self, acquired: Mapping[str, Any]) -> None:
@@ -174,7 +183,7 @@ class PolicyPlan(PolicyPoints):
         every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, confidences, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
-            judged = self._classifiers.posteriors(node, k, inputs)
+            judged = self._classifiers.predict_posteriors(node, k, inputs)
             features = node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._known_advantages(node, judged)
             actions, advantage = self._decisions.choose_actions(node, k, point, features, barred, ahead)
@@ -242,7 +251,7 @@ class PolicyPlan(PolicyPoints):
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> PolicyRun:
         """Roll out complete items, (n, D) from ``cells_of``, by the decisions of ``decide``, node by node."""
         drawn = [ItemDraw.from_item(item, self.class_base.shape[1]) for item in items]
-        mixture = self.mixture(target)
+        mixture = self.select_mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
         point = np.array([self._draw_point(mixture, draw, target) for draw in drawn], dtype=np.int64)
@@ -264,9 +273,9 @@ class PolicyPlan(PolicyPoints):
             rows = np.flatnonzero(walks.ends == node)
             judged[rows] = self._classifiers.mean_posteriors(node, inputs[rows])
             labels[rows], _ = self._choose_answer(judged[rows], self.members[node])
-        return PolicyRun(labels, judged, walks.costs(self._graph, self.costs), walks)
+        return PolicyRun(labels, judged, walks.total_costs(self._graph, self.costs), walks)
 
-    def rollouts(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
+    def roll_out(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
         """Roll out complete items: label, cost, and path of each.
 
         Raises:
@@ -278,7 +287,7 @@ class PolicyPlan(PolicyPoints):
         return Rollouts(items=tuple(self._to_rollouts(names, ran)), mean_cost=float(ran.costs.mean()))
 
     def cells_of_items(self, items: Sequence[RolloutItem]) -> Floats:
-        """Return readings of complete items, (n, D), for ``run``; raises what ``rollouts`` raises."""
+        """Return readings of complete items, (n, D), for ``run``; raises what ``roll_out`` raises."""
         return np.stack([self._readings.read_item(at, item) for at, item in enumerate(items)])
 
     def columns_of(self, sensor: str) -> tuple[str, ...]:
@@ -298,11 +307,11 @@ class PolicyPlan(PolicyPoints):
                 label=None if self.classless else self.classes[int(ran.labels[at])],
                 answer=self.sensors[int(ran.labels[at])] if self.classless else None,
                 cost=float(ran.costs[at]),
-                path=self.path(ran.walks.nodes[at]),
+                path=self.acquired_sensors(ran.walks.nodes[at]),
                 time=self._limits.time_of(self.members[ran.walks.ends[at]]),
             )
 
-    def path(self, nodes: Int64s) -> tuple[str, ...]:
+    def acquired_sensors(self, nodes: Int64s) -> tuple[str, ...]:
         """Return the sensors acquired along an item's nodes, in order."""
         acquired: list[str] = []
         passed = nodes[nodes >= 0]
@@ -312,4 +321,4 @@ class PolicyPlan(PolicyPoints):
 
     def cells_of(self, dataset: FeatureTable | Trace) -> Floats:
         """Return readings of a dataset with the same sensors, (n, D), for ``run``."""
-        return self._sensors.cells(dataset)
+        return self._sensors.read_cells(dataset)

@@ -76,7 +76,7 @@ def _dimension_invariants(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _encoding_invariants(plan: PolicyContents) -> dict[str, bool]:
-    encoding = CellEncoding.kept_in(plan)
+    encoding = CellEncoding.from_plan(plan)
     if not encoding.fits_columns(len(plan.sensors)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0

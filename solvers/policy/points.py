@@ -9,7 +9,7 @@ from models.arrays import Bools, Floats
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from models.policy_curves import PolicyPoint
-from solvers.base import refuse_unknown
+from solvers.base import refuse_unknown_names
 from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
@@ -49,7 +49,7 @@ class PolicyPoints(PolicyContents):
         share = self.choosing / self.rows
         return np.asarray(self.point_reached @ np.array([share, 1 - share]))
 
-    def mixture(self, target: PolicyTarget) -> Mixture:
+    def select_mixture(self, target: PolicyTarget) -> Mixture:
         """Return the points that a query's limits select; by default the one of fewest errors.
 
         Raises:
@@ -57,7 +57,7 @@ class PolicyPoints(PolicyContents):
                 nothing can answer within the limits where an answer is required.
             InvalidRequest: a deadline is set but times are unknown.
         """
-        refuse_unknown(target.excluded, self.sensors)
+        refuse_unknown_names(target.excluded, self.sensors)
         self._limits.check_deadline(target, self.time_unit or self.unit)
         if self.classless:
             self._check_answerable(target)
@@ -79,7 +79,7 @@ class PolicyPoints(PolicyContents):
         The point of fewest errors may then start with sensors whose successors are barred, so the points of that mean
         cost decide.
         """
-        learned_none = self.embedding is not None and not (len(self.caps) or self.classless)
+        learned_none = self.embedding_projection is not None and not (len(self.caps) or self.classless)
         return target.max_item_cost is not None and target.deadline is None and learned_none
 
     def _check_answerable(self, target: PolicyTarget) -> None:
@@ -132,7 +132,7 @@ class PolicyPoints(PolicyContents):
         The costs are None where a hard limit decides alone. All are None where limits or exclusions may bar actions
         that the point used on validation rows.
         """
-        mixture = self.mixture(target)
+        mixture = self.select_mixture(target)
         first, second = mixture.first, mixture.second
         if self._limits.can_bar(first, target) or self._limits.can_bar(second, target):
             return None, None, None

@@ -25,7 +25,7 @@ class Walks:
     ends: Int64s
     nodes: Int64s
 
-    def costs(self, graph: Graph, costs: Floats) -> Floats:
+    def total_costs(self, graph: Graph, costs: Floats) -> Floats:
         """Return the total cost of each item's sensors, (n,), from costs (n, M) or (M,)."""
         return np.asarray((graph.members[self.ends] * costs).sum(axis=1))
 

@@ -9,7 +9,7 @@ from models.arrays import Bools, Floats, Int64s
 from models.savings import Savings
 from solvers.policy.graph import Graph
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
-from solvers.trace_baselines import most_accurate, trace_baselines
+from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 from solvers.two_stage_rules import escalated_mask, tune_two_stages
 
 
@@ -35,7 +35,10 @@ def measure_policy_savings(
     parts = split_in_halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
         alternatives = BaselineReplays.from_replays(
-            trace_baselines(dataset, parts[0]), items, most_accurate(dataset, parts[0]), dataset.spec.unit
+            replay_trace_baselines(dataset, parts[0]),
+            items,
+            most_accurate_baseline(dataset, parts[0]),
+            dataset.spec.unit,
         )
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
@@ -47,8 +50,8 @@ def measure_policy_savings(
     alone |= _replay_two_stages(sensors, graph, observed, posteriors, costs, parts[0])
     today = _name_set(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
-        alone |= trace_baselines(dataset, parts[0])
-        today = most_accurate(dataset, parts[0])
+        alone |= replay_trace_baselines(dataset, parts[0])
+        today = most_accurate_baseline(dataset, parts[0])
     return measure_best_savings(
         points, BaselineReplays.from_replays(alone, items, today, dataset.spec.unit), parts, rng
     )

@@ -101,7 +101,7 @@ class Sensors:
         """Restrict to some columns; owners keep their numbers."""
         return replace(self, owners=self.owners[columns], labelled=self.labelled[columns])
 
-    def cells(self, dataset: FeatureTable | Trace) -> Floats:
+    def read_cells(self, dataset: FeatureTable | Trace) -> Floats:
         """Return the readings of all sensors for all items, (n, D); labels are matched by name.
 
         Raises:

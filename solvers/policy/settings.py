@@ -21,5 +21,5 @@ def replay_settings(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[Set
             right = dataset.quality[np.arange(dataset.rows), ran.labels]
         else:
             right = np.equal(ran.labels, dataset.labels).astype(np.float64)
-        points.append(SettingReplay({"budget": budget}, Replay(right, ran.walks.costs(graph, costs))))
+        points.append(SettingReplay({"budget": budget}, Replay(right, ran.walks.total_costs(graph, costs))))
     return points

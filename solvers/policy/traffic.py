@@ -88,7 +88,7 @@ def compute_traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: Policy
         CorruptArtifact: the counts do not fit the plan.
     """
     counts = _read_counts(plan, summary)
-    mixture = plan.mixture(target)
+    mixture = plan.select_mixture(target)
     shares = np.zeros(len(plan.tradeoffs))
     shares[mixture.first] += 1 - mixture.share
     shares[mixture.second] += mixture.share

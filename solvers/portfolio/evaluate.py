@@ -7,7 +7,7 @@ import numpy as np
 
 from models.feedback import Expectations
 from models.portfolio import RouteLimits, RouteQuery
-from solvers.evaluation import CompleteItems, Evaluated, label_of, shared_fields
+from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
 from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -36,8 +36,8 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
             costs=plan.query_costs(query),
             allowed=plan.allowed_mask(query),
         )
-        cost = items.number_of(at, f"{decision.classifier}.cost", 0.0)
-        labels.append(label_of(values.get(f"{decision.classifier}.label")))
+        cost = items.read_cell_number(at, f"{decision.classifier}.cost", 0.0)
+        labels.append(label_from_cell(values.get(f"{decision.classifier}.label")))
         costs.append(decision.cost if cost is None else plan.embedding_cost + cost)
         chosen.append(decision.classifier)
         confidences.append(decision.estimated_accuracy)

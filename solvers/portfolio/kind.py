@@ -18,7 +18,7 @@ from models.portfolio import (
     RouteReply,
 )
 from models.run import RunItem, RunLimits
-from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
+from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.portfolio.assigner import PortfolioAssigner
@@ -94,7 +94,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of holdout rows."""
-        return rows_of(summary, "held_out")
+        return read_row_count(summary, "held_out")
 
     def is_mean(self, decision: RouteDecision | AssignmentFigures) -> bool:
         """Return whether the decision is about a batch; estimates of a single query are its own."""

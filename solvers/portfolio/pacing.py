@@ -101,7 +101,7 @@ class BudgetStream:
         share = self.remaining_share(so_far)
         return 0.0 if share <= 0 else max(self.gain * (share - cost) / share, -1.0)
 
-    def spend(self, so_far: StreamSpending, cost: float) -> StreamSpending:
+    def record_cost(self, so_far: StreamSpending, cost: float) -> StreamSpending:
         """Return the state after a query."""
         lean = min(max(so_far.credit + self.credit_change(so_far, cost), -MAX_CREDIT), self.max_credit)
         return StreamSpending(so_far.spent + cost, so_far.queries + 1, lean)

@@ -23,8 +23,8 @@ from models.portfolio import (
     RouteQuery,
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
-from solvers.base import prepare_plan, refuse_unknown
-from solvers.budget_mixture import tie_break_of
+from solvers.base import prepare_plan, refuse_unknown_names
+from solvers.budget_mixture import tie_break_from_id
 from solvers.portfolio.baselines import BudgetRouter
 from solvers.portfolio.cost_regression import CostRegression
 from solvers.portfolio.held_out_curve import HeldOutCurve
@@ -88,7 +88,7 @@ class PortfolioPlan(HeldOutCurve):
     def _estimate(self, queries: ArrayLike, where: str) -> Floats:
         if self._learned is None:
             return self._estimator.estimate(queries, where)
-        return self._learned.estimate(EmbeddingScaling.identity(self.dimensions).apply(queries, where))
+        return self._learned.estimate(EmbeddingScaling.without_scaling(self.dimensions).apply(queries, where))
 
     def penalize_estimates(self, estimates: Floats, regularization: float | None = None) -> Floats:
         """Return estimates, (n, m), minus λ times sigma; λ of the build unless another is given."""
@@ -133,7 +133,7 @@ class PortfolioPlan(HeldOutCurve):
         """
         if not query.excluded:
             return None
-        refuse_unknown(query.excluded, self.classifiers)
+        refuse_unknown_names(query.excluded, self.classifiers)
         able = ~np.isin(self.classifiers, query.excluded)
         if not able.any():
             raise Infeasible("all classifiers are excluded")
@@ -208,7 +208,7 @@ class PortfolioPlan(HeldOutCurve):
         """Return a deterministic tie-break in [0, 1) from the query's id or embedding."""
         if not len(self.price_shares):
             return 1.0
-        return float(draw_tie_breaks([query.query])[0]) if query.item is None else tie_break_of(query.item)
+        return float(draw_tie_breaks([query.query])[0]) if query.item is None else tie_break_from_id(query.item)
 
     @property
     def is_fast(self) -> bool:

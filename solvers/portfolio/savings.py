@@ -8,7 +8,7 @@ from models.savings import Savings
 from solvers.portfolio.routing_outcome import KnownItems
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.savings import BaselineReplays, Replay, best_setting, measure_savings
-from solvers.trace_baselines import most_accurate, trace_baselines
+from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 
 
 def measure_portfolio_savings(
@@ -32,7 +32,10 @@ def measure_portfolio_savings(
     points = [_replay_routing(prices, budget, *validation[1:]) for budget in budgets.tolist()]
     items = dataset.item_codes
     baselines = BaselineReplays.from_replays(
-        trace_baselines(dataset, learned, embedder), items, most_accurate(dataset, learned), dataset.spec.unit
+        replay_trace_baselines(dataset, learned, embedder),
+        items,
+        most_accurate_baseline(dataset, learned),
+        dataset.spec.unit,
     )
     place = best_setting(points, baselines.take(validation[0]))
     budget = float(budgets[place])

@@ -35,7 +35,7 @@ class EmbeddingScaling:
         return cls(low, np.where(high > low, high - low, 1.0))
 
     @classmethod
-    def identity(cls, dimensions: int) -> "EmbeddingScaling":
+    def without_scaling(cls, dimensions: int) -> "EmbeddingScaling":
         """Return the scaling that leaves vectors unchanged."""
         return cls(np.zeros(dimensions), np.ones(dimensions))
 

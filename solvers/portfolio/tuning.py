@@ -131,7 +131,7 @@ def choose_samples(
         report(f"samples of {size} items")
         samples = draw_samples(rng, len(items), max(counts), size, options.sampling)
         estimator = NeighborEstimator.from_items(
-            EmbeddingScaling.identity(items.shape[1]), items, examples.success, samples
+            EmbeddingScaling.without_scaling(items.shape[1]), items, examples.success, samples
         )
         places = estimator.find_nearest(vectors)
         for count in counts:

@@ -90,14 +90,14 @@ def right(plan: PolicyPlan, test: FeatureTable, target: PolicyTarget) -> float:
 def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], seed: int) -> list[float]:
     """Grow one sequence of features by what each adds to a boosted classifier of those before; the last is of all."""
     rng, sensors = np.random.default_rng(seed), Sensors.from_dataset(learn)
-    cells, count = sensors.cells(learn), len(sensors.names)
+    cells, count = sensors.read_cells(learn), len(sensors.names)
     classes = int(learn.labels.max()) + 1
     training = TrainingRows(
         sensors, cells, learn.labels, classes, assign_training_folds(learn.labels, learn.item_codes, 5, rng)
     )
     scales = BinnedColumns(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
-    chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.cells(test), dict[int, float]()
+    chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.read_cells(test), dict[int, float]()
     while True:
         ((members,), (posteriors,)) = train_classifiers(training, chosen, PolicyOptions(), [seed], lambda done: None)
         answers = NodeClassifiers.from_forests([members]).mean_posteriors(0, tree_inputs(sensors, asked))

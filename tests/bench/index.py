@@ -126,7 +126,7 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table]:
             calls = [(query.size, query.budget) for query in queries] * max(1_500_000 // count // 300, 1)
             times = np.array(
                 [
-                    [per_call(way, calls) for way in (plan._look_up.find, plan._look_up.scan_one_by_one)]
+                    [per_call(way, calls) for way in (plan._look_up.find_choice, plan._look_up.scan_one_by_one)]
                     for _ in range(batches)
                 ]
             )

@@ -103,7 +103,7 @@ def test_property_3_4_covering_is_right_without_interactions() -> None:
         plan_without_models(lambda sets: [best[s] for s in sets], costs, IndexOptions(covering=covering))
         for covering in (False, True)
     ]
-    assert plans[0].plan.skyline() == plans[1].plan.skyline()
+    assert plans[0].plan.list_skyline() == plans[1].plan.list_skyline()
     assert len(plans[1].expanded.masks) < len(plans[0].expanded.masks)
 
 
@@ -162,7 +162,7 @@ def test_what_a_sandwich_skipped_is_not_lost_when_its_lower_end_is_replaced() ->
     assert 3 not in built.expanded.masks
     decision = built.plan.decide(IndexQuery(budget=5.0))
     assert 1.1 * decision.accuracy >= table[3]
-    assert {("f0",), ("f2",)} <= {item.features for item in built.plan.skyline()}
+    assert {("f0",), ("f2",)} <= {item.features for item in built.plan.list_skyline()}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -245,7 +245,7 @@ def test_theorem_3_5_the_expanded_sets_hold_every_skyline() -> None:
 def test_reusing_the_skyline_of_one_size_is_wrong_for_another() -> None:
     costs = SetCosts(LINE, np.array([[4.0, 0.0], [0.0, 1.0]]))
     plan = plan_without_models(lambda sets: [(0.5, 0.8, 0.7, 0.9)[s] for s in sets], costs).plan
-    small, large = ([item.features for item in plan.skyline(size)] for size in (2.0, 8.0))
+    small, large = ([item.features for item in plan.list_skyline(size)] for size in (2.0, 8.0))
     assert ("f1",) in small
     assert ("f1",) not in large
 

@@ -11,7 +11,7 @@ from models import Trace, TraceSpec
 from models.arrays import Floats
 from solvers import KINDS, BuildContext, two_stage_rules
 from solvers.savings import BaselineReplays, Replay, measure_savings
-from solvers.trace_baselines import baselines_on, most_accurate, trace_baselines
+from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on, replay_trace_baselines
 from solvers.two_stage_rules import tune_two_stages
 
 
@@ -99,7 +99,7 @@ def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
 def test_the_router_is_as_good_on_fresh_rows_as_on_those_that_report() -> None:
     data, fresh = trace(2000, 2, dimensions=3), trace(8000, 3, dimensions=3)
     learned, reporting = np.arange(1000), np.arange(1000, 2000)
-    here, there = trace_baselines(data, learned), baselines_on(data.take(learned), fresh)
+    here, there = replay_trace_baselines(data, learned), replay_baselines_on(data.take(learned), fresh)
     assert here.keys() == there.keys()
     for name, replay in here.items():
         assert replay.take(reporting).right.mean() == pytest.approx(there[name].right.mean(), abs=0.05), name
@@ -118,7 +118,7 @@ def test_todays_bill_is_always_the_most_accurate_classifier() -> None:
     assert (savings.today.name, savings.today.cost) == ("always c", 3.0)
     assert savings.today.saved == pytest.approx(0.5)
     assert savings.today.saved_interval == pytest.approx((0.5, 0.5))
-    assert most_accurate(trace(500, 0), np.arange(500)) == "always strong"
+    assert most_accurate_baseline(trace(500, 0), np.arange(500)) == "always strong"
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "policy", "index"])

@@ -148,7 +148,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
 def test_an_index_spends_no_more_than_its_rows_can_show() -> None:
     made = plan("index")
     for budget in (0.0, 1.0, 4.0, 11.0, 14.0):
-        within = [item for item in made.skyline() if item.cost <= budget]
+        within = [item for item in made.list_skyline() if item.cost <= budget]
         best = max(item.accuracy for item in within)
         least = best - off(best, 400)
         decision = made.decide(IndexQuery(budget=budget, one_standard_error=True))

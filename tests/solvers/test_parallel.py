@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from solvers.parallel import in_parallel
+from solvers.parallel import run_parallel
 
 side_by_side = pytest.mark.parametrize("side_by_side", [1, 2])
 
@@ -28,11 +28,11 @@ def test_results_come_in_order_and_each_job_has_one_thread(side_by_side: int) ->
     before, heard = threads(), list[int]()
     with joblib.parallel_config(backend="multiprocessing", n_jobs=side_by_side):
         for tell in (heard.append, None):
-            assert list(in_parallel((partial(pow, place, 2) for place in range(7)), tell)) == [
+            assert list(run_parallel((partial(pow, place, 2) for place in range(7)), tell)) == [
                 place**2 for place in range(7)
             ]
-        assert list(in_parallel([threads] * 3)) == [{1}] * 3
-        assert list(in_parallel([])) == []
+        assert list(run_parallel([threads] * 3)) == [{1}] * 3
+        assert list(run_parallel([])) == []
     assert heard == (list(range(8)) if side_by_side == 1 else [0, 4, 7])
     assert threads() == before
 
@@ -40,11 +40,11 @@ def test_results_come_in_order_and_each_job_has_one_thread(side_by_side: int) ->
 def test_libraries_that_the_first_job_loads_have_one_thread_from_the_second_job_on() -> None:
     script = """
 from threadpoolctl import threadpool_info
-from solvers.parallel import in_parallel
+from solvers.parallel import run_parallel
 def job():
     import sklearn.ensemble
     return {each["num_threads"] for each in threadpool_info()}
-first, *others = in_parallel([job] * 3)
+first, *others = run_parallel([job] * 3)
 assert others == [{1}] * 2, others
 """
     several = os.environ | {"OMP_NUM_THREADS": "2"}  # make test gives each of its processes a single one
@@ -66,6 +66,6 @@ def test_who_hears_ends_what_has_not_begun_and_keeps_what_was_done(side_by_side:
             raise InterruptedError
 
     with joblib.parallel_config(backend="multiprocessing", n_jobs=side_by_side), pytest.raises(InterruptedError):
-        kept.extend(in_parallel(jobs(), tell))
+        kept.extend(run_parallel(jobs(), tell))
     assert kept == [0, 1, 2, 3]
     assert len(made) <= 8

@@ -6,26 +6,26 @@ from app.running.protocols import json_service, open_inference, openai_chat, ope
 from app.running.protocols.message import ParsedResponse, Request
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint, JsonEndpoint, OpenInferenceEndpoint
 
-__all__ = ["ParsedResponse", "Request", "read", "request", "spent"]
+__all__ = ["ParsedResponse", "Request", "build_request", "parse_cost", "read"]
 
 
-def request(endpoint: Endpoint, item: Any) -> Request:
+def build_request(endpoint: Endpoint, item: Any) -> Request:
     """Make the request for an item; raises WrongShape if the item lacks what the endpoint's template asks for."""
     if isinstance(item, openai_chat.Chat) and not isinstance(endpoint, ChatEndpoint):
         text = openai_chat.last_text(item)
         item = text if isinstance(endpoint, EmbeddingsEndpoint) else openai_chat.item_in(text)
     match endpoint:
         case JsonEndpoint():
-            return json_service.request(endpoint, item)
+            return json_service.build_request(endpoint, item)
         case OpenInferenceEndpoint():
-            return open_inference.request(endpoint, item)
+            return open_inference.build_request(endpoint, item)
         case ChatEndpoint():
-            return openai_chat.request(endpoint, item)
+            return openai_chat.build_request(endpoint, item)
         case EmbeddingsEndpoint():
-            return openai_embeddings.request(endpoint, item)
+            return openai_embeddings.build_request(endpoint, item)
 
 
-def spent(endpoint: Endpoint, reply: Any) -> ParsedResponse:
+def parse_cost(endpoint: Endpoint, reply: Any) -> ParsedResponse:
     """Parse only the cost of a reply whose answer cannot be parsed."""
     return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else ParsedResponse()
 

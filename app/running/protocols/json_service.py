@@ -15,7 +15,7 @@ from models.base import LARGEST
 from models.endpoint import JsonEndpoint
 
 
-def request(endpoint: JsonEndpoint, item: Any) -> Request:
+def build_request(endpoint: JsonEndpoint, item: Any) -> Request:
     """Fill the endpoint's templates."""
     body = None if endpoint.method == "GET" else fill_template(endpoint.body, item)
     return Request(endpoint.method, fill_url(endpoint.url, item), body)

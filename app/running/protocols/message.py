@@ -26,7 +26,7 @@ class Request:
     data: bytes | None = None
     answers: int = 1
 
-    def written(self) -> "Request":
+    def with_encoded_body(self) -> "Request":
         """Give it with its body as bytes; raises TypeError for what JSON cannot hold."""
         return self if self.body is None else replace(self, data=orjson.dumps(self.body))
 

@@ -17,7 +17,7 @@ MOST_LEVELS = 8
 _END = object()
 
 
-def request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
+def build_request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
     """Send an item, a value or list of values, as a tensor of one row, and ask for the outputs that are read: unasked
     a server gives those that it pleases, MLServer labels alone."""
     data = item if isinstance(item, list) else [item]

@@ -31,7 +31,7 @@ class Chat:
     how: dict[str, Any]
 
 
-def request(endpoint: ChatEndpoint, item: Any) -> Request:
+def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
     """Ask for the answer to an item: a text, a list of messages, anything else as JSON; or a chat request, of whose
     answer the endpoint's own limit of tokens bounds the length."""
     messages, how = _asked(item)
@@ -48,7 +48,7 @@ def request(endpoint: ChatEndpoint, item: Any) -> Request:
 
 
 def with_stream(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
-    """Stream the answer, if the endpoint's label is the answer's text and there is no judge."""
+    """Stream the answer, if the endpoint's label is the answer's text without a judge."""
     if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
         return request
     body = {**(request.body or {}), "stream": True, "stream_options": {"include_usage": True}}
@@ -84,7 +84,7 @@ class Pieces:
         self.text += piece if isinstance(piece, str) else ""
         return piece if isinstance(piece, str) else ""
 
-    def reply(self) -> dict[str, Any]:
+    def assemble_reply(self) -> dict[str, Any]:
         """Give the reply as if it had come as a whole."""
         choice = {"message": {"content": self.text}, "logprobs": {"content": self.logprobs}}
         return {"choices": [choice], "usage": self.usage}

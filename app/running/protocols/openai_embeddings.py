@@ -16,7 +16,7 @@ class Texts:
     texts: tuple[str, ...]
 
 
-def request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
+def build_request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
     """Ask for the embedding of a text, or for those of several."""
     many = isinstance(item, Texts)
     texts = list(item.texts) if many else as_text(item)

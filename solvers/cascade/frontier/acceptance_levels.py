@@ -42,7 +42,7 @@ def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignor
         ends = [solved.best]
         if at % COARSE_STEP == 0 and i % COARSE_STEP == 0:
             ends += find_undominated(maxima, solved.objective).tolist()
-        every |= {solved.cascade(end) for end in ends}
+        every |= {solved.trace_cascade(end) for end in ends}
     return every
 
 
@@ -53,7 +53,7 @@ def find_best_per_price(rows: CalibratedRows, prices: Floats, report: Report = i
     for _, i, solved in _solve_levels(rows, prices, report):
         end = solved.best
         if solved.objective[end] < least[i]:
-            least[i], best[i] = solved.objective[end], solved.cascade(end)
+            least[i], best[i] = solved.objective[end], solved.trace_cascade(end)
     return best
 
 
@@ -73,7 +73,7 @@ class _SolvedProgram:
         """Place of the least objective."""
         return int(self.objective.argmin())
 
-    def cascade(self, end: int) -> ThresholdCascade:
+    def trace_cascade(self, end: int) -> ThresholdCascade:
         """Trace a cascade back from its end: its set and its last classifier."""
         rest, last = divmod(end, len(self.objective) // len(self.previous))
         members = [last]

@@ -97,7 +97,7 @@ def _measure_points(
     cascades: list[ThresholdCascade], build: CalibratedRows, held_out: CalibratedRows
 ) -> dict[str, Any]:
     items = held_out.items
-    learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
+    learned, fresh = [build.replay_rows(one) for one in cascades], [held_out.replay_rows(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]
     no_failure = 1 / (effective_rows(items) + 2)  # rule of succession: all rows correct is no proof
     return {

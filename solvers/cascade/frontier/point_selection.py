@@ -10,7 +10,7 @@ from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeQuery
 from models.errors import Infeasible
 from solvers.base import format_number
-from solvers.budget_mixture import Mixture, lower_hull, tie_break_of
+from solvers.budget_mixture import Mixture, lower_hull, tie_break_from_id
 from solvers.cascade.frontier.contents import FrontierContents
 
 
@@ -24,7 +24,7 @@ class PointMixture:
 
     def choose_for_item(self, item: str | None) -> int:
         """Return the point of an item; deterministic in the item's id."""
-        return self.second if self.share and item is not None and tie_break_of(item) < self.share else self.first
+        return self.second if self.share and item is not None and tie_break_from_id(item) < self.share else self.first
 
     def mix(self, values: Floats) -> float:
         """Return the mean of a quantity over both points; for standard errors it is an upper bound."""

@@ -52,7 +52,7 @@ class CalibratedRows:
             self.items[rows],
         )
 
-    def walk(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
+    def replay_rows(self, cascade: ThresholdCascade) -> tuple[Floats, Floats, list[float]]:
         """Replay every row; return its cost, (N,), its error, (N,), and the share of rows that reach each member.
 
         Complexity: O(N) per member.
@@ -68,9 +68,9 @@ class CalibratedRows:
             waiting = waiting[~accepted]
         return cost, wrong, reaching
 
-    def means(self, cascade: ThresholdCascade) -> tuple[float, float]:
+    def mean_outcome(self, cascade: ThresholdCascade) -> tuple[float, float]:
         """Return the mean cost and the mean error of a cascade."""
-        cost, wrong, _ = self.walk(cascade)
+        cost, wrong, _ = self.replay_rows(cascade)
         return float(cost.mean()), float(wrong.mean())
 
     def maximum_duration(self, members: Sequence[int]) -> float:

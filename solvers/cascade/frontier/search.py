@@ -62,7 +62,7 @@ def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> l
 
     Single classifiers are always kept, and their times are limits, so that tight deadlines and exclusions are feasible.
     """
-    measured = np.array([rows.means(one) for one in cascades])
+    measured = np.array([rows.mean_outcome(one) for one in cascades])
     independent = effective_rows(rows.items)
     measured[:, 1] += [complexity_penalty(one, independent) for one in cascades]
     longest = np.array([rows.maximum_duration(one.members) for one in cascades])
@@ -89,7 +89,7 @@ def _sample_limits(longest: Floats) -> Floats:
 
 def _improve(ranked: RankedRows, kept: list[ThresholdCascade], prices: Floats, report: Report) -> set[ThresholdCascade]:
     """Improve cascades of one level: the best at each price with neighbors, others by thresholds alone."""
-    measured = np.array([ranked.rows.means(one) for one in kept])
+    measured = np.array([ranked.rows.mean_outcome(one) for one in kept])
     starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STRIDE].tolist()]
     best = set[ThresholdCascade]()
     for at, (one, price) in enumerate(starts):
@@ -110,10 +110,10 @@ def _hull_slopes(measured: Floats) -> list[float]:
 
 def _descend(ranked: RankedRows, start: ThresholdCascade, price: float) -> ThresholdCascade:
     best = ranked.improve(start, price)
-    value = ranked.objective(best, price)
+    value = ranked.evaluate_objective(best, price)
     while True:
         near = [ranked.improve(one, price) for one in list_neighbors(best, ranked.rows)]
-        values = [ranked.objective(one, price) for one in near]
+        values = [ranked.evaluate_objective(one, price) for one in near]
         if not near or min(values) >= value - 1e-9:
             return best
         best, value = near[int(np.argmin(values))], min(values)
@@ -132,6 +132,6 @@ def _supports_separate(rows: CalibratedRows, prices: Floats, report: Report) -> 
         ranked = RankedRows.from_rows(learned)
         for one, price in zip(find_best_per_price(learned, tried, report_comparison), tried.tolist(), strict=True):
             own = _descend(ranked, one, price)
-            before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
+            before, after = (np.dot(fresh.mean_outcome(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)
     return gained > 0.0

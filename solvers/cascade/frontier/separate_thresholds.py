@@ -33,9 +33,9 @@ class RankedRows:
         ends[:-1] = ranked[1:] != ranked[:-1]
         return cls(rows, order, ends)
 
-    def objective(self, cascade: ThresholdCascade, price: float) -> float:
+    def evaluate_objective(self, cascade: ThresholdCascade, price: float) -> float:
         """Return error + price · cost on the rows."""
-        cost, error = self.rows.means(cascade)
+        cost, error = self.rows.mean_outcome(cascade)
         return error + price * cost
 
     def improve(self, cascade: ThresholdCascade, price: float) -> ThresholdCascade:

@@ -164,7 +164,7 @@ class LabelSearch:
     def _extend(self, level: int, labels: _Labels, first: int) -> None:
         """Extend each label by each later member, and sort the results by level."""
         layout, problem = self._layout, self._layout.problem
-        rise, success = layout.list_transitions(layout.digits(labels.states))
+        rise, success = layout.list_transitions(layout.decode_states(labels.states))
         ratio = problem.times / np.where(success > 0, success, np.inf)
         wanted = (rise > 0) & (success > 0) & (ratio < problem.last.execution_time)
         wanted &= ratio >= labels.ratio[:, None] * (1 - TIE_TOLERANCE)

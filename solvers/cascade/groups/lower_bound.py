@@ -63,7 +63,7 @@ class RemainingDuration:
 
     def evaluate(self, states: Int64s, spare: Floats) -> Floats:
         """Evaluate states, (s, w), with the remaining worst-case time of IDK classifiers, (s,): (s,)."""
-        digits = np.ascontiguousarray(self.layout.digits(states).T.astype(np.int16))
+        digits = np.ascontiguousarray(self.layout.decode_states(states).T.astype(np.int16))
         least = self._least_left(digits, spare)
         spent, left = np.zeros(len(states)), np.ones(len(states))
         table = self.blocks

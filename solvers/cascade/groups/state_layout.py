@@ -62,7 +62,7 @@ class StateLayout:
         """Level of the state in which the most powerful member of each group has run."""
         return int((self.radix - 1).sum())
 
-    def digits(self, states: Int64s) -> Int64s:
+    def decode_states(self, states: Int64s) -> Int64s:
         """Decode states, (s, w), into digits, (s, m)."""
         return np.asarray(states[:, self.word] // self.stride % self.radix)
 

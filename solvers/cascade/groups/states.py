@@ -96,7 +96,7 @@ def _list_choices(layout: StateLayout, states: Int64s) -> tuple[Floats, Floats, 
     These are time (inf where useless), share left unclassified, and next state.
     """
     problem, shape = layout.problem, (len(states), len(layout.ranks) + 1)
-    rise, success = layout.list_transitions(layout.digits(states[:, None]))
+    rise, success = layout.list_transitions(layout.decode_states(states[:, None]))
     times, left = np.full(shape, problem.last.execution_time), np.zeros(shape)
     after = np.full(shape, layout.states)
     useful = rise > 0

@@ -91,7 +91,7 @@ class CoreSearch:
             at -= 1
             state, move = int(self.layers[at].before[state]), int(self.layers[at].move[state])
 
-    def step(self, group: MoveGroup, rows: Int64s, up: float, down: float) -> bool:
+    def decide_move(self, group: MoveGroup, rows: Int64s, up: float, down: float) -> bool:
         """Let rows of a group move together or stay; return whether a state in which they move is kept."""
         count, state_count = len(rows), len(self.lost)
         high = _combine(self.high, -count * group.high)
@@ -211,7 +211,7 @@ def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_t
         rows = group.rows[at : at + size]
         at += len(rows)
         rest = k if at < len(group.rows) else k + 1
-        has_moved = search.step(group, rows, core.up[rest], core.down[rest])
+        has_moved = search.decide_move(group, rows, core.up[rest], core.down[rest])
         size = 2 * size if len(group.choices) == 1 else 1
     return True
 

@@ -10,7 +10,7 @@ from models import Trace
 from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
 from models.savings import Savings
-from solvers.base import BuildContext, Fitted, part_of
+from solvers.base import BuildContext, Fitted, scale_progress
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, route_by_values, route_to_single_best
 from solvers.portfolio.cost_regression import ExpectedCosts
@@ -26,7 +26,7 @@ from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.trace_split import TraceSplit, find_embedder, take_planned_rows
 from solvers.portfolio.tuning import compute_sigmas
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
-from solvers.trace_baselines import most_accurate, trace_baselines
+from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 
 STEPS = FOLDS + 4
 
@@ -56,7 +56,7 @@ def fit_learned(
     prices = ShadowPrices.with_confidence(values, known.plan_costs, known.costs, options.confidence)
     by_fold = _Folds(crossed, lam * sigmas, known, options.confidence)
     report(FOLDS + 2, "measuring on holdout rows")
-    part = part_of(run.progress, FOLDS + 2, FOLDS + 3, STEPS)
+    part = scale_progress(run.progress, FOLDS + 2, FOLDS + 3, STEPS)
     measured = _measure_curve(table, crossed, by_fold, (known, plain), rng, options.curve_points, part)
     report(FOLDS + 3, "fitting to all rows")
     learned = LearnedEstimator.fit(known.vectors, known.right, crossed.mixture, rng)
@@ -157,9 +157,9 @@ def _measure_savings(
             {"budget": budget}, Replay(known.right[rows, choice], paid)
         )
     parts = split_in_halves(dataset.item_codes, rng)
-    baselines = trace_baselines(dataset, parts[0], embedder)
+    baselines = replay_trace_baselines(dataset, parts[0], embedder)
     alternatives = BaselineReplays.from_replays(
-        baselines, dataset.item_codes, most_accurate(dataset, parts[0]), dataset.spec.unit
+        baselines, dataset.item_codes, most_accurate_baseline(dataset, parts[0]), dataset.spec.unit
     )
     return measure_best_savings(points, alternatives, parts, rng)
 

@@ -28,7 +28,7 @@ def read(endpoint: dict[str, Any], reply: Any) -> Any:
 
 
 def request(endpoint: dict[str, Any], item: Any) -> Any:
-    return protocols.request(ENDPOINT.validate_python(endpoint), item)
+    return protocols.build_request(ENDPOINT.validate_python(endpoint), item)
 
 
 def test_json_fills_its_templates_and_follows_its_pointers() -> None:

@@ -179,7 +179,7 @@ def running(catalog: Catalog, repos: Repositories, counts: dict[str, int]) -> It
         catalog,
         repos.store,
         chores=lambda: count("chores"),
-        revive=lambda: (count("revive"), repos.revive())[1],  # type: ignore[func-returns-value]
+        revive=lambda: (count("revive"), repos.restart_store())[1],  # type: ignore[func-returns-value]
         note=lambda: count("note"),
     )
     thread.start()

@@ -158,7 +158,7 @@ def test_a_killed_keeper_takes_the_server_with_it_and_revive_starts_both_again(f
     with EmbeddedRedis(folder) as server:
         write(server)
         keeper, doomed = one(folder, KEEPER), one(folder, SERVER)
-        server.revive()
+        server.restart_keeper()
         for number in (signal.SIGINT, signal.SIGHUP):
             keeper.send_signal(number)
             wait_for(lambda: answers(server), 30)
@@ -167,7 +167,7 @@ def test_a_killed_keeper_takes_the_server_with_it_and_revive_starts_both_again(f
         keeper.kill()
         wait_for(lambda: not doomed.is_running() or doomed.status() == psutil.STATUS_ZOMBIE, 10)
         assert not answers(server)
-        server.revive()
+        server.restart_keeper()
         assert answers(server)
         one(folder, KEEPER)
         one(folder, SERVER)
@@ -190,7 +190,7 @@ def test_a_keeper_that_is_terminated_stops_the_server_which_can_be_revived_with_
         wait_for(lambda: not answers(server), 30)
 
         def is_revived() -> bool:
-            server.revive()  # nothing happens while the keeper is still stopping
+            server.restart_keeper()  # nothing happens while the keeper is still stopping
             return answers(server)
 
         wait_for(is_revived, 30)

@@ -64,7 +64,10 @@ def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all
         "coverage": [(0, 0.1, 1.0, 100)],
         "cost": [(0, 2.0, 3.0, 100)],
     }
-    assert count.sums().items() >= {"accuracy.estimated": 0.7, "accuracy.with.sum": 1.0, "cost.with.sum": 3.0}.items()
+    assert (
+        count.sum_outcomes().items()
+        >= {"accuracy.estimated": 0.7, "accuracy.with.sum": 1.0, "cost.with.sum": 3.0}.items()
+    )
 
 
 def test_graded_answers_are_held_against_the_mean_quality() -> None:

@@ -49,7 +49,7 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
     value, _ = programme.solve_values(prices)
     for i, price in enumerate(prices.tolist()):
         completed = programme.add_last(value[:, i], price).min()
-        every = [np.dot(rows.means(one), (price, 1.0)) for one in all_cascades(n, level)]
+        every = [np.dot(rows.mean_outcome(one), (price, 1.0)) for one in all_cascades(n, level)]
         assert completed == pytest.approx(min(every), abs=1e-12)
 
 
@@ -57,8 +57,8 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
 def test_what_a_level_finds_is_the_best_that_any_order_of_it_reaches_for_every_price(seed: int) -> None:
     rows = random_rows(seed, 40, 3)
     prices = choose_prices(rows, 7)
-    means = [np.array(rows.means(one)) for one in find_candidates(rows, prices)]
-    every = [np.array(rows.means(one)) for level in choose_levels(rows) for one in all_cascades(3, level)]
+    means = [np.array(rows.mean_outcome(one)) for one in find_candidates(rows, prices)]
+    every = [np.array(rows.mean_outcome(one)) for level in choose_levels(rows) for one in all_cascades(3, level)]
     for scale in (1e-6, 1e6):
         assert choose_prices(replace(rows, costs=rows.costs * scale), 7) * scale == pytest.approx(prices)
     for price in prices.tolist():
@@ -74,8 +74,8 @@ def test_a_threshold_is_the_best_of_all_where_the_others_stay(seed: int) -> None
     every = [ThresholdCascade((1,), ())] + [
         ThresholdCascade((0, 1), (t,)) for t in np.unique(rows.confidences[:, 0]).tolist()
     ]
-    assert ranked.objective(improved, price) == pytest.approx(
-        min(ranked.objective(one, price) for one in every), abs=1e-9
+    assert ranked.evaluate_objective(improved, price) == pytest.approx(
+        min(ranked.evaluate_objective(one, price) for one in every), abs=1e-9
     )
 
 
@@ -87,7 +87,9 @@ def test_improving_never_harms(seed: int, price: float) -> None:
     rows = random_rows(seed, 60, n, measured=True)
     start = ThresholdCascade(tuple(rng.permutation(n).tolist()), tuple(rng.uniform(0.2, 1.0, n - 1).tolist()))
     ranked = RankedRows.from_rows(rows)
-    assert ranked.objective(ranked.improve(start, price), price) <= ranked.objective(start, price) + 1e-9
+    assert (
+        ranked.evaluate_objective(ranked.improve(start, price), price) <= ranked.evaluate_objective(start, price) + 1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -103,7 +105,7 @@ def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_withou
         for price in np.geomspace(1e-4, 1.0, 12).tolist():
             of_all, of_kept = (
                 min(
-                    np.dot(rows.means(one), (price, 1.0)) + complexity_penalty(one, 60)
+                    np.dot(rows.mean_outcome(one), (price, 1.0)) + complexity_penalty(one, 60)
                     for one in some
                     if longest_of(one) <= limit
                 )
@@ -122,7 +124,7 @@ def test_separate_thresholds_are_kept_where_rows_carry_them_and_not_where_they_a
     rows = CalibratedRows(chances, wrong, np.tile(costs, (4000, 1)), costs, np.ones(3, bool), np.arange(4000))
     kept = search_frontier(rows)
     assert kept.separate
-    assert any(rows.means(one)[1] == 0 and rows.means(one)[0] < 12 for one in kept.cascades)
+    assert any(rows.mean_outcome(one)[1] == 0 and rows.mean_outcome(one)[0] < 12 for one in kept.cascades)
 
 
 @pytest.mark.parametrize(("rows", "kinds"), [(60, {"logistic", "constant"}), (5000, {"isotonic", "logistic"})])
@@ -374,7 +376,7 @@ def test_a_further_classifier_has_to_set_more_rows_right_than_chance_would() -> 
         chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool), np.arange(len(costs))
     )
     pair = ThresholdCascade((0, 1), (0.5,))
-    assert rows.means(pair)[1] < rows.means(ThresholdCascade((0,), ()))[1]
+    assert rows.mean_outcome(pair)[1] < rows.mean_outcome(ThresholdCascade((0,), ()))[1]
     assert pair not in select_cascades(rows, [ThresholdCascade((0,), ()), pair])
     many = replace(rows, wrong=np.where(np.arange(200)[:, None] % 50 == 0, [1.0, 0.0], rows.wrong))
     assert pair in select_cascades(many, [ThresholdCascade((0,), ()), pair])

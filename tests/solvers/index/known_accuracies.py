@@ -44,7 +44,7 @@ def plan_without_models(
 
     >>> costs = SetCosts(np.array([[0], [1]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
     >>> built = plan_without_models(lambda masks: [(0.5, 0.7, 0.8, 0.9)[mask] for mask in masks], costs)
-    >>> [item.features for item in built.plan.skyline(3.0)]
+    >>> [item.features for item in built.plan.list_skyline(3.0)]
     [(), ('f0',), ('f1',), ('f0', 'f1')]
     """
     options = options or IndexOptions()

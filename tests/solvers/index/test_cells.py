@@ -120,7 +120,7 @@ def test_an_empty_text_is_a_missing_cell_as_in_a_table() -> None:
     ("item", "message"),
     [
         ({"colour": "red"}, "items.0.weight: is required"),
-        ({"colour": "red", "weight": "heavy"}, "items.0.weight: must be a number, one is 'heavy'"),
+        ({"colour": "red", "weight": "heavy"}, "items.0.weight: must be a number, got 'heavy'"),
         ({"colour": [["red"]], "weight": 1.0}, None),
     ],
 )
@@ -135,8 +135,8 @@ def test_cells_that_cannot_stand_in_their_column_are_refused(item: dict[str, Any
 
 def test_an_index_of_complete_numbers_refuses_other_cells() -> None:
     plan = built(hand=True)
-    for cell, said in ((None, "one is missing"), ("red", "one is 'red'")):
-        with pytest.raises(InvalidRequest, match=f"items.0.noise: must be a number, {said}"):
+    for cell, value in ((None, "a missing value"), ("red", "'red'")):
+        with pytest.raises(InvalidRequest, match=f"items.0.noise: must be a number, got {value}"):
             plan.predict(("noise",), [{"noise": cell}])
     with pytest.raises(InvalidRequest, match=r"dataset\.features: must have the columns"):
         plan.read_values(mixed(20))

@@ -63,7 +63,7 @@ def test_curves_are_the_costs_of_all_sets_on_skylines(seed: int) -> None:
     drawn = draw_curves(built, QUERY)
     known = {each.features for each in drawn.feature_sets}
     for at, size in enumerate(drawn.sizes):
-        for item in built.skyline(size):
+        for item in built.list_skyline(size):
             assert item.features in known
         for place, each in enumerate(drawn.feature_sets):
             assert each.costs[at] == pytest.approx(cost_of(drawn, place, size, built))
@@ -83,9 +83,9 @@ def test_the_skyline_changes_where_two_curves_cross_and_nowhere_else(seed: int) 
     ends = [1.0, *sizes, 400.0]
     for start, end in pairwise(ends):
         inner = np.linspace(start, end, 7)[1:-1].tolist() if end - start > 1e-9 * end else []
-        assert len({tuple(item.features for item in built.skyline(size)) for size in inner}) <= 1
+        assert len({tuple(item.features for item in built.list_skyline(size)) for size in inner}) <= 1
     for size in sizes:
-        sides = [built.skyline(size * (1 + step)) for step in (-1e-6, 1e-6)]
+        sides = [built.list_skyline(size * (1 + step)) for step in (-1e-6, 1e-6)]
         if size * (1 - 1e-6) > 1:
             assert [each.features for each in sides[0]] != [each.features for each in sides[1]]
     assert len(sizes) == np.sum((built.sizes > 1) & (built.sizes <= 400))

@@ -69,7 +69,7 @@ def test_models_are_kept_for_candidates_and_sequences_and_predict_as_scikit_lear
     plan = fitted.plan
     items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
     seed = int(np.random.default_rng(0).integers(2**32))
-    for item in plan.skyline(2.0)[1:]:
+    for item in plan.list_skyline(2.0)[1:]:
         columns = [int(name[1:]) for name in item.features]
         learner = make_pipeline(StandardScaler(), LogisticRegression(random_state=seed, tol=1e-12, max_iter=1000))
         learner.fit(table.values[:, columns], table.labels)
@@ -132,7 +132,7 @@ def test_the_summary_is_plain_json_and_counts(table: FeatureTable, fitted: Fitte
 
 
 def test_what_an_index_saves_is_the_cheapest_of_nearly_the_best_accuracy(fitted: Fitted[IndexPlan]) -> None:
-    skyline = fitted.plan.skyline(3.0)
+    skyline = fitted.plan.list_skyline(3.0)
     cheapest = next(item for item in skyline if item.accuracy >= skyline[-1].accuracy - 0.01)
     saving = fitted.summary["saving"]
     assert saving["chosen"]["features"] == len(cheapest.features)
@@ -297,8 +297,8 @@ def test_problem_2_a_fixed_size_leaves_one_skyline(table: FeatureTable, fitted: 
     plan = build(table, fixed_size=4.0).plan
     assert plan.sizes.tolist() == [1.0]
     assert len(plan.candidates) <= len(fitted.plan.candidates)
-    assert [(item.features, item.accuracy) for item in plan.skyline(4.0)] == [
-        (item.features, item.accuracy) for item in fitted.plan.skyline(4.0)
+    assert [(item.features, item.accuracy) for item in plan.list_skyline(4.0)] == [
+        (item.features, item.accuracy) for item in fitted.plan.list_skyline(4.0)
     ]
     assert plan.decide(IndexQuery(size=4.0, budget=3.0)) == plan.decide(IndexQuery(budget=3.0))
     with pytest.raises(InvalidRequest, match=r"size: must be 4, .*got 5"):
@@ -343,7 +343,7 @@ def test_sizes_of_two_dimensions() -> None:
     plan = fitted.plan
     assert fitted.summary["median_size"] == [60.5, 62.5]
     for size in ((1.0, 1.0), (10.0, 3.0), (100.0, 50.0)):
-        costs = {item.features: item.cost for item in plan.skyline(size)}
+        costs = {item.features: item.cost for item in plan.list_skyline(size)}
         for budget in (0.0, 1.0, 2.5, 1000.0):
             decision = plan.decide(IndexQuery(size=size, budget=budget))
             naive = plan.decide(IndexQuery(size=size, budget=budget, method="naive"))

@@ -49,7 +49,7 @@ def test_the_answer_is_the_place_on_the_skyline_that_it_says(seed: int, size: fl
     instance = random_instance(np.random.default_rng(seed))
     plan = plan_without_models(instance.learn, instance.costs).plan
     decision = plan.decide(IndexQuery(size=size, budget=budget))
-    items = plan.skyline(size)
+    items = plan.list_skyline(size)
     assert decision.skyline_position is not None
     assert items[decision.skyline_position].features == decision.features
     later = items[decision.skyline_position + 1 :]
@@ -66,11 +66,11 @@ def test_with_an_accuracy_to_reach_it_is_the_cheapest_on_the_skyline_that_does(
     instance = random_instance(np.random.default_rng(seed))
     plan = plan_without_models(instance.learn, instance.costs).plan
     query = IndexQuery(size=size, budget=budget, min_accuracy=wanted)
-    enough = [item for item in plan.skyline(size) if item.accuracy >= wanted and item.cost <= budget]
+    enough = [item for item in plan.list_skyline(size) if item.accuracy >= wanted and item.cost <= budget]
     if not enough:
         with pytest.raises(Infeasible, match=f"requested: {wanted:g}, ") as refused:
             plan.decide(query)
-        costs = [item.cost for item in plan.skyline(size) if item.accuracy >= wanted]
+        costs = [item.cost for item in plan.list_skyline(size) if item.accuracy >= wanted]
         if not costs:
             assert str(refused.value).endswith("no set reaches")
             return
@@ -78,7 +78,7 @@ def test_with_an_accuracy_to_reach_it_is_the_cheapest_on_the_skyline_that_does(
         assert found, refused.value
         assert float(found[1]) == costs[0]
         query = query.model_copy(update={"budget": float(found[1])})
-        enough = [item for item in plan.skyline(size) if item.cost == costs[0]]
+        enough = [item for item in plan.list_skyline(size) if item.cost == costs[0]]
     decision = plan.decide(query)
     assert (decision.cost, decision.accuracy) == (enough[0].cost, enough[0].accuracy)
     assert plan.decide(query.model_copy(update={"method": "naive"})).features == decision.features
@@ -185,7 +185,7 @@ def test_a_size_of_one_number_may_come_as_a_list() -> None:
     plan = small()
     assert plan.decide(IndexQuery(size=(2.0,), budget=5.0)) == plan.decide(IndexQuery(size=2.0, budget=5.0))
     with pytest.raises(InvalidRequest, match="size: is required"):
-        plan.skyline()
+        plan.list_skyline()
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_the_index_finds_what_a_scan_of_all_candidates_finds(dimensions: int) ->
             )
             assert (found.accuracy, found.cost) == (scanned.accuracy, scanned.cost)
             assert found.cost <= budget
-        items = plan.skyline(size)
+        items = plan.list_skyline(size)
         assert [item.accuracy for item in items] == sorted({item.accuracy for item in items})
 
 

@@ -95,7 +95,7 @@ def test_steps_lead_where_rollouts_do(case: str) -> None:
     items = items_of(halves(30, 3), 30)
     for budget in (0.0, 0.6, 1.2, 3.0, 9.0):
         target = PolicyTarget(budget=budget)
-        for item, ran in zip(items, plan.rollouts(items, target).items, strict=True):
+        for item, ran in zip(items, plan.roll_out(items, target).items, strict=True):
             acquired: dict[str, Any] = {}
             while isinstance(step := plan.decide(_query(item, target, acquired)), AcquireDecision):
                 acquired |= {name: item.sensors[name] for name in (step.sensor, *step.then)}
@@ -127,7 +127,7 @@ def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: s
     assert str(refused.value) == why
     item = items_of(halves(30, 4), 1)[0].model_copy(update={"embedding": query.get("embedding")})
     with pytest.raises(InvalidRequest, match=f"^items.0.{why.partition(';')[0]}"):
-        built("all sets").rollouts([item], PolicyTarget())
+        built("all sets").roll_out([item], PolicyTarget())
 
 
 def test_an_embedding_is_refused_where_none_was_learned_from() -> None:

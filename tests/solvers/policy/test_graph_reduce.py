@@ -63,7 +63,7 @@ def test_a_node_before_leaves_alone_is_a_cost_sensitive_problem_with_the_transit
 def test_layers_of_unions_lead_only_into_layers_done_before() -> None:
     graph = Graph.from_steps(6, [frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({4}), frozenset({5})])
     done: set[int] = set()
-    for layer in graph.layers():
+    for layer in graph.list_layers():
         for node in layer:
             assert set(graph.list_actions(node).tolist()) <= done
         done |= set(layer)

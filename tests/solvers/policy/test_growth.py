@@ -231,7 +231,7 @@ def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, e
     others = {extra: 0.5 * hard if extra == "budget" else 0.0} if extra else {}
     target = PolicyTarget.model_validate({"max_item_cost": hard, **others})
     item = items_of(dataset)[row]
-    (ran,) = plan.rollouts([item], target).items
+    (ran,) = plan.roll_out([item], target).items
     assert ran.cost <= hard * (1 + 1e-9)
     acquired, paid = dict[str, Any](), 0.0
     while isinstance(

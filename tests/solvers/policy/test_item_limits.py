@@ -117,9 +117,9 @@ def test_no_path_passes_the_deadline_or_the_hard_budget(
     item = items_of(dataset)[row]
     if deadline < min(float(plan.times[list(each)].max()) for each in group_by_fetch(plan.fetches)):
         with pytest.raises(Infeasible, match="the deadline is"):
-            plan.rollouts([item], target)
+            plan.roll_out([item], target)
         return
-    (ran,) = plan.rollouts([item], target).items
+    (ran,) = plan.roll_out([item], target).items
     label, cost, took = walked(plan, item, target)
     assert label == ran.label
     assert cost == pytest.approx(ran.cost)
@@ -264,9 +264,9 @@ def test_an_accuracy_is_not_promised_within_a_deadline_that_it_was_not_counted_i
     plan, _ = built("trace")
     enough = float(plan.times.sum())
     wanted = 1 - float(plan.point_errors[-1]) - 0.1
-    assert plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=enough)).share == 0.0
+    assert plan.select_mixture(PolicyTarget(min_accuracy=wanted, deadline=enough)).share == 0.0
     with pytest.raises(Infeasible, match="with min_accuracy the deadline must not be"):
-        plan.mixture(PolicyTarget(min_accuracy=wanted, deadline=0.9 * enough))
+        plan.select_mixture(PolicyTarget(min_accuracy=wanted, deadline=0.9 * enough))
 
 
 @pytest.mark.parametrize(

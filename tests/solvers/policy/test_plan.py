@@ -105,7 +105,7 @@ def test_steps_lead_where_rollouts_do(built: Built) -> None:
     plan, dataset = built
     items = items_of(dataset)[:4]
     for target in targets(plan):
-        for item, ran in zip(items, plan.rollouts(items, target).items, strict=True):
+        for item, ran in zip(items, plan.roll_out(items, target).items, strict=True):
             label, cost, path = walk_by_steps(plan, item, target)
             assert (label, path) == (ran.label, list(ran.path))
             assert cost == pytest.approx(ran.cost)
@@ -115,7 +115,7 @@ def test_rollouts_of_cells_are_those_of_items(built: Built) -> None:
     plan, dataset = built
     items = items_of(dataset)
     target = PolicyTarget(budget=float(plan.point_bounds[-1]) * 0.6)
-    rollouts = plan.rollouts(items, target)
+    rollouts = plan.roll_out(items, target)
     ran = plan.run(plan.cells_of(dataset), [str(item.item) for item in items], target)
     assert [item.label for item in rollouts.items] == [plan.classes[label] for label in ran.labels]
     assert rollouts.mean_cost == pytest.approx(ran.costs.mean())
@@ -202,7 +202,7 @@ def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
         ({"fast": ("cat",)}, r"acquired.fast: must have label and confidence, got 1 values"),
         ({"fast": ("cat", 0.5, 0.5)}, r"got 3 values"),
         ({"fast": (0.5, "cat")}, r"must begin with a label"),
-        ({"fast": ("cat", "dog")}, r"must be a number, one is 'dog'"),
+        ({"fast": ("cat", "dog")}, r"must be a number, got 'dog'"),
         ({"strong": 3.0}, r"must begin with a label"),
         ({"strong": "gnu"}, r"unknown class 'gnu'; available: 'cat', 'dog', 'owl'"),
         ({"fast": ("cat", 93.0)}, r"has confidence 93; the dataset's are from"),
@@ -235,9 +235,9 @@ def test_all_faults_are_told_at_once(plan: PolicyPlan) -> None:
 
 def test_a_rollout_needs_all_sensors(plan: PolicyPlan) -> None:
     with pytest.raises(InvalidRequest, match=r"items.0.sensors: must include 'middle'"):
-        plan.rollouts([RolloutItem(sensors={"fast": ("cat", 0.5), "strong": "cat"})], PolicyTarget())
+        plan.roll_out([RolloutItem(sensors={"fast": ("cat", 0.5), "strong": "cat"})], PolicyTarget())
     with pytest.raises(InvalidRequest, match=r"items.0.sensors.slow: is not a sensor"):
-        plan.rollouts([RolloutItem(sensors={"slow": 1.0})], PolicyTarget())
+        plan.roll_out([RolloutItem(sensors={"slow": 1.0})], PolicyTarget())
 
 
 def test_a_trade_off_and_a_budget_at_once_are_refused() -> None:

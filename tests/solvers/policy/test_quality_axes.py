@@ -34,7 +34,7 @@ def hidden(rows: int, seed: int, *, useless: bool = False, dimensions: int = 40)
 def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
     sensors = Sensors.from_dataset(dataset, embeds=True)
     parts = assign_training_folds(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
-    cells = sensors.cells(dataset)
+    cells = sensors.read_cells(dataset)
     return *add_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
 
 
@@ -55,7 +55,7 @@ def test_each_target_has_the_penalty_that_misses_rows_left_out_the_least(shape: 
 def test_what_matters_is_seen_where_other_directions_differ_more() -> None:
     fresh = hidden(3000, 1)
     sensors, _, _ = with_axes(hidden(600, 0))
-    shown = sensors.cells(fresh)[:, -2:]
+    shown = sensors.read_cells(fresh)[:, -2:]
     for m in range(2):
         assert abs(np.corrcoef(shown[:, m], fresh.embeddings[:, -1])[0, 1]) > 0.8
 
@@ -66,7 +66,7 @@ def test_no_row_shows_what_its_own_answers_taught() -> None:
     changed = dataset.quality.copy()
     changed[parts == 1] = 1 - changed[parts == 1]
     sensors = Sensors.from_dataset(dataset, embeds=True)
-    _, other = add_quality_axes(sensors, sensors.cells(dataset), dataset.embeddings, changed, parts)
+    _, other = add_quality_axes(sensors, sensors.read_cells(dataset), dataset.embeddings, changed, parts)
     assert np.array_equal(other[parts == 1], cells[parts == 1])
     assert not np.array_equal(other[parts == 0], cells[parts == 0])
 
@@ -74,7 +74,7 @@ def test_no_row_shows_what_its_own_answers_taught() -> None:
 def test_a_new_item_shows_the_mean_of_what_the_folds_taught() -> None:
     dataset = hidden(200, 0)
     sensors, cells, parts = with_axes(dataset)
-    said = sensors.cells(dataset)
+    said = sensors.read_cells(dataset)
     assert said.shape == cells.shape
     assert said[:, :-2] == pytest.approx(cells[:, :-2])
     assert sensors.embedding is not None

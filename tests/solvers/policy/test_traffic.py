@@ -52,7 +52,7 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
         edges.update(pairwise(way))
         stops[way[-1]] += 1
         end = int(ran.walks.ends[row])
-        seen = plan._classifiers.posteriors(end, parts[row], inputs[row : row + 1])
+        seen = plan._classifiers.predict_posteriors(end, parts[row], inputs[row : row + 1])
         wrong[way[-1]] += int(seen.argmax()) != dataset.labels[row]
     return edges, stops, wrong
 
@@ -104,7 +104,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
     if kind == "together":  # all its costs are the same for all rows
         assert spent / counted.rows == pytest.approx(counted.cost)
-    asked_for = plan.mixture(PolicyTarget.model_validate(target))
+    asked_for = plan.select_mixture(PolicyTarget.model_validate(target))
     first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()
     assert counted.error == pytest.approx(first + asked_for.share * (second - first))
     assert counted.cost == pytest.approx(plan.expected_outcome(PolicyTarget.model_validate(target))[1])

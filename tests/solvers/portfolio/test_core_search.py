@@ -133,9 +133,9 @@ def test_of_states_that_leave_the_same_float_the_one_that_leaves_more_is_kept() 
     search = core_search.CoreSearch(1.0, 0.0, 1.0, lambda best: 0.0, high, low, lost, 2000.0, np.inf)
     assert len(set((high + low).tolist())) == 1
     nothing = MoveGroup(np.array([0]), np.array([1]), np.array([4096.0]), np.zeros(1), np.zeros(1))
-    search.step(nothing, nothing.rows, 0.0, np.inf)
+    search.decide_move(nothing, nothing.rows, 0.0, np.inf)
     assert search.low.tolist() == [bit]
     fitting = MoveGroup(np.array([1]), np.array([1]), np.array([1024.0]), np.array([bit]), np.zeros(1))
-    search.step(fitting, fitting.rows, np.inf, np.inf)
+    search.decide_move(fitting, fitting.rows, np.inf, np.inf)
     assert search.best == 0
     assert [(rows.tolist(), choice) for rows, choice in search.list_moves()] == [([1], 1)]

@@ -32,7 +32,7 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
         net = np.where(able, row - (terms.price_resources(states) if is_priced else 0.0), -np.inf)
         choice = prices.choose(net, COSTS, max(terms.current_budget(states), float(COSTS[able].min())))
         taken = zip(terms.accounts, states, strict=True)
-        states = tuple(account.stream.spend(state, float(account.uses[choice])) for account, state in taken)
+        states = tuple(account.stream.record_cost(state, float(account.uses[choice])) for account, state in taken)
         savings += float(row[choice])
     assert states[0].spent <= BUDGET * QUERIES * (1 + 1e-9)
     assert states[1].spent <= tokens * QUERIES * (1 + 1e-9)
@@ -52,7 +52,7 @@ def test_a_stream_with_a_scarce_resource_is_worth_nearly_what_the_best_batch_is(
 
 def test_a_resource_that_is_not_scarce_costs_nothing() -> None:
     plenty = BudgetStream.from_resource(100.0, 10, 1.0)
-    assert plenty.spend(StreamSpending(), 1.0).credit == 0.0
+    assert plenty.record_cost(StreamSpending(), 1.0).credit == 0.0
     assert plenty.current_price(StreamSpending()) == 0.0
     assert plenty.current_price(StreamSpending(100.0, 10, -1.0)) == 0.0
 

@@ -56,7 +56,7 @@ def run(prices: ShadowPrices, stream: BudgetStream, values: np.ndarray) -> float
     so_far = StreamSpending()
     for row in values:
         choice = prices.choose(row, COSTS, stream.current_budget(so_far), stream.max_cost(so_far))
-        so_far = stream.spend(so_far, float(COSTS[choice]))
+        so_far = stream.record_cost(so_far, float(COSTS[choice]))
         assert so_far.spent <= stream.total * (1 + 1e-9)
     return so_far.spent
 

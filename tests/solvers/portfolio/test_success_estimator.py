@@ -17,7 +17,7 @@ def test_an_estimate_is_the_mean_success_of_the_nearest_items(sampling: str) -> 
     rng = np.random.default_rng(0)
     items, success = rng.random((60, 5)).astype(np.float32), rng.random((60, 3)).astype(np.float32)
     samples = draw_samples(rng, 60, 4, 15, sampling)  # type: ignore[arg-type]
-    estimator = NeighborEstimator.from_items(EmbeddingScaling.identity(5), items, success, samples)
+    estimator = NeighborEstimator.from_items(EmbeddingScaling.without_scaling(5), items, success, samples)
     queries = rng.random((20, 5)).astype(np.float32)
     for query, estimates in zip(queries, estimator.estimate(queries), strict=True):
         nearest = [row[np.argmin(np.linalg.norm(items[row] - query, np.inf, axis=1))] for row in samples]
@@ -64,7 +64,9 @@ def repeated(count: int, size: int, times: int = 300) -> np.ndarray:
         success = (rng.random(len(items)) < lipschitz(items)).astype(np.float32)[:, None]
         samples = np.arange(count * size, dtype=np.int32).reshape(count, size)
         estimates.append(
-            NeighborEstimator.from_items(EmbeddingScaling.identity(2), items, success, samples).estimate(query)[0, 0]
+            NeighborEstimator.from_items(EmbeddingScaling.without_scaling(2), items, success, samples).estimate(query)[
+                0, 0
+            ]
         )
     return np.array(estimates)
 
