@@ -10,10 +10,10 @@ from models.advice import AdviceLimits, AdviceRows, AdviceVerdict, KindAdvice, T
 from models.arrays import Int32s, Int64s
 from models.savings import SimpleBaseline
 from solvers import KINDS
-from solvers.advice.candidates import Candidate, candidates_of
-from solvers.advice.choice import Aim, best_of, compare_replays, within
-from solvers.advice.fixed_sets import most_common, replays
-from solvers.advice.sentence import query_text, sentence_of
+from solvers.advice.candidates import Candidate, evaluate_candidates
+from solvers.advice.choice import AdviceGoal, choose_candidate, compare_replays, is_within
+from solvers.advice.fixed_sets import replay_fixed_sets, replay_most_common
+from solvers.advice.summary import format_query, write_summary
 from solvers.base import BuildContext, make_generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.kind import AnyKind
@@ -29,7 +29,7 @@ MIN_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class AdviceSplit:
     """The rows of a dataset by their use: (b,), (c,) and (r,) indices."""
 
     build: Int64s
@@ -37,7 +37,7 @@ class Parts:
     holdout: Int64s
 
     @classmethod
-    def of(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "Parts":
+    def from_labels(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "AdviceSplit":
         """Split items at random, each part with its share of every class; a class's first item is for building.
 
         labels, items: (n,) codes of each row's class and item.
@@ -53,7 +53,7 @@ class Parts:
         return cls(*(np.flatnonzero(part[grouped.place] == number) for number in range(3)))
 
     @property
-    def fresh(self) -> Int64s:
+    def unseen(self) -> Int64s:
         """The rows that nothing learns from."""
         return np.concatenate((self.validation, self.holdout))
 
@@ -66,11 +66,11 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     """
     check(DatasetFacts.from_dataset(dataset))
     rng = make_generator(seed)
-    parts = Parts.of(dataset.labels, dataset.item_codes, rng)
-    learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
+    parts = AdviceSplit.from_labels(dataset.labels, dataset.item_codes, rng)
+    learned, fresh = dataset.take(parts.build), dataset.take(parts.unseen)
     alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
     rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
-    candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
+    candidates, left_out = evaluate_candidates(_methods(dataset), learned, fresh, seed, seconds, rest)
     late = [one.kind for one in left_out if one.timed_out]
     items = fresh.item_codes
     today = most_accurate(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
@@ -96,19 +96,19 @@ def _alone(learned: Dataset, fresh: Dataset, seed: int, run: BuildContext) -> di
     """Try the simple alternatives on rows that nothing learned from."""
     if isinstance(fresh, Trace):
         assert isinstance(learned, Trace)
-        free = most_common(learned, fresh) if fresh.classes else {}
+        free = replay_most_common(learned, fresh) if fresh.classes else {}
         return baselines_on(learned, fresh) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:
         run.progress(done, of, f"simple alternatives: {done} of {of} sets of features")
 
-    return replays(learned, fresh, item_sensor_costs(fresh), seed, report)
+    return replay_fixed_sets(learned, fresh, item_sensor_costs(fresh), seed, report)
 
 
 def _advised(
     limits: AdviceLimits,
-    parts: Parts,
+    parts: AdviceSplit,
     items: Int64s,
     today: str | None,
     unit: str,
@@ -121,25 +121,25 @@ def _advised(
     validation = np.arange(len(parts.validation))
     holdout = len(validation) + np.arange(len(parts.holdout))
     by_choosing = [replay.take(validation) for replay in (*alone.values(), *(one.replay for one in candidates))]
-    aim = Aim.of(limits, by_choosing, effective_rows(items[validation]))
+    aim = AdviceGoal.from_limits(limits, by_choosing, effective_rows(items[validation]))
     in_time = AdviceLimits(deadline=limits.deadline)
-    allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(validation))}
+    allowed = {name: replay for name, replay in alone.items() if is_within(in_time, replay.take(validation))}
     alternatives = BaselineReplays.from_replays(allowed, items, today, unit).take(holdout) if allowed else None
     methods = _reported(candidates, aim, validation, holdout, items[holdout], alternatives, rng)
-    affordable = [name for name, replay in allowed.items() if within(limits, replay.take(validation))]
-    simple = min(affordable, key=lambda name: aim.rank(alone[name].take(validation)), default=None)
-    able = [one for one in (best_of(candidates, aim, validation),) if one is not None]
+    affordable = [name for name, replay in allowed.items() if is_within(limits, replay.take(validation))]
+    simple = min(affordable, key=lambda name: aim.rank_replay(alone[name].take(validation)), default=None)
+    able = [one for one in (choose_candidate(candidates, aim, validation),) if one is not None]
     tried = [one.replay.take(validation) for one in able] + [alone[name].take(validation) for name in affordable]
-    reached = not tried or any(aim.reached(replay) for replay in tried)
+    reached = not tried or any(aim.is_reached(replay) for replay in tried)
     every = tuple(sorted((_alternative(n, r.take(holdout)) for n, r in alone.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
-    take, sentence = sentence_of(limits, unit, methods, nearest, late, reached=reached)
+    take, sentence = write_summary(limits, unit, methods, nearest, late, reached=reached)
     return {"recommended": take, "summary": sentence, "kinds": methods, "alternatives": every}
 
 
 def _reported(
     candidates: list[Candidate],
-    aim: Aim,
+    aim: AdviceGoal,
     validation: Int64s,
     holdout: Int64s,
     items: Int64s,
@@ -149,16 +149,17 @@ def _reported(
     """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
     by_method: dict[str, list[Candidate]] = {}
     for one in candidates:
-        by_method.setdefault(one.method, []).append(one)
-    chosen = {method: best_of(own, aim, validation) for method, own in by_method.items()}
+        by_method.setdefault(one.kind, []).append(one)
+    chosen = {method: choose_candidate(own, aim, validation) for method, own in by_method.items()}
     able = sorted(
-        (one for one in chosen.values() if one is not None), key=lambda one: aim.rank(one.replay.take(validation))
+        (one for one in chosen.values() if one is not None),
+        key=lambda one: aim.rank_replay(one.replay.take(validation)),
     )
     methods = []
     for place, one in enumerate(able):
         first, other = able[0].replay.take(holdout), one.replay.take(holdout)
         own = compare_replays(first, other, items, rng, frugal=aim.wanted is not None) if place else "best"
-        points = _points(by_method[one.method], holdout)
+        points = _points(by_method[one.kind], holdout)
         methods.append(_method(one, own, holdout, items, alternatives, points, rng))
     unable = [method for method, one in chosen.items() if one is None]
     return (*methods, *(_beyond(method, _points(by_method[method], holdout)) for method in unable))
@@ -176,7 +177,7 @@ def _method(
     replay = one.replay.take(holdout)
     accuracy = float(replay.right.mean())
     return KindAdvice(
-        kind=one.method,
+        kind=one.kind,
         verdict=verdict,
         params=dict(one.params),
         query=dict(one.query),
@@ -184,7 +185,7 @@ def _method(
         accuracy_interval=wilson_interval(accuracy, float(effective_rows(items))),
         cost=float(replay.costs.mean()),
         cost_interval=mean_interval(replay.costs, items, rng),
-        savings=None if alternatives is None else measure_savings(query_text(one.query), replay, alternatives, rng),
+        savings=None if alternatives is None else measure_savings(format_query(one.query), replay, alternatives, rng),
         points=points,
     )
 

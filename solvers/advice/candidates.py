@@ -13,7 +13,7 @@ from solvers.base import BuildContext, part_of
 from solvers.kind import AnyKind
 from solvers.savings import Replay
 
-SUBJECT_STEPS = 1000
+STEPS_PER_KIND = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,13 +21,13 @@ class Candidate:
     """One setting of a method. params: to build it with; query: to ask it with; replay: what it did with the rows that
     choose and, behind them, those that report."""
 
-    method: str
+    kind: str
     params: Mapping[str, Any]
     query: Mapping[str, Any]
     replay: Replay
 
 
-def candidates_of(
+def evaluate_candidates(
     kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: BuildContext
 ) -> tuple[list[Candidate], list[ExcludedKind]]:
     """Build each method on some rows and try its settings on others; those that could not be built, and why.
@@ -44,7 +44,7 @@ def candidates_of(
             continue
         share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(kinds) - at)
         try:
-            parts = part_of(run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(kinds) * SUBJECT_STEPS)
+            parts = part_of(run.progress, at * STEPS_PER_KIND, (at + 1) * STEPS_PER_KIND, len(kinds) * STEPS_PER_KIND)
             candidates += _tried(kind, learned, fresh, seed, replace(run, progress=parts), share)
         except Cancelled:
             raise
@@ -61,8 +61,8 @@ def _tried(
     every = list[Candidate]()
     trials = _allowed(kind, learned)
     for at, (params, options) in enumerate(trials):
-        steps = SUBJECT_STEPS // len(trials)
-        part = part_of(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
+        steps = STEPS_PER_KIND // len(trials)
+        part = part_of(run.progress, at * steps, (at + 1) * steps, STEPS_PER_KIND)
         limited = _limited(replace(run, progress=part), kind.name, until)
         try:
             plan = kind.fit(learned, options, np.random.default_rng(seed), limited).plan

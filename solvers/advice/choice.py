@@ -18,7 +18,7 @@ Rank = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class AdviceGoal:
     """What is best of all within the limits: what costs least and is accurate enough on the rows that choose, or, where
     nothing is wanted but a budget kept, what is most accurate."""
 
@@ -26,7 +26,7 @@ class Aim:
     wanted: float | None
 
     @classmethod
-    def of(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "Aim":
+    def from_limits(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "AdviceGoal":
         """Take what was asked for, a standard error above it, for rows that chose say too much; where neither accuracy
         nor budget was, what is nearly as accurate as the most accurate within the limits. rows: the number of
         independent rows that choose."""
@@ -35,22 +35,22 @@ class Aim:
             return cls(limits, min(limits.min_accuracy + spare, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
-        levels = [replay.right.mean() for replay in validation if within(limits, replay)]
+        levels = [replay.right.mean() for replay in validation if is_within(limits, replay)]
         return cls(limits, float(max(levels, default=0.0)) - MAX_ACCURACY_LOSS)
 
-    def rank(self, replay: Replay) -> Rank:
+    def rank_replay(self, replay: Replay) -> Rank:
         """Order by what is best, the least first; what is not accurate enough comes last, the most accurate first."""
         accuracy, cost = float(replay.right.mean()), float(replay.costs.mean())
         if self.wanted is None:
             return 0.0, -accuracy, cost
-        return (0.0, cost, -accuracy) if self.reached(replay) else (1.0, -accuracy, cost)
+        return (0.0, cost, -accuracy) if self.is_reached(replay) else (1.0, -accuracy, cost)
 
-    def reached(self, replay: Replay) -> bool:
+    def is_reached(self, replay: Replay) -> bool:
         """Tell whether rows were answered as accurately as is wanted."""
         return self.wanted is None or float(replay.right.mean()) >= self.wanted - _ROUNDING
 
 
-def within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
+def is_within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
     """Tell whether rows were answered within budget and deadline; and a query for a deadline asked for no later."""
     deadline = np.inf if limits.deadline is None else limits.deadline
     budget = np.inf if limits.budget is None else limits.budget
@@ -58,10 +58,10 @@ def within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
     return not late and replay.costs.max() <= deadline and float(replay.costs.mean()) <= budget * (1 + _ROUNDING)
 
 
-def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate | None:
+def choose_candidate(candidates: Iterable[Candidate], aim: AdviceGoal, rows: Any) -> Candidate | None:
     """Choose a setting by the rows that choose; None if none is within the limits."""
-    fine = [one for one in candidates if within(aim.limits, one.replay.take(rows), one.query)]
-    return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
+    fine = [one for one in candidates if is_within(aim.limits, one.replay.take(rows), one.query)]
+    return min(fine, key=lambda one: aim.rank_replay(one.replay.take(rows)), default=None)
 
 
 def compare_replays(

@@ -12,13 +12,13 @@ from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
 from solvers.savings import Replay, set_name
 
-MOST_SINGLE = 8
+MAX_SINGLE = 8
 """Features that are tried alone."""
-MOST_PREFIXES = 6
+MAX_PREFIXES = 6
 """Sets of the cheapest, and of the most useful, features that are tried, from one feature to all."""
 
 
-def replays(
+def replay_fixed_sets(
     learned: FeatureTable, fresh: FeatureTable, costs: Floats, seed: int, report: Callable[[int, int], None]
 ) -> dict[str, Replay]:
     """Train a regression and boosted trees on each of some fixed sets, on the rows of one table, and ask them about
@@ -27,13 +27,13 @@ def replays(
 
     Sets: no feature, single ones, the cheapest so many, the most useful so many (by a forest on all), all.
     """
-    preparation = Preparation.fitted(learned.values, _categorical(learned))
+    preparation = Preparation.fit(learned.values, _categorical(learned))
     table, asked = preparation.apply(learned.values), preparation.apply(fresh.values)
     sensors = Sensors.from_dataset(learned)
     owners, names = np.repeat(sensors.value_owners, preparation.widths), sensors.names
     useful = _by_use(table, learned.labels, owners, seed)
     sets = _sets(useful, np.argsort(costs.mean(axis=0), kind="stable"))
-    answered = most_common(learned, fresh)
+    answered = replay_most_common(learned, fresh)
     for done, (members, otherwise) in enumerate(sets.items()):
         report(done, len(sets))
         columns, price = np.isin(owners, members), costs[:, list(members)].sum(axis=1)
@@ -43,7 +43,7 @@ def replays(
     return answered
 
 
-def most_common(learned: Dataset, fresh: Dataset) -> dict[str, Replay]:
+def replay_most_common(learned: Dataset, fresh: Dataset) -> dict[str, Replay]:
     """Name the answer that costs nothing: the most common class of the rows learned from, for every fresh one."""
     common = np.equal(fresh.labels, np.bincount(learned.labels).argmax())
     return {set_name([], ""): Replay(common.astype(np.float64), np.zeros(fresh.rows))}
@@ -64,8 +64,8 @@ def _by_use(table: Floats, labels: Any, owners: Int32s, seed: int) -> Int64s:
 def _sets(useful: Int64s, cheapest: Int64s) -> dict[tuple[int, ...], str]:
     """Choose sets of features: what each is called if it has many."""
     n = len(useful)
-    sets: dict[tuple[int, ...], str] = {(feature,): "" for feature in useful[:MOST_SINGLE].tolist()}
-    for count in np.unique(np.geomspace(1, n, min(n, MOST_PREFIXES)).round().astype(int)).tolist():
+    sets: dict[tuple[int, ...], str] = {(feature,): "" for feature in useful[:MAX_SINGLE].tolist()}
+    for count in np.unique(np.geomspace(1, n, min(n, MAX_PREFIXES)).round().astype(int)).tolist():
         sets.setdefault(tuple(sorted(cheapest[:count].tolist())), f"the {count} cheapest features")
         sets.setdefault(tuple(sorted(useful[:count].tolist())), f"the {count} most useful features")
     return sets | {tuple(range(n)): "all features"}

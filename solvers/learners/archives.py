@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from models import Fault, InvalidRequest
 from models.arrays import Floats
 from models.errors import CorruptArtifact
-from solvers.learners.estimators import parts_of
-from solvers.learners.linear import kind_of, linear_numbers
-from solvers.learners.trusted_types import paths_of, strangers
+from solvers.learners.estimators import iterate_parts
+from solvers.learners.linear import get_model_kind, pack_linear
+from solvers.learners.trusted_types import find_untrusted, list_types
 from solvers.zips import stored_zip
 
 _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
@@ -36,9 +36,9 @@ _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
 
 def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
     """Keep a trained classifier; raises InvalidRequest if it holds types neither trusted nor of ``modules``."""
-    if kind_of(classifier) == "skops":
+    if get_model_kind(classifier) == "skops":
         return _archive(classifier, modules)
-    return linear_numbers(classifier).astype("<f8").tobytes()
+    return pack_linear(classifier).astype("<f8").tobytes()
 
 
 def predict_archived(
@@ -50,7 +50,7 @@ def predict_archived(
     """
     import joblib
 
-    model = from_archive(data, table.shape[1], modules)
+    model = load_archive(data, table.shape[1], modules)
     with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)
         shares = _probabilities(model, table)
@@ -70,7 +70,7 @@ def _probabilities(model: Any, table: Floats) -> Floats | None:
         return None
 
 
-def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
+def load_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
     """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes.
 
     modules: whose classes are trusted too, whatever state the bytes give them; for learners of one's own.
@@ -78,10 +78,10 @@ def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
     skops = import_module("skops.io")
     with _refusing("the model cannot be read"):
         schema = _schema(data)
-        untrusted = strangers(schema, modules)
+        untrusted = find_untrusted(schema, modules)
         if untrusted:
             raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(untrusted)}")
-        model = skops.loads(data, trusted=paths_of(schema))
+        model = skops.loads(data, trusted=list_types(schema))
         steps = _steps(model)
         if any(step.n_features_in_ != columns for step in steps):
             raise CorruptArtifact(f"the model is not one of {columns} columns")
@@ -128,7 +128,7 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     try:
         _steps(classifier)
         data = import_module("skops.io").dumps(classifier)
-        untrusted = strangers(_schema(data), modules)
+        untrusted = find_untrusted(_schema(data), modules)
     except Exception as error:  # an archive is made by asking every part for its state
         raise InvalidRequest.from_faults(Fault(("learner",), f"its models cannot be kept: {error}")) from error
     if untrusted:
@@ -170,7 +170,7 @@ def _check_parts(model: Any) -> None:
     They are held against the columns of the estimator that they belong to, which refuses tables of others.
     """
     owned, trees = set(), set()
-    for part in parts_of(model):
+    for part in iterate_parts(model):
         kind = type(part)
         if not kind.__module__.startswith("sklearn."):
             continue

@@ -22,18 +22,18 @@ from models.arrays import Floats
 
 Columns = Sequence[int]
 
-AT_ONCE = 1 << 18
+MAX_NUMBERS = 1 << 18
 """Numbers of the stacked tables that are held at once: 2 MB, which a processor's cache holds."""
-MOST_STEPS = 100
-HALVINGS = 30
-ENOUGH = 1e-5
+MAX_STEPS = 100
+MAX_HALVINGS = 30
+TOLERANCE = 1e-5
 """Training ends when no coefficient moved by more than this share of the largest one, or of 1: what is left is then
 some 1e-9 of it, for near the end each step leaves a thousandth of the error or less."""
-CLOSE = 1e-3
+FROZEN_CURVATURE_MOVE = 1e-3
 """After such a move the second derivatives need not be worked out again."""
-STEEP = 100.0
+MIN_DOUBLE_PRECISION_C = 100.0
 """From this C on single precision does not steer well enough."""
-WORTH = 4.0
+MIN_WARM_START_RATIO = 4.0
 """The model of all columns is trained when the sets together are so many times its effort."""
 
 
@@ -56,11 +56,13 @@ def fit_sets(
     whole = np.vstack((table.T, np.ones(len(table))))
     truth = (np.arange(classes)[:, None] == np.asarray(labels)).astype(np.float64)
     truth = truth[1:] if classes == 2 else truth
-    parabola = _Parabola.of(whole, truth, sets, C)
+    parabola = _Parabola.from_sets(whole, truth, sets, C)
     fitted: list[Floats] = [np.zeros(0)] * len(sets)
     for places in _batches([len(columns) for columns in sets], len(table), classes):
         columns = np.array([[*sets[place], table.shape[1]] for place in places])
-        starts = np.zeros((len(places), len(truth), columns.shape[1])) if parabola is None else parabola.least(columns)
+        starts = (
+            np.zeros((len(places), len(truth), columns.shape[1])) if parabola is None else parabola.minimize(columns)
+        )
         for place, model in zip(places, _newton(whole[columns], truth, starts, C), strict=True):
             fitted[place] = model
     return fitted
@@ -76,11 +78,11 @@ class _Parabola:
     places: NDArray[np.intp]
 
     @classmethod
-    def of(cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float) -> "_Parabola | None":
+    def from_sets(cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float) -> "_Parabola | None":
         """Train all columns that are in any set, unless that takes long beside the sets."""
         used = sorted({column for columns in sets for column in columns})
         k, p = len(truth), len(used) + 1
-        if sum((len(columns) + 1) ** 2 for columns in sets) < WORTH * p**2:
+        if sum((len(columns) + 1) ** 2 for columns in sets) < MIN_WARM_START_RATIO * p**2:
             return None
         columns = np.array([*used, len(whole) - 1])
         tables = whole[columns][None]
@@ -89,7 +91,7 @@ class _Parabola:
         slope = (curvature @ model.reshape(-1)).reshape(k, p)
         return cls(curvature.reshape(k, p, k, p), slope, np.searchsorted(columns, np.arange(len(whole))))
 
-    def least(self, columns: NDArray[np.intp]) -> Floats:
+    def minimize(self, columns: NDArray[np.intp]) -> Floats:
         """Find where it is least for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
         own = self.places[columns]
         b, p = own.shape
@@ -103,7 +105,7 @@ class _Parabola:
         return np.asarray(least.reshape(b, k, p))
 
 
-def probabilities(model: Floats, table: Floats) -> Floats:
+def predict_probabilities(model: Floats, table: Floats) -> Floats:
     """Give the probability of each class, (classes, n), for items whose columns are rows, (d, n).
 
     model: (k, d + 1). Leading dimensions of both stand for many models, each with its own table.
@@ -127,7 +129,7 @@ def _batches(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
     batches: list[list[int]] = []
     for place in sorted(range(len(sizes)), key=lambda place: sizes[place]):
         width = sizes[place] + 1
-        most = max(AT_ONCE // (rows * (width + outputs) + (outputs * width) ** 2), 1)
+        most = max(MAX_NUMBERS // (rows * (width + outputs) + (outputs * width) ** 2), 1)
         if not batches or sizes[batches[-1][0]] != sizes[place] or len(batches[-1]) >= most:
             batches.append([])
         batches[-1].append(place)
@@ -142,7 +144,7 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
     fitted = np.zeros((b, k, p))
     active, models, losses, shares = np.arange(b), *_better(tables, truth, starts, C)
     close = False
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if not close:
             curvature = _curvature(steering, shares, C)
         slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
@@ -152,8 +154,8 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
         models, losses, shares = _descend(tables, truth, before, steps, losses, C)
         fitted[active] = models
         moved = np.abs(models - before).max(axis=(1, 2)) / np.maximum(np.abs(models).max(axis=(1, 2)), 1.0)
-        going = moved > ENOUGH
-        close = bool(np.all(moved <= CLOSE))
+        going = moved > TOLERANCE
+        close = bool(np.all(moved <= FROZEN_CURVATURE_MOVE))
         if not going.any():
             break
         if not going.all():
@@ -165,7 +167,7 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
 
 
 def _steering(tables: Floats, C: float) -> NDArray[np.floating]:
-    return tables.astype(np.float32 if C < STEEP else np.float64)
+    return tables.astype(np.float32 if C < MIN_DOUBLE_PRECISION_C else np.float64)
 
 
 def _better(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
@@ -228,7 +230,7 @@ def _descend(
 ) -> tuple[Floats, Floats, Floats]:
     """Take each model's step, halved until the loss does not rise beyond rounding: models, losses, shares."""
     lengths = np.ones(len(models))
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         reached = models - lengths[:, None, None] * steps
         reached_losses, shares = _evaluate(tables, truth, reached, C)
         worse = ~(reached_losses <= losses + 1e-12 * np.abs(losses))

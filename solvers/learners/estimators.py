@@ -26,7 +26,7 @@ ALLOWED_MODULES = ("sklearn.",)
 _DESCRIBED = {"learner", "learner_params"}
 
 
-def make(
+def make_classifier(
     path: str,
     params: Mapping[str, Any],
     allowed_modules: Sequence[str] = ALLOWED_MODULES,
@@ -40,7 +40,7 @@ def make(
     numbers is given ``seed``, unless the parameters say otherwise. A parameter that is a classifier itself is written
     as ``{"learner": path, "learner_params": {...}}``, also inside lists.
 
-    >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
+    >>> make_classifier("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
     2
     """
     from sklearn.base import ClassifierMixin, is_classifier
@@ -75,7 +75,7 @@ def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any
     if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
         params = value.get("learner_params", {})
         if isinstance(params, dict):
-            return make(value["learner"], params, allowed_modules, seed=seed)
+            return make_classifier(value["learner"], params, allowed_modules, seed=seed)
     return value
 
 
@@ -105,7 +105,7 @@ def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
     )
 
 
-def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
+def make_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     """Cut the rows into folds that keep the shares of the classes: pairs of rows to train on and to test on.
 
     Rows of one item are in one fold. Raises InvalidRequest if a class has fewer items than there are folds.
@@ -125,29 +125,29 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     return tuple((np.flatnonzero(~part), np.flatnonzero(part)) for part in tested)
 
 
-def accuracy_of(right: Bools, folds: Folds) -> float:
+def compute_accuracy(right: Bools, folds: Folds) -> float:
     """Take the mean of the accuracies on folds, given what is right, (n,).
 
-    >>> accuracy_of(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
+    >>> compute_accuracy(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
     0.5
     """
     return float(np.mean([float(np.mean(right[test])) for _, test in folds]))
 
 
-def cross_validated(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
+def cross_validate(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
     """Tell of each row whether the classifier that was trained without its fold is right about it, (n,)."""
     from sklearn.base import clone
 
     right = np.zeros(len(labels), dtype=bool)
     for train, test in folds:
-        with refusals():
-            trained = train_on(clone(classifier), table[train], labels[train])
+        with convert_errors():
+            trained = train_classifier(clone(classifier), table[train], labels[train])
             right[test] = trained.predict(table[test]) == labels[test]
     return right
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def convert_errors() -> Iterator[None]:
     """Turn what a black box raises, which may be anything, into a refusal of its parameters."""
     try:
         yield
@@ -157,7 +157,7 @@ def refusals() -> Iterator[None]:
         raise InvalidRequest.from_faults(Fault(("learner_params",), f"the learner refuses: {error}")) from error
 
 
-def train_on(classifier: Any, table: Floats, labels: Int32s) -> Any:
+def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
     """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop.
 
     Neighbours are found by brute force afterwards, whatever was to find them: the same ones, up to ties. A search tree
@@ -165,23 +165,23 @@ def train_on(classifier: Any, table: Floats, labels: Int32s) -> Any:
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    with refusals(), warnings.catch_warnings():
+    with convert_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         trained = classifier.fit(table, labels)
-    for part in parts_of(trained):
+    for part in iterate_parts(trained):
         if getattr(part, "_fit_method", None) in ("kd_tree", "ball_tree"):
             part._fit_method, part._tree = "brute", None
     return trained
 
 
-def copied(classifier: Any) -> Any:
+def copy_classifier(classifier: Any) -> Any:
     """Copy as the way into another process does, so that here and there the same comes of it, to the last byte."""
     from sklearn.base import clone
 
     return pickle.loads(pickle.dumps(clone(classifier)))
 
 
-def parts_of(model: Any) -> Iterator[Any]:
+def iterate_parts(model: Any) -> Iterator[Any]:
     """Go through everything that a model is made of."""
     pending, seen = [model], set()
     while pending:

@@ -19,11 +19,11 @@ _OVR = {"liblinear": "ovr"}
 """Solvers that train one class against the rest."""
 
 
-def kind_of(classifier: Any) -> str:
+def get_model_kind(classifier: Any) -> str:
     """Tell how a classifier is kept: "softmax" or "none" (linear, with such probabilities or without), or "skops".
 
     >>> from sklearn.linear_model import LogisticRegression
-    >>> kind_of(LogisticRegression())
+    >>> get_model_kind(LogisticRegression())
     'softmax'
     """
     last = classifier.steps[-1][1] if hasattr(classifier, "steps") else classifier
@@ -37,7 +37,7 @@ def kind_of(classifier: Any) -> str:
     return _LINKS.get(kind.__name__, "skops")
 
 
-def linear_numbers(classifier: Any) -> Floats:
+def pack_linear(classifier: Any) -> Floats:
     """Write a trained linear model of d columns and k rows of coefficients, alone or after a scaler, as numbers.
 
     One after the other: mean (d,), scale (d,), coefficients (k · d,) and intercepts (k,).
@@ -52,7 +52,7 @@ def linear_numbers(classifier: Any) -> Floats:
     return np.concatenate((mean, scale, coefficients.reshape(-1), intercepts))
 
 
-def linear_length(columns: int, classes: int) -> int:
+def count_linear_numbers(columns: int, classes: int) -> int:
     """Count the numbers of a linear model."""
     rows = 1 if classes == 2 else classes
     return 2 * columns + rows * columns + rows

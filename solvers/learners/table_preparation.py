@@ -25,10 +25,10 @@ class Preparation:
     codes: Int64s
 
     @classmethod
-    def fitted(cls, values: Floats, categorical: Bools) -> "Preparation":
+    def fit(cls, values: Floats, categorical: Bools) -> "Preparation":
         """Fit to training rows (n, d), NaN where a cell is missing.
 
-        >>> made = Preparation.fitted(np.array([[1.0, 0.0], [3.0, 2.0], [np.nan, 2.0]]), np.array([False, True]))
+        >>> made = Preparation.fit(np.array([[1.0, 0.0], [3.0, 2.0], [np.nan, 2.0]]), np.array([False, True]))
         >>> made.apply(np.array([[3.0, np.nan], [2.0, 0.0]])).round(3).tolist()
         [[1.225, 0.0, 1.0], [0.0, 1.0, 0.0]]
         """

@@ -125,13 +125,13 @@ _PROTOCOL = 2
 _PIPELINE = "sklearn.pipeline.Pipeline"
 
 
-def strangers(schema: Any, modules: Sequence[str] = ()) -> list[str]:
+def find_untrusted(schema: Any, modules: Sequence[str] = ()) -> list[str]:
     """Name what an archive's schema holds that is not trusted; classes that ``modules`` define are.
 
     A pipeline is trusted as the whole only, not inside of something. Raises ValueError for another protocol. O(nodes).
 
     >>> held = {"__loader__": "ListNode", "__module__": "builtins", "__class__": "list", "content": []}
-    >>> strangers({**held, "protocol": 2}), strangers({**held, "protocol": 2, "__class__": "set"})
+    >>> find_untrusted({**held, "protocol": 2}), find_untrusted({**held, "protocol": 2, "__class__": "set"})
     ([], ['builtins.set'])
     """
     protocol = schema["protocol"]
@@ -150,7 +150,7 @@ def strangers(schema: Any, modules: Sequence[str] = ()) -> list[str]:
     return sorted(unknown)
 
 
-def paths_of(schema: Any) -> list[str]:
+def list_types(schema: Any) -> list[str]:
     """List the types and functions that a schema names."""
     return sorted({_path_of(node) for node in _nodes(schema)})
 

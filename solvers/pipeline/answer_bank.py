@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
-from solvers.pipeline.bit_rows import pack
+from solvers.pipeline.bit_rows import pack_bits
 
 Thresholds = float | Floats
 """The confidence from which on a prediction is accepted: one for all, or (classes,) by predicted class."""
@@ -24,11 +24,11 @@ Train = Callable[[UInt64s], tuple[NDArray[Any], NDArray[Any]]]
 """Trains the classifiers of feature sets, (m,) masks: confidence of the predicted class (m, rows), its code (m,
 rows)."""
 
-AT_THE_END = np.uint64(1 << 63)
+MUST_ANSWER = np.uint64(1 << 63)
 """This bit of a mask, which no feature has, asks what its classifier says where it must answer, however sure it is."""
-ACCEPTED, RIGHT, ALARM = 0, 1, 2
+ACCEPTED, CORRECT, ALARM = 0, 1, 2
 """Bit sets of a vote: accepted rows; those accepted rightly; those accepted as positive though they are not."""
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 
 class AnswerBank:
@@ -40,9 +40,9 @@ class AnswerBank:
 
     >>> rows = np.array([0, 1, 1])
     >>> answers = AnswerBank(lambda masks: (np.full((len(masks), 3), 0.8), np.ones((len(masks), 3), dtype=int)), rows)
-    >>> answers.votes(np.array([0, 1], dtype=np.uint64), 0.75).tolist()
+    >>> answers.get_votes(np.array([0, 1], dtype=np.uint64), 0.75).tolist()
     [[[0], [0]], [[7], [6]]]
-    >>> answers.votes(np.array([1], dtype=np.uint64), 0.85).tolist(), answers.trained
+    >>> answers.get_votes(np.array([1], dtype=np.uint64), 0.85).tolist(), answers.trained
     ([[[0], [0]]], 1)
     """
 
@@ -53,7 +53,7 @@ class AnswerBank:
         *,
         classes: int = 2,
         positive: int | None = None,
-        max_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         codes = np.asarray(labels)
         if codes.ndim != 1 or len(codes) == 0 or codes.min() < 0 or codes.max() >= classes:
@@ -79,7 +79,7 @@ class AnswerBank:
         """Which bit sets are those of ``_threshold``."""
         self._threshold = np.zeros(0)
 
-    def votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
+    def get_votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
         """Give bit sets of feature sets, (m,) distinct masks, at a threshold: (m, 2, words), with alarms (m, 3, words).
 
         Masks with the bit ``AT_THE_END`` accept every row. Trains what is not known yet. Confidences are compared in
@@ -88,19 +88,19 @@ class AnswerBank:
         """
         self._set_threshold(threshold)
         given = np.asarray(masks, dtype=np.uint64)
-        after_last_stage, sets = (given & AT_THE_END) != 0, given & ~AT_THE_END
+        after_last_stage, sets = (given & MUST_ANSWER) != 0, given & ~MUST_ANSWER
         there = sets != 0
         asked, last = sets[there].tolist(), after_last_stage[there]
-        self._learn(list(dict.fromkeys(asked)))
+        self._train_missing(list(dict.fromkeys(asked)))
         places = np.array([self._places[mask] for mask in asked], dtype=np.int64)
-        self._pack(places[~last & ~self._current[places]])
+        self._update_bits(places[~last & ~self._current[places]])
         votes = np.zeros((len(given), *self._packed.shape[1:]), dtype=np.uint64)
         votes[there & ~after_last_stage] = self._packed[places[~last]]
         every = np.ones((np.count_nonzero(last), self.rows), dtype=bool)
-        votes[there & after_last_stage] = self._bits(every, self._predicted[places[last]])
+        votes[there & after_last_stage] = self._pack_votes(every, self._predicted[places[last]])
         return votes
 
-    def lattice(
+    def get_lattice(
         self, features: Int64s, threshold: Thresholds, *, answers_at_the_end: bool = False
     ) -> tuple[UInt64s, UInt64s]:
         """Give accepted, and accepted rightly, of all 2^k sets of some features, (k,), by their mask among these: two
@@ -112,9 +112,9 @@ class AnswerBank:
         masks = np.zeros_like(among)
         for bit, feature in enumerate(features.tolist()):
             masks |= (among >> np.uint64(bit) & np.uint64(1)) << np.uint64(feature)
-        masks[-1] |= AT_THE_END * answers_at_the_end
-        votes = self.votes(masks, threshold)
-        return np.ascontiguousarray(votes[:, ACCEPTED]), np.ascontiguousarray(votes[:, RIGHT])
+        masks[-1] |= MUST_ANSWER * answers_at_the_end
+        votes = self.get_votes(masks, threshold)
+        return np.ascontiguousarray(votes[:, ACCEPTED]), np.ascontiguousarray(votes[:, CORRECT])
 
     def _set_threshold(self, threshold: Thresholds) -> None:
         by_class = np.asarray(threshold, dtype=np.float64)
@@ -129,7 +129,7 @@ class AnswerBank:
             self._threshold = by_class.copy()
             self._current[:] = False
 
-    def _learn(self, asked: list[int]) -> None:
+    def _train_missing(self, asked: list[int]) -> None:
         """Train what is new, having made room for it, and remember what was asked for last."""
         new = [mask for mask in asked if mask not in self._places]
         for mask in asked:
@@ -137,9 +137,9 @@ class AnswerBank:
                 self._places[mask] = self._places.pop(mask)
         if not new:
             return
-        confidence, predicted = self._answers(new)
-        if len(self._places) + len(new) > self._most():
-            self._forget(max(len(asked) - len(new), self._most() // 2 - len(new)))
+        confidence, predicted = self._train_checked(new)
+        if len(self._places) + len(new) > self._capacity():
+            self._evict(max(len(asked) - len(new), self._capacity() // 2 - len(new)))
         start = len(self._places)
         self._reserve(start + len(new), confidence.dtype)
         self._confidence[start : start + len(new)] = confidence
@@ -147,7 +147,7 @@ class AnswerBank:
         self._current[start : start + len(new)] = False
         self._places.update({mask: start + i for i, mask in enumerate(new)})
 
-    def _answers(self, new: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _train_checked(self, new: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
         confidence, predicted = (np.asarray(each) for each in self._train(np.array(new, dtype=np.uint64)))
         shape = (len(new), self.rows)
         if confidence.shape != shape or predicted.shape != shape:
@@ -158,12 +158,12 @@ class AnswerBank:
         self.trained += len(new)
         return confidence, predicted
 
-    def _most(self) -> int:
+    def _capacity(self) -> int:
         """How many feature sets fit into memory."""
         word_count = int(np.prod(self._packed.shape[1:]))
         return self._max_bytes // (self.rows * (self._confidence.itemsize + self._predicted.itemsize) + 8 * word_count)
 
-    def _forget(self, keep: int) -> None:
+    def _evict(self, keep: int) -> None:
         """Keep so many of the feature sets, those asked for last."""
         kept = list(self._places.items())[max(len(self._places) - keep, 0) :]
         places = np.array([place for _, place in kept], dtype=np.int64)
@@ -175,23 +175,23 @@ class AnswerBank:
         """Let the arrays grow to hold so many, by half as many again at least."""
         room = len(self._current)
         if size > room:
-            more = max(size - room, min(room // 2, max(self._most() - room, 0)))
+            more = max(size - room, min(room // 2, max(self._capacity() - room, 0)))
             self._confidence, self._predicted, self._packed, self._current = (
                 np.concatenate((each, np.zeros((more, *each.shape[1:]), dtype=each.dtype)))
                 for each in (self._confidence.astype(dtype, copy=False), self._predicted, self._packed, self._current)
             )
 
-    def _pack(self, places: Int64s) -> None:
+    def _update_bits(self, places: Int64s) -> None:
         """Work out bit sets at the threshold."""
         for part in np.array_split(places, len(places) // 4096 + 1):
             confidence, predicted = self._confidence[part], self._predicted[part]
             accepted = confidence >= self._threshold.astype(confidence.dtype)[predicted]
-            self._packed[part] = self._bits(accepted, predicted)
+            self._packed[part] = self._pack_votes(accepted, predicted)
             self._current[part] = True
 
-    def _bits(self, accepted: Bools, predicted: NDArray[Any]) -> UInt64s:
+    def _pack_votes(self, accepted: Bools, predicted: NDArray[Any]) -> UInt64s:
         """Make the bit sets of votes from what is accepted and predicted, (m, rows) each."""
         sets = [accepted, accepted & (predicted == self._labels)]
         if self._positive is not None:
             sets.append(accepted & (predicted == self._positive) & (self._labels != self._positive))
-        return np.stack([pack(each) for each in sets], axis=1)
+        return np.stack([pack_bits(each) for each in sets], axis=1)

@@ -8,7 +8,7 @@ from models import FeatureTable
 from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
-from solvers.pipeline.classifiers import Answers, Learner, confident, predict, stacked
+from solvers.pipeline.classifiers import Answers, Learner, predict, stack_answers, take_most_likely
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
@@ -16,28 +16,28 @@ from solvers.pipeline.prepared_data import PreparedData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Models:
+class PipelineModels:
     """Trained models of feature sets, by rising mask, as bytes of a kind."""
 
     kind: str
     masks: UInt64s
     data: list[bytes]
 
-    def answers(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
+    def predict_sets(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
         """Let kept models answer for prepared rows, as a bank asks."""
         answers = []
         for mask in masks.tolist():
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
             own = table[:, learner.columns_of(mask)]
-            answers.append(confident(predict(self.kind, data, own, learner.classes, learner.modules)))
-        return stacked(answers)
+            answers.append(take_most_likely(predict(self.kind, data, own, learner.classes, learner.modules)))
+        return stack_answers(answers)
 
 
-def assemble(
+def assemble_plan(
     dataset: FeatureTable,
     options: PipelineOptions,
     data: PreparedData,
-    models: Models,
+    models: PipelineModels,
     front: FrontSearch,
     tested: Scores,
     cost_errors: Floats,
@@ -70,8 +70,8 @@ def assemble(
         offsets=preparation.offsets,
         codes=preparation.codes,
         chromosomes=front.chromosomes[order],
-        validated=achieved(front.scores)[order],
-        tested=achieved(tested)[order],
+        validated=tabulate_scores(front.scores)[order],
+        tested=tabulate_scores(tested)[order],
         model_kind=models.kind,
         model_masks=models.masks,
         model_offsets=np.cumsum([0, *(lengths if archived else lengths // 8)], dtype=np.int64),
@@ -82,7 +82,7 @@ def assemble(
     )
 
 
-def achieved(scores: Scores) -> Floats:
+def tabulate_scores(scores: Scores) -> Floats:
     """Tabulate coverage, accuracy, cost and false-positive rate, (c, 4); NaN where no class is positive."""
     alarms = np.full(len(scores.cost), np.nan) if scores.alarms is None else scores.false_positive_rate
     return np.column_stack((scores.coverage, scores.accuracy, scores.cost, alarms))

@@ -11,17 +11,17 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress
-from solvers.pipeline.configurations import single_stage
+from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import Scores
 
 
-def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
+def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
     """Cut an order of n features, (n,), into each number of stages, the most first: after single ones, and evenly."""
     for stages in range(min(max_stages, len(order)), 0, -1):
         yield from (_singly(order, stages), _evenly(order, stages))
 
 
-def forward_order(
+def order_by_forward_selection(
     evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = no_progress, *, for_its_cost: bool = True
 ) -> Int64s:
     """Order features by forward selection: next comes what is free, then what sets most rows right for its cost, or,
@@ -32,7 +32,7 @@ def forward_order(
     while len(order) < n:
         progress(len(order), n, "putting features in order")
         left = np.setdiff1d(np.arange(n), order)
-        scores, prices = evaluate(np.stack([single_stage([*order, f], n) for f in left])), costs[left]
+        scores, prices = evaluate(np.stack([make_single_stage([*order, f], n) for f in left])), costs[left]
         paid = for_its_cost & (prices > 0)
         gains = (scores.right - right) / np.where(paid, prices, 1.0)
         best = int(np.lexsort((left, prices, -gains, paid))[0])

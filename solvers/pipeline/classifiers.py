@@ -13,18 +13,24 @@ from models import Fault, InvalidRequest
 from models.arrays import Floats, Int32s, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.learners import archives, linear
-from solvers.learners.batch_logistic import fit_sets, probabilities
-from solvers.learners.estimators import ALLOWED_MODULES, copied, make, refusals, train_on
+from solvers.learners.batch_logistic import fit_sets, predict_probabilities
+from solvers.learners.estimators import (
+    ALLOWED_MODULES,
+    convert_errors,
+    copy_classifier,
+    make_classifier,
+    train_classifier,
+)
 from solvers.parallel import in_parallel
 
 T = TypeVar("T")
 Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
 """Confidences of the predicted class, (m, rows), and its codes, (m, rows)."""
 
-DEFAULT = "sklearn.linear_model.LogisticRegression"
-STRENGTHS = (1e-8, 1e8)
+DEFAULT_LEARNER = "sklearn.linear_model.LogisticRegression"
+C_RANGE = (1e-8, 1e8)
 """Values of C that leave equations that can be solved."""
-CALIBRATED = "sklearn.calibration.CalibratedClassifierCV"
+CALIBRATED_LEARNER = "sklearn.calibration.CalibratedClassifierCV"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +51,7 @@ class Learner:
     modules: tuple[str, ...]
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         prepared: tuple[Floats, Int32s, int],
         columns: tuple[tuple[int, ...], ...],
@@ -54,13 +60,15 @@ class Learner:
         seed: int,
     ) -> "Learner":
         """Choose how to train; raises InvalidRequest for a learner that is not allowed or gives no probabilities."""
-        own = options.learner == DEFAULT and not options.calibrate and set(options.learner_params) <= {"C"}
+        own = options.learner == DEFAULT_LEARNER and not options.calibrate and set(options.learner_params) <= {"C"}
         allowed = (*ALLOWED_MODULES, *modules)
         described = {"learner": options.learner, "learner_params": options.learner_params}
         if options.calibrate:
-            classifier = make(CALIBRATED, {"estimator": described, "ensemble": False}, allowed, seed=seed)
+            classifier = make_classifier(
+                CALIBRATED_LEARNER, {"estimator": described, "ensemble": False}, allowed, seed=seed
+            )
         else:
-            classifier = make(options.learner, options.learner_params, allowed, seed=seed)
+            classifier = make_classifier(options.learner, options.learner_params, allowed, seed=seed)
         if not hasattr(classifier, "predict_proba"):
             raise InvalidRequest.from_faults(
                 Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help")
@@ -70,14 +78,14 @@ class Learner:
 
     @property
     def kind(self) -> str:
-        """How its models are kept: as of ``linear.kind_of``."""
-        return "softmax" if self.classifier is None else linear.kind_of(self.classifier)
+        """How its models are kept: as of ``linear.get_model_kind``."""
+        return "softmax" if self.classifier is None else linear.get_model_kind(self.classifier)
 
     def columns_of(self, mask: int) -> list[int]:
         """List the columns of a feature set, features by rising index."""
         return [column for f, own in enumerate(self.columns) if mask >> f & 1 for column in own]
 
-    def answers(self, table: Floats, masks: UInt64s) -> Answers:
+    def train_and_predict(self, table: Floats, masks: UInt64s) -> Answers:
         """Train the classifiers of feature sets, and let them answer for prepared rows, (rows, D).
 
         Confidences are in single precision: many thousands of sets are compared, and kept in memory.
@@ -85,13 +93,13 @@ class Learner:
         if self.classifier is None:
             sets, columns = list(map(self.columns_of, masks.tolist())), np.ascontiguousarray(table.T)
             models = zip(self._regressions(sets), sets, strict=True)
-            answers = [confident(probabilities(model, columns[own]).T) for model, own in models]
+            answers = [take_most_likely(predict_probabilities(model, columns[own]).T) for model, own in models]
         else:
             answers = self._each(_answer, masks, table)
-        confidences, codes = stacked(answers)
+        confidences, codes = stack_answers(answers)
         return confidences.astype(np.float32), codes
 
-    def models(self, masks: UInt64s) -> list[bytes]:
+    def train_models(self, masks: UInt64s) -> list[bytes]:
         """Train the classifiers of feature sets, and give them as bytes."""
         if self.classifier is not None:
             return self._each(_train, masks)
@@ -113,7 +121,7 @@ class Learner:
 
 
 def _strength(given: Any) -> float:
-    least, most = STRENGTHS
+    least, most = C_RANGE
     if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
         raise InvalidRequest.from_faults(
             Fault(("learner_params", "C"), f"is {given!r}, must be from {least:g} to {most:g}")
@@ -129,13 +137,13 @@ def _kept(model: Floats) -> bytes:
 
 
 def _train(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str]) -> bytes:
-    return archives.to_bytes(train_on(copied(classifier), table, labels), modules)
+    return archives.to_bytes(train_classifier(copy_classifier(classifier), table, labels), modules)
 
 
 def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str], rows: Floats) -> Answers:
-    model = train_on(copied(classifier), table, labels)
-    with refusals():
-        return confident(np.asarray(model.predict_proba(rows)))
+    model = train_classifier(copy_classifier(classifier), table, labels)
+    with convert_errors():
+        return take_most_likely(np.asarray(model.predict_proba(rows)))
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
@@ -149,12 +157,12 @@ def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Seque
     return shares
 
 
-def stacked(answers: Sequence[Answers]) -> Answers:
+def stack_answers(answers: Sequence[Answers]) -> Answers:
     """Put the answers of feature sets on top of each other."""
     return np.stack([confidences for confidences, _ in answers]), np.stack([codes for _, codes in answers])
 
 
-def confident(shares: Floats) -> Answers:
+def take_most_likely(shares: Floats) -> Answers:
     """Give the class that is held most likely, and how likely it is: (rows,) each."""
     codes = np.argmax(shares, axis=1)
     return shares[np.arange(len(shares)), codes], codes

@@ -16,9 +16,9 @@ from models.errors import Fault, InvalidRequest
 
 REMOVED = -1
 """The gene of a feature that no stage acquires."""
-MOST_FEATURES = 63
+MAX_FEATURES = 63
 """Features that a mask holds."""
-MOST_STAGES = 127
+MAX_STAGES = 127
 """Stages that a gene can name."""
 
 
@@ -36,25 +36,25 @@ class Frontier:
     pruned: int
 
 
-def partitions(n: int, k: int) -> int:
+def count_partitions(n: int, k: int) -> int:
     """Count the ordered partitions of n features into exactly k stages (Eq. 1).
 
-    >>> partitions(4, 2)
+    >>> count_partitions(4, 2)
     14
     """
     return sum((-1) ** (k - i) * comb(k, i) * i**n for i in range(k + 1))
 
 
-def configurations(n: int, k: int) -> int:
+def count_configurations(n: int, k: int) -> int:
     """Count the ordered partitions of n features into at most k stages (Eq. 2).
 
-    >>> configurations(14, 4), configurations(12, 4), configurations(8, 4)
+    >>> count_configurations(14, 4), count_configurations(12, 4), count_configurations(8, 4)
     (254152083, 15199275, 46875)
     """
-    return sum(partitions(n, j) for j in range(1, min(n, k) + 1))
+    return sum(count_partitions(n, j) for j in range(1, min(n, k) + 1))
 
 
-def checked(chromosomes: Int8s) -> Int8s:
+def check_chromosomes(chromosomes: Int8s) -> Int8s:
     """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as
     int8."""
     genes = np.asarray(chromosomes)
@@ -62,21 +62,21 @@ def checked(chromosomes: Int8s) -> Int8s:
         raise InvalidRequest.from_faults(
             Fault(("chromosomes",), f"have shape {genes.shape} and type {genes.dtype}, must be (c, n) whole numbers")
         )
-    if not 1 <= genes.shape[1] <= MOST_FEATURES:
+    if not 1 <= genes.shape[1] <= MAX_FEATURES:
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MOST_FEATURES}")
+            Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MAX_FEATURES}")
         )
-    if genes.size and not (genes.min() >= REMOVED and genes.max() < MOST_STAGES):
+    if genes.size and not (genes.min() >= REMOVED and genes.max() < MAX_STAGES):
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MOST_STAGES - 1}")
+            Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MAX_STAGES - 1}")
         )
     return genes.astype(np.int8, copy=False)
 
 
-def single_stage(features: Sequence[int], n: int) -> Int8s:
+def make_single_stage(features: Sequence[int], n: int) -> Int8s:
     """Write, as a chromosome of n genes, that these features are acquired in one stage, and the others never.
 
-    >>> single_stage([0, 2], 3).tolist()
+    >>> make_single_stage([0, 2], 3).tolist()
     [0, -1, 0]
     """
     genes = np.full(n, REMOVED, dtype=np.int8)
@@ -84,32 +84,32 @@ def single_stage(features: Sequence[int], n: int) -> Int8s:
     return genes
 
 
-def stage_counts(chromosomes: Int8s) -> Int64s:
+def count_stages(chromosomes: Int8s) -> Int64s:
     """Count the stages of compressed chromosomes, (c, n): (c,).
 
-    >>> stage_counts(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
+    >>> count_stages(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
     [2, 1]
     """
     return np.asarray(chromosomes.max(axis=1).astype(np.int64) + 1)
 
 
-def compress(chromosomes: Int8s) -> Int8s:
+def compress_chromosomes(chromosomes: Int8s) -> Int8s:
     """Close the gaps between stages, in order (Section 3.1.1). O(c (n + k)) time.
 
-    >>> compress(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
+    >>> compress_chromosomes(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
     [[0, 0, 0, 1], [1, -1, 0, 1]]
     """
     most = int(chromosomes.max(initial=REMOVED)) + 1
-    used = members(chromosomes, most) > 0
+    used = count_stage_features(chromosomes, most) > 0
     removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
     places: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
     return np.take_along_axis(places, chromosomes.astype(np.intp) % (most + 1), axis=1).astype(np.int8)
 
 
-def members(chromosomes: Int8s, stages: int) -> Int64s:
+def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
     """Count the features of each of so many stages: (c, n) to (c, stages).
 
-    >>> members(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
+    >>> count_stage_features(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
     [[1, 2, 0]]
     """
     c = len(chromosomes)
@@ -118,12 +118,12 @@ def members(chromosomes: Int8s, stages: int) -> Int64s:
     return counts.reshape(c, stages + 1)[:, :stages].astype(np.int64, copy=False)
 
 
-def stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
+def make_stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
     """Give the features known at each of so many stages as masks: (c, n) to (c, stages) uint64, bit i = feature i.
 
     After a chromosome's last stage its masks stay the same. O(c n stages) time.
 
-    >>> stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
+    >>> make_stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
     [[2, 3], [7, 7]]
     """
     known = (chromosomes[:, None, :] <= np.arange(stages)[:, None]) & (chromosomes >= 0)[:, None, :]

@@ -11,8 +11,8 @@ from models.arrays import Amounts, Floats, Int8s, Int64s, Probabilities, UInt8s,
 from models.base import LARGEST
 from models.pipeline import AtTheEnd
 from solvers.base import refuse_out_of_range
-from solvers.learners.linear import linear_length
-from solvers.pipeline.configurations import MOST_FEATURES, REMOVED, compress, stage_masks
+from solvers.learners.linear import count_linear_numbers
+from solvers.pipeline.configurations import MAX_FEATURES, REMOVED, compress_chromosomes, make_stage_masks
 
 KINDS = ("softmax", "skops")
 
@@ -92,7 +92,7 @@ class PipelineContents:
 def _of_columns(plan: PipelineContents) -> dict[str, bool]:
     n = len(plan.features)
     return {
-        "1 to 63 different features": 1 <= n <= MOST_FEATURES and len(set(plan.features)) == n,
+        "1 to 63 different features": 1 <= n <= MAX_FEATURES and len(set(plan.features)) == n,
         "columns for each feature": len(plan.columns) == n and all(plan.columns),
         "categories for each column": len(plan.categories) == sum(map(len, plan.columns)),
         "at least two different classes": 2 <= len(plan.classes) == len(set(plan.classes)),
@@ -127,7 +127,7 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
     whole = bool(shaped and genes.min() >= REMOVED and genes.max() < n and np.all(genes.max(axis=1) >= 0))
     scored = (plan.validated, plan.tested)
     return {
-        "configurations of stages without gaps": whole and np.array_equal(compress(genes), genes),
+        "configurations of stages without gaps": whole and np.array_equal(compress_chromosomes(genes), genes),
         "what each achieved": all(
             each.dtype == np.float64 and each.shape == (len(genes), 4) and _are_objectives(each) for each in scored
         ),
@@ -152,7 +152,7 @@ def _are_objectives(scores: Floats) -> bool:
 
 def _of_models(plan: PipelineContents) -> dict[str, bool]:
     masks, offsets = plan.model_masks, plan.model_offsets
-    used = stage_masks(plan.chromosomes, int(plan.chromosomes.max()) + 1)
+    used = make_stage_masks(plan.chromosomes, int(plan.chromosomes.max()) + 1)
     total = len(plan.model_bytes if plan.model_kind == "skops" else plan.model_numbers)
     promises = {
         "a kind of models": plan.model_kind in KINDS,
@@ -175,7 +175,7 @@ def _lengths(plan: PipelineContents) -> list[int]:
     ends = np.cumsum([0, *map(len, plan.columns)])
     of_features = [int(widths[a:b].sum()) for a, b in pairwise(ends.tolist())]
     sizes = [sum(w for f, w in enumerate(of_features) if mask >> f & 1) for mask in plan.model_masks.tolist()]
-    return [linear_length(size, len(plan.classes)) for size in sizes]
+    return [count_linear_numbers(size, len(plan.classes)) for size in sizes]
 
 
 def _is(array: Any, dtype: Any, length: int) -> bool:

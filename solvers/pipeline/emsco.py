@@ -21,16 +21,16 @@ import numpy as np
 from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, no_progress
-from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
+from solvers.pipeline.configurations import MAX_FEATURES, MAX_STAGES, count_stages
 from solvers.pipeline.objectives import Scores
-from solvers.pipeline.operators import mutate, recombine, roulette
+from solvers.pipeline.operators import draw_parents, mutate_genes, recombine_parents
 
 Evaluate = Callable[[Int8s], Scores]
 """Scores chromosomes, (c, n), on always the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EvolutionSettings:
     """EMSCO's parameters; the defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
 
     population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
@@ -73,7 +73,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
+class RankedPopulation:
     """Chromosomes, (c, n), by falling fitness, with scores, (c,): rank (the front has the largest), log_fitness."""
 
     chromosomes: Int8s
@@ -82,34 +82,36 @@ class Ranked:
     log_fitness: Floats
 
     @classmethod
-    def of(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "Ranked":
+    def from_scores(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "RankedPopulation":
         """Rank (Eq. 8) and rate (Eq. 9) a generation; among equals fewer stages, then lexicographic order come first.
 
         O(c² log c) time at worst.
         """
         import moocore
 
-        levels = moocore.pareto_rank(scores.maximised(), maximise=True).astype(np.int64)
-        rank, norms = levels.max() - levels, scores.norms()
-        order = np.lexsort((*chromosomes.T[::-1], stage_counts(chromosomes), -norms, -rank))
-        fitness = log_fitness(rank, norms, epsilon)
+        levels = moocore.pareto_rank(scores.stack_objectives(), maximise=True).astype(np.int64)
+        rank, norms = levels.max() - levels, scores.compute_norms()
+        order = np.lexsort((*chromosomes.T[::-1], count_stages(chromosomes), -norms, -rank))
+        fitness = compute_log_fitness(rank, norms, epsilon)
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
-    def unique(self, by_objectives: bool) -> Int64s:
+    def find_unique(self, by_objectives: bool) -> Int64s:
         """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
-        rows = np.ascontiguousarray(self.scores.maximised() if by_objectives else self.chromosomes)
+        rows = np.ascontiguousarray(self.scores.stack_objectives() if by_objectives else self.chromosomes)
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
-    def take(self, places: Int64s) -> "Ranked":
+    def take(self, places: Int64s) -> "RankedPopulation":
         """Take some of them."""
-        return Ranked(self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places])
+        return RankedPopulation(
+            self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places]
+        )
 
 
-def log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
+def compute_log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
     """Give the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
 
-    >>> np.exp(log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
+    >>> np.exp(compute_log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
     [2.01, 2.0]
     """
     positive = norms[norms > 0]
@@ -128,10 +130,10 @@ class Emsco:
     >>> def evaluate(genes):
     ...     stages = genes.max(axis=1) + 1
     ...     return Scores(10, 11 - stages, 9 - stages, 10.0 / stages)
-    >>> run = Emsco(4, 3, Settings(population=40, generations=15), np.random.default_rng(7))
+    >>> run = Emsco(4, 3, EvolutionSettings(population=40, generations=15), np.random.default_rng(7))
     >>> while run.halted is None:
-    ...     run.tell(evaluate(run.ask()))
-    >>> run.front().scores.cost.round(2).tolist(), run.halted
+    ...     run.report_scores(evaluate(run.next_chromosomes()))
+    >>> run.get_front().scores.cost.round(2).tolist(), run.halted
     ([3.33, 5.0, 10.0], 'generations')
     """
 
@@ -139,13 +141,13 @@ class Emsco:
         self,
         features: int,
         max_stages: int,
-        settings: Settings,
+        settings: EvolutionSettings,
         rng: np.random.Generator,
     ) -> None:
         _check(features, max_stages, settings)
-        self._features, self._stages = features, min(max_stages, features, MOST_STAGES)
+        self._features, self._stages = features, min(max_stages, features, MAX_STAGES)
         self._settings, self._rng = settings, rng
-        self._elites: Ranked | None = None
+        self._elites: RankedPopulation | None = None
         self._fittest: Int8s | None = None
         self._same = 0
         # Algorithm 3, ``init``: the configuration of one stage, mutated as often as the population counts
@@ -154,52 +156,54 @@ class Emsco:
         """Generations bred so far: 0 is the first one, drawn at random."""
         self.halted: str | None = None
         """Why the run has ended: ``generations``, ``population`` (a whole one is not dominated) or ``patience``."""
-        self.current: Ranked
+        self.current: RankedPopulation
         """The generation told last, by falling fitness."""
 
-    def ask(self) -> Int8s:
+    def next_chromosomes(self) -> Int8s:
         """Give the chromosomes whose scores are wanted next, (c, n), c at most the population."""
         return self._asked
 
-    def tell(self, scores: Scores) -> None:
+    def report_scores(self, scores: Scores) -> None:
         """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
         generation, epsilon = self._asked, self._settings.epsilon
         if len(scores.cost) != len(generation):
             raise InvalidRequest.from_faults(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
         if self._elites is not None:
             generation = np.concatenate((self._elites.chromosomes, generation))
-            scores = self._elites.scores.joined(scores)
+            scores = self._elites.scores.append_scores(scores)
             self.generation += 1
-        self.current = Ranked.of(generation, scores, epsilon)
-        self._elites = self.elites()
+        self.current = RankedPopulation.from_scores(generation, scores, epsilon)
+        self._elites = self.select_elites()
         self.halted = self._reason(len(self._elites.rank))
         if self.halted is None:
             self._asked = self._bred(self._settings.population - len(self._elites.rank))
 
-    def elites(self) -> Ranked:
+    def select_elites(self) -> RankedPopulation:
         """Give the fittest unique chromosomes: the share b of them, but all that are not dominated (Section 3.2.2)."""
-        unique = self.current.unique(self._settings.distinct)
+        unique = self.current.find_unique(self._settings.distinct)
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
 
-    def front(self) -> Ranked:
+    def get_front(self) -> RankedPopulation:
         """Give what is not dominated, by falling fitness; of equal objectives that of fewest stages, then the first in
         lexicographic order. Nothing evaluated in the whole run dominates any of it."""
         import moocore
 
         best = np.flatnonzero(self.current.rank == self.current.rank[0])
-        kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
+        kept = moocore.is_nondominated(self.current.scores.stack_objectives()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])
 
     def _bred(self, count: int) -> Int8s:
         genes = self.current.chromosomes
-        parents = roulette(self.current.log_fitness, 2 * count, self._rng)
-        children = recombine(genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng)
+        parents = draw_parents(self.current.log_fitness, 2 * count, self._rng)
+        children = recombine_parents(
+            genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng
+        )
         return self._mutated(children)
 
     def _mutated(self, genes: Int8s) -> Int8s:
         using = self._settings
-        return mutate(genes, using.mutation, self._stages, using.beta, self._rng)
+        return mutate_genes(genes, using.mutation, self._stages, using.beta, self._rng)
 
     def _reason(self, elites: int) -> str | None:
         """Check the three halting rules of Section 3.4."""
@@ -213,9 +217,9 @@ class Emsco:
         return "generations" if self.generation >= self._settings.generations else None
 
 
-def _check(features: int, max_stages: int, settings: Settings) -> None:
-    if not 1 <= features <= MOST_FEATURES:
-        raise InvalidRequest.from_faults(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
+def _check(features: int, max_stages: int, settings: EvolutionSettings) -> None:
+    if not 1 <= features <= MAX_FEATURES:
+        raise InvalidRequest.from_faults(Fault(("features",), f"are {features}, must be 1 to {MAX_FEATURES}"))
     if max_stages < 1:
         raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
 
@@ -225,17 +229,17 @@ class Evolved:
     """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it
     ended."""
 
-    front: Ranked
+    front: RankedPopulation
     generations: int
     evaluated: int
     halted: str
 
 
-def evolve(
+def evolve_front(
     evaluate: Evaluate,
     features: int,
     max_stages: int,
-    settings: Settings,
+    settings: EvolutionSettings,
     rng: np.random.Generator,
     *,
     progress: Progress = no_progress,
@@ -245,9 +249,9 @@ def evolve(
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:
-        asked = run.ask()
-        run.tell(evaluate(asked))
+        asked = run.next_chromosomes()
+        run.report_scores(evaluate(asked))
         progress(run.generation, settings.generations, "generations")
         evaluated += len(asked)
         halted = run.halted
-    return Evolved(run.front(), run.generation, evaluated, halted)
+    return Evolved(run.get_front(), run.generation, evaluated, halted)

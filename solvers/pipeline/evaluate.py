@@ -21,7 +21,7 @@ def evaluate(
     """
     decision = plan.decide(limits)
     known = [items.by_name(at, columns) for at in range(len(items))]
-    steps = plan.steps(decision.solution, known, models.modules, models.run)
+    steps = plan.next_steps(decision.solution, known, models.modules, models.run)
     for at, step in enumerate(steps):
         if isinstance(step, Acquire):
             raise items.make_fault(at, "values", step.features[0], message="is missing")
@@ -41,12 +41,12 @@ def evaluate(
 def curve(plan: PipelinePlan) -> Sequence[OperatingPoint]:
     """Return the configurations of the front. They were chosen on other rows, and so may be dominated on these."""
     return [
-        OperatingPoint({"solution": one.solution}, expected(plan, one), dict(one))
-        for one in sorted(plan.frontier(), key=lambda one: one.cost)
+        OperatingPoint({"solution": one.solution}, make_expectations(plan, one), dict(one))
+        for one in sorted(plan.list_frontier(), key=lambda one: one.cost)
     ]
 
 
-def expected(plan: PipelinePlan, decision: Configuration) -> Expectations:
+def make_expectations(plan: PipelinePlan, decision: Configuration) -> Expectations:
     """Return the accuracy of accepted answers, the coverage, and the cost of an item on the test rows.
 
     Where a configuration accepted no row nothing is known of its answers. Where it answers every item coverage is not

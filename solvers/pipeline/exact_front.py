@@ -9,17 +9,17 @@ import numpy as np
 from models.arrays import Bools, Floats, UInt64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, no_progress
-from solvers.pipeline.bit_rows import pack
-from solvers.pipeline.configurations import Frontier, configurations
+from solvers.pipeline.bit_rows import pack_bits
+from solvers.pipeline.configurations import Frontier, count_configurations
 from solvers.pipeline.unit_costs import UnitCosts
 
-MOST_FEATURES = 20
+MAX_FEATURES = 20
 """Features whose subsets all have a row: 2^20 of them."""
-MOST_CONFIGURATIONS = 2**62
+MAX_CONFIGURATIONS = 2**62
 """Configurations that can be counted, if not walked."""
 
 
-def frontier(
+def find_front(
     confident: Bools, correct: Bools, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
     """Find all non-dominated configurations over coverage (Eq. 3), conclusive accuracy (Eq. 4) and mean cost.
@@ -39,7 +39,7 @@ def frontier(
     not dominated.
 
     >>> alone = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
-    >>> front = frontier(alone, alone, np.array([1.0, 2.0]), 2)
+    >>> front = find_front(alone, alone, np.array([1.0, 2.0]), 2)
     >>> front.coverage.tolist(), front.accuracy.tolist(), front.cost.tolist(), front.chromosomes.tolist()
     ([1.0], [1.0], [2.0], [[0, 1]])
     """
@@ -49,11 +49,11 @@ def frontier(
         raise InvalidRequest.from_faults(
             Fault(("correct",), f"has {by_set[1].shape[1]} rows, confident has {by_set[0].shape[1]}: must be as many")
         )
-    packed = pack(by_set[0]), pack(by_set[0] & by_set[1])
-    return frontier_of_words(*packed, by_set[0].shape[1], costs, max_stages, progress=progress)
+    packed = pack_bits(by_set[0]), pack_bits(by_set[0] & by_set[1])
+    return find_packed_front(*packed, by_set[0].shape[1], costs, max_stages, progress=progress)
 
 
-def frontier_of_words(
+def find_packed_front(
     accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
     """Do the same with packed rows (``bit_rows.pack``): accepted, and right, (2^n, ceil(rows / 64)) uint64."""
@@ -67,22 +67,24 @@ def frontier_of_words(
     if max_stages < 1:
         raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
     stages = min(max_stages, n)
-    total = configurations(n, stages)
-    if total > MOST_CONFIGURATIONS:
+    total = count_configurations(n, stages)
+    if total > MAX_CONFIGURATIONS:
         raise InvalidRequest.from_faults(
             Fault(("max_stages",), f"is {max_stages}: {total} configurations of {n} features are too many to count")
         )
-    accepted = accepted & pack(np.ones(rows, dtype=bool))
-    from solvers.pipeline.exact_front_search import Search  # here, so that only a search loads numba
+    accepted = accepted & pack_bits(np.ones(rows, dtype=bool))
+    from solvers.pipeline.exact_front_search import ExactFrontSearch  # here, so that only a search loads numba
 
-    return Search(accepted, right & accepted, rows, UnitCosts.whole(costs, rows), stages, total).run(progress)
+    return ExactFrontSearch(accepted, right & accepted, rows, UnitCosts.from_costs(costs, rows), stages, total).run(
+        progress
+    )
 
 
 def _features(costs: Floats) -> int:
     n = np.asarray(costs).size
-    if n > MOST_FEATURES:
+    if n > MAX_FEATURES:
         raise InvalidRequest.from_faults(
-            Fault(("costs",), f"has {n} features; all subsets can be enumerated up to {MOST_FEATURES}")
+            Fault(("costs",), f"has {n} features; all subsets can be enumerated up to {MAX_FEATURES}")
         )
     return n
 

@@ -33,7 +33,7 @@ from solvers.jit import compile_kernel
 
 SET, TRIED, ALIVE = 2, 3, 4
 """Columns of a node beside covered and right: its set, the superset tried last, the rows not yet accepted."""
-COVERED, RIGHT, STAGES, CHAIN = 0, 1, 2, 3
+COVERED, CORRECT, STAGES, CHAIN = 0, 1, 2, 3
 """Columns of the list: covered, right, stages, then the sets of the chain but the last."""
 DEPTH, SIZE, LOOKED, PASSED, ENTERED = 0, 1, 2, 3, 4
 """What a walk has come to: its depth (-1 at the end), the length of the list, how many configurations it has looked at
@@ -55,7 +55,7 @@ class Lattice(NamedTuple):
     ways: Int64s
 
 
-class Known(NamedTuple):
+class KnownFront(NamedTuple):
     """The configurations that nothing known dominates: (e, k + 2) counts and chains, (e,) sums of costs; and the table
     of least costs over rows not covered and rows wrong, a cell for ``width`` counts each way."""
 
@@ -66,7 +66,7 @@ class Known(NamedTuple):
     rows: int
 
 
-class Place(NamedTuple):
+class WalkState(NamedTuple):
     """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); a chain (k,) to write to;
     and ``state`` (5,)."""
 
@@ -82,7 +82,7 @@ inner = compile_kernel(nogil=True, error_model="numpy", no_cpython_wrapper=True,
 
 
 @inner
-def bits(word: np.uint64) -> Any:
+def count_word_bits(word: np.uint64) -> Any:
     """Count bits: compilers know this pattern, and make it one instruction."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -91,7 +91,7 @@ def bits(word: np.uint64) -> Any:
 
 
 @inner
-def preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
+def is_preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
     """Tell whether a chain goes before the one of an entry that is equally good."""
     if entry[STAGES] != stages:
         return bool(stages < entry[STAGES])
@@ -107,21 +107,21 @@ def preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
 
 
 @inner
-def write(entry: Int64s, covered: int, right: int, stages: int, chain: Int64s) -> None:
+def write_entry(entry: Int64s, covered: int, right: int, stages: int, chain: Int64s) -> None:
     """Write a configuration into an entry of the list."""
-    entry[COVERED], entry[RIGHT], entry[STAGES] = covered, right, stages
+    entry[COVERED], entry[CORRECT], entry[STAGES] = covered, right, stages
     for j in range(stages - 1):
         entry[CHAIN + j] = chain[j]
 
 
 @inner
-def cell(known: Known, covered: int, wrong: int) -> tuple[int, int]:
+def find_cell(known: KnownFront, covered: int, wrong: int) -> tuple[int, int]:
     """Find the cell of the table that these counts fall into: full coverage and no error are at corners."""
     return (known.rows - covered) // known.width, wrong // known.width
 
 
 @inner
-def enter(known: Known, covered: int, right: int, cost: float) -> None:
+def lower_cells(known: KnownFront, covered: int, right: int, cost: float) -> None:
     """Lower the table's costs where a configuration is at least as good as all that falls into a cell."""
     least, width = known.least, known.width
     for i in range((known.rows - covered + width - 1) // width, len(least)):
@@ -134,22 +134,24 @@ def enter(known: Known, covered: int, right: int, cost: float) -> None:
 
 
 @inner
-def enter_fewer_stages(known: Known, size: int) -> None:
+def fill_cells(known: KnownFront, size: int) -> None:
     """Fill an empty table from the list: what has fewer stages wins even where costs are equal."""
     for e in range(size):
-        enter(known, known.entries[e, COVERED], known.entries[e, RIGHT], np.nextafter(known.costs[e], -np.inf))
+        lower_cells(known, known.entries[e, COVERED], known.entries[e, CORRECT], np.nextafter(known.costs[e], -np.inf))
 
 
 @inner
-def keep(known: Known, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s) -> int:
+def insert_entry(
+    known: KnownFront, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s
+) -> int:
     """List a configuration, unless it is dominated, and strike off what it dominates; returns the new length."""
     entries, costs = known.entries, known.costs
     left = 0
     for e in range(size):
-        v, c = entries[e, COVERED], entries[e, RIGHT]
+        v, c = entries[e, COVERED], entries[e, CORRECT]
         if v == covered and c == right and costs[e] == cost:
-            if preferred(entries[e], stages, chain):
-                write(entries[e], covered, right, stages, chain)
+            if is_preferred(entries[e], stages, chain):
+                write_entry(entries[e], covered, right, stages, chain)
             return size
         if v >= covered and c * covered >= right * v and costs[e] <= cost:
             return size  # nothing was struck off: what this one dominates, entry e would have dominated
@@ -158,40 +160,47 @@ def keep(known: Known, size: int, covered: int, right: int, cost: float, stages:
                 entries[left, j] = entries[e, j]
             costs[left] = costs[e]
             left += 1
-    write(entries[left], covered, right, stages, chain)
+    write_entry(entries[left], covered, right, stages, chain)
     costs[left] = cost
-    enter(known, covered, right, cost)
+    lower_cells(known, covered, right, cost)
     return left + 1
 
 
 @inner
-def bounded(lattice: Lattice, known: Known, place: Place, depth: int) -> tuple[int, float, float]:
+def compute_bounds(lattice: Lattice, known: KnownFront, place: WalkState, depth: int) -> tuple[int, float, float]:
     """Bound what follows a node: rows that nothing to come accepts, the least it costs, and the least cost known of
     what is at least as accurate and covers as much as it can become."""
     node, now, full = place.nodes[depth], place.rest[depth], len(lattice.unit_costs) - 1
     base, final = node[SET], lattice.own[full, 0]
     ever, ever_right = lattice.ever[base, 0], lattice.ever[base, 1]
-    never, right, wrong = 0, node[RIGHT], node[COVERED] - node[RIGHT]
+    never, right, wrong = 0, node[CORRECT], node[COVERED] - node[CORRECT]
     for w in range(len(now)):
-        never += bits(now[w] & ~ever[w])
-        right += bits(now[w] & ever_right[w])
-        wrong += bits(now[w] & final[w] & ~ever_right[w])
+        never += count_word_bits(now[w] & ~ever[w])
+        right += count_word_bits(now[w] & ever_right[w])
+        wrong += count_word_bits(now[w] & final[w] & ~ever_right[w])
     covered = node[COVERED] + node[ALIVE] - never
     # so many wrong of so many covered are at least as accurate as right of right + wrong
     allowed = covered * wrong // (right + wrong) if right else covered
     cheapest = lattice.cheapest[full ^ base]
     lowest = place.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
-    return never, lowest, known.least[cell(known, covered, allowed)]
+    return never, lowest, known.least[find_cell(known, covered, allowed)]
 
 
 @inner
-def close(
-    lattice: Lattice, known: Known, place: Place, depth: int, chain: Int64s, size: int, never: int, limit: float
+def close_chains(
+    lattice: Lattice,
+    known: KnownFront,
+    place: WalkState,
+    depth: int,
+    chain: Int64s,
+    size: int,
+    never: int,
+    limit: float,
 ) -> int:
     """Try every superset of a node's set as the last stage but one; returns the new length of the list."""
     node, now, unit_costs = place.nodes[depth], place.rest[depth], lattice.unit_costs
     full = len(unit_costs) - 1
-    base, covered, right, alive, paid = node[SET], node[COVERED], node[RIGHT], node[ALIVE], place.paid[depth]
+    base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], place.paid[depth]
     final, final_right = lattice.own[full, 0], lattice.own[full, 1]
     free = full ^ base
     sub = free & -free
@@ -202,26 +211,26 @@ def close(
             rest, lost, good = 0, 0, 0
             for w in range(len(now)):
                 on = now[w] & ~accepted[w]
-                rest += bits(on)
-                lost += bits(on & ~final[w])
-                good += bits((now[w] & correct[w]) | (on & final_right[w]))
+                rest += count_word_bits(on)
+                lost += count_word_bits(on & ~final[w])
+                good += count_word_bits((now[w] & correct[w]) | (on & final_right[w]))
             cost = spent + unit_costs[free ^ sub] * rest
             v, c = covered + alive - lost, right + good
-            if cost <= known.least[cell(known, v, v - c)]:
+            if cost <= known.least[find_cell(known, v, v - c)]:
                 chain[depth] = base | sub
-                size = keep(known, size, v, c, cost, depth + 2, chain)
+                size = insert_entry(known, size, v, c, cost, depth + 2, chain)
         sub = (sub - free) & free
     return size
 
 
 @inner
-def descend(lattice: Lattice, place: Place, depth: int, needed: int) -> bool:
+def descend_chain(lattice: Lattice, place: WalkState, depth: int, needed: int) -> bool:
     """Make a child of the node with its next superset that leaves as many features as stages need, if any."""
     node, child = place.nodes[depth], place.nodes[depth + 1]
     full = len(lattice.unit_costs) - 1
     free = full ^ node[SET]
     sub = (node[TRIED] - free) & free
-    while sub != 0 and bits(np.uint64(free ^ sub)) < needed:
+    while sub != 0 and count_word_bits(np.uint64(free ^ sub)) < needed:
         sub = (sub - free) & free
     node[TRIED] = sub
     if sub == 0:
@@ -231,46 +240,46 @@ def descend(lattice: Lattice, place: Place, depth: int, needed: int) -> bool:
     for w in range(place.rest.shape[1]):
         now = place.rest[depth, w]
         place.rest[depth + 1, w] = now & ~lattice.own[top, 0, w]
-        rest += bits(now & ~lattice.own[top, 0, w])
-        good += bits(now & lattice.own[top, 1, w])
+        rest += count_word_bits(now & ~lattice.own[top, 0, w])
+        good += count_word_bits(now & lattice.own[top, 1, w])
     child[SET], child[TRIED], child[ALIVE] = top, 0, rest
-    child[COVERED], child[RIGHT] = node[COVERED] + node[ALIVE] - rest, node[RIGHT] + good
+    child[COVERED], child[CORRECT] = node[COVERED] + node[ALIVE] - rest, node[CORRECT] + good
     place.paid[depth + 1] = place.paid[depth] + lattice.unit_costs[sub] * node[ALIVE]
     return True
 
 
 @compile_kernel(nogil=True, error_model="numpy", cache=True)
-def walk(lattice: Lattice, known: Known, place: Place, stages: int, quota: int) -> None:
+def walk_chains(lattice: Lattice, known: KnownFront, place: WalkState, stages: int, quota: int) -> None:
     """Go on from a place, with chains of so many stages, for about so many configurations; stop early if the list has
     no room for what the next node may lead to."""
     nodes, state, last = place.nodes, place.state, stages - 2
     full = len(lattice.unit_costs) - 1
     chain = place.chain
     if state[ENTERED] < stages:
-        enter_fewer_stages(known, state[SIZE])
+        fill_cells(known, state[SIZE])
         state[ENTERED] = stages
     if stages == 1:
         node = nodes[0]
-        state[SIZE] = keep(known, state[SIZE], node[COVERED], node[RIGHT], place.paid[0], stages, chain)
+        state[SIZE] = insert_entry(known, state[SIZE], node[COVERED], node[CORRECT], place.paid[0], stages, chain)
         state[LOOKED], state[DEPTH] = state[LOOKED] + 1, -1
     end = state[LOOKED] + state[PASSED] + quota
     while state[DEPTH] >= 0 and state[LOOKED] + state[PASSED] < end:
         depth = state[DEPTH]
         never, limit = 0, np.inf
         if nodes[depth, TRIED] == 0:
-            never, lowest, limit = bounded(lattice, known, place, depth)
+            never, lowest, limit = compute_bounds(lattice, known, place, depth)
             if lowest > limit:
-                free = bits(np.uint64(full ^ nodes[depth, SET]))
+                free = count_word_bits(np.uint64(full ^ nodes[depth, SET]))
                 state[PASSED] += lattice.ways[free, stages - depth]
                 state[DEPTH] -= 1
                 continue
         if depth < last:
-            state[DEPTH] += 1 if descend(lattice, place, depth, stages - depth - 1) else -1
+            state[DEPTH] += 1 if descend_chain(lattice, place, depth, stages - depth - 1) else -1
             continue
         if state[SIZE] + full >= len(known.costs):
             break
         for d in range(depth):
             chain[d] = nodes[d + 1, SET]
-        state[SIZE] = close(lattice, known, place, depth, chain, state[SIZE], never, limit)
-        state[LOOKED] += lattice.ways[bits(np.uint64(full ^ nodes[depth, SET])), 2]
+        state[SIZE] = close_chains(lattice, known, place, depth, chain, state[SIZE], never, limit)
+        state[LOOKED] += lattice.ways[count_word_bits(np.uint64(full ^ nodes[depth, SET])), 2]
         state[DEPTH] -= 1

@@ -17,47 +17,47 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress, part_of
-from solvers.pipeline.chains import forward_order, in_stages
-from solvers.pipeline.configurations import REMOVED, single_stage
-from solvers.pipeline.exact_front import frontier_of_words
+from solvers.pipeline.chains import cut_into_stages, order_by_forward_selection
+from solvers.pipeline.configurations import REMOVED, make_single_stage
+from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.objectives import Evaluator, Scores
 
-MOST_PAIRED = 32
+MAX_PAIRED = 32
 """Features up to which all pairs of them are looked at."""
 
-OfFeatures = Callable[[Int64s], Int8s]
+SubsetSearch = Callable[[Int64s], Int8s]
 """Gives configurations, (c, k), of some features, (k,), rising."""
 
 
-def every_one(evaluator: Evaluator, max_stages: int) -> OfFeatures:
+def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
     """Give the exact front of some features."""
     costs, answers = _costs(evaluator), evaluator.answers
 
     def of(features: Int64s) -> Int8s:
-        bits = answers.lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
-        return frontier_of_words(*bits, answers.rows, costs[features], max_stages).chromosomes
+        bits = answers.get_lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
+        return find_packed_front(*bits, answers.rows, costs[features], max_stages).chromosomes
 
     return of
 
 
-def chains_of(order: Int64s, max_stages: int) -> OfFeatures:
+def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
     """Give chains of some features in their order among all, (n,)."""
 
     def of(features: Int64s) -> Int8s:
         ordered = np.searchsorted(features, order[np.isin(order, features)])
-        return np.array(list(dict.fromkeys(map(tuple, in_stages(ordered, max_stages)))), dtype=np.int8)
+        return np.array(list(dict.fromkeys(map(tuple, cut_into_stages(ordered, max_stages)))), dtype=np.int8)
 
     return of
 
 
-def forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
+def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
     """Put features in order by forward selection, (n,): by gain for the cost, and by gain."""
     costs, halves = _costs(evaluator), (part_of(progress, 0, 50, 100), part_of(progress, 50, 100, 100))
-    by_cost = forward_order(evaluator, costs, halves[0])
-    return by_cost, forward_order(evaluator, costs, halves[1], for_its_cost=False)
+    by_cost = order_by_forward_selection(evaluator, costs, halves[0])
+    return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False)
 
 
-def of_first(orders: tuple[Int64s, ...], of: OfFeatures, progress: Progress = no_progress) -> Int8s:
+def search_first_features(orders: tuple[Int64s, ...], of: SubsetSearch, progress: Progress = no_progress) -> Int8s:
     """List configurations, (c, n), of each number of first features of orders, (n,), but all of them; of features that
     several orders begin with once.
 
@@ -76,25 +76,25 @@ def of_first(orders: tuple[Int64s, ...], of: OfFeatures, progress: Progress = no
     return np.concatenate(parts)
 
 
-def chains_along(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
+def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
     """List chains, (c, n), of each number of first features of orders, (n,), and of the cheapest features; all
     features in these orders, too."""
     n = len(orders[0])
     along = [*orders, np.argsort(_costs(evaluator), kind="stable")]
-    first = [of_first((order,), chains_of(order, max_stages)) for order in along]
-    return np.concatenate([*first, *(chains_of(order, max_stages)(np.arange(n)) for order in along)])
+    first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
+    return np.concatenate([*first, *(make_chain_search(order, max_stages)(np.arange(n)) for order in along)])
 
 
-def single_ones(n: int, max_stages: int) -> Int8s:
+def list_singles_and_pairs(n: int, max_stages: int) -> Int8s:
     """List each of n features alone, and of few features each pair: at once, and, if two stages are allowed, one after
     the other.
 
-    >>> single_ones(2, 2).tolist()
+    >>> list_singles_and_pairs(2, 2).tolist()
     [[0, -1], [-1, 0], [0, 0], [0, 1], [1, 0]]
     """
-    rows = [single_stage([feature], n) for feature in range(n)]
-    for first, second in permutations(range(n if n <= MOST_PAIRED else 0), 2):
-        both = single_stage([first, second], n)
+    rows = [make_single_stage([feature], n) for feature in range(n)]
+    for first, second in permutations(range(n if n <= MAX_PAIRED else 0), 2):
+        both = make_single_stage([first, second], n)
         rows += [both] if first < second else []
         if max_stages > 1:
             both = both.copy()
@@ -103,10 +103,10 @@ def single_ones(n: int, max_stages: int) -> Int8s:
     return np.array(rows, dtype=np.int8)
 
 
-def without_last_stages(chromosomes: Int8s) -> Int8s:
+def drop_last_stages(chromosomes: Int8s) -> Int8s:
     """List configurations, (c, n), without their last stages: all numbers of stages but none.
 
-    >>> without_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
+    >>> drop_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
     [[0, -1, -1], [0, 1, -1]]
     """
     cut = [np.where(chromosomes <= last, chromosomes, REMOVED) for last in range(int(chromosomes.max()))]
@@ -114,7 +114,7 @@ def without_last_stages(chromosomes: Int8s) -> Int8s:
     return np.unique(every[(every < 0).any(axis=1)], axis=0)
 
 
-def join_fewer(
+def join_fronts(
     evaluator: Evaluator, front: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
 ) -> tuple[Int8s, Scores]:
     """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, and its
@@ -126,7 +126,7 @@ def join_fewer(
 
     every = np.concatenate((front, fewer))
     scores = evaluator(every)
-    values = scores.maximised()
+    values = scores.stack_objectives()
     best = moocore.is_nondominated(values, maximise=True, keep_weakly=False)
     if only_where_they_dominate:
         beaten = values[: len(front)][~best[: len(front)]]
@@ -151,4 +151,4 @@ def _among_all(part: Int8s, features: Int64s, n: int) -> Int8s:
 
 
 def _costs(evaluator: Evaluator) -> Floats:
-    return np.asarray(evaluator.unit_costs.of / evaluator.unit_costs.units)
+    return np.asarray(evaluator.unit_costs.by_feature / evaluator.unit_costs.units)

@@ -14,7 +14,7 @@ from models.pipeline import Cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class ItemReader:
     """Reads items. places: by feature, its number and the numbers of its columns; names: of columns; categories: by
     column, the code of each category, None for numbers; missing: whether a cell may be missing."""
 
@@ -24,14 +24,14 @@ class Reader:
     missing: bool
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         features: Sequence[str],
         columns: Sequence[Sequence[str]],
         categories: Sequence[Sequence[str]],
         *,
         missing: bool,
-    ) -> "Reader":
+    ) -> "ItemReader":
         """Prepare to read items with these features."""
         ends = np.cumsum([0, *map(len, columns)]).tolist()
         places = {name: (f, range(ends[f], ends[f + 1])) for f, name in enumerate(features)}

@@ -22,7 +22,7 @@ from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, rows_of
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.pipeline.evaluate import curve, evaluate, expected
+from solvers.pipeline.evaluate import curve, evaluate, make_expectations
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.run import run as run_pipeline
@@ -77,7 +77,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
         """Return accuracy, coverage, and cost on the test rows."""
-        return expected(plan, decision)
+        return make_expectations(plan, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of test rows."""
@@ -102,7 +102,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         query, decided = super().decide(plan, query, lost)
         decision = cast(PipelineDecision, decided)
         if query.acquired:
-            step = plan.step(decision.solution, query.acquired, models.modules, models.run)
+            step = plan.next_step(decision.solution, query.acquired, models.modules, models.run)
         else:
             step = plan.first_step(decision.solution)
         return query, PipelineItemDecision.model_construct(**vars(decision), step=step)
@@ -135,7 +135,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         decision = plan.decide(query)
 
         def step(known: Mapping[str, Any]) -> Step:
-            return plan.step(decision.solution, known, context.models.modules, context.models.run)
+            return plan.next_step(decision.solution, known, context.models.modules, context.models.run)
 
         widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
         runner = run_pipeline(step, widths, left=context.remaining_seconds, excluded=context.unavailable)

@@ -13,12 +13,12 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
 from models.pipeline import PipelineOptions
-from solvers.pipeline.answer_bank import ACCEPTED, ALARM, AT_THE_END, RIGHT, AnswerBank, Thresholds, Train
-from solvers.pipeline.bit_rows import count, pack
-from solvers.pipeline.configurations import checked, stage_masks
+from solvers.pipeline.answer_bank import ACCEPTED, ALARM, CORRECT, MUST_ANSWER, AnswerBank, Thresholds, Train
+from solvers.pipeline.bit_rows import count_bits, pack_bits
+from solvers.pipeline.configurations import check_chromosomes, make_stage_masks
 from solvers.pipeline.unit_costs import UnitCosts
 
-AT_ONCE = 2048
+BATCH_SIZE = 2048
 """Configurations that are evaluated together: enough to make up for numpy's overhead."""
 
 
@@ -51,14 +51,14 @@ class Scores:
         alarms = np.zeros(len(self.cost)) if self.alarms is None else self.alarms
         return np.asarray(alarms / max(self.negatives, 1))
 
-    def maximised(self) -> Floats:
+    def stack_objectives(self) -> Floats:
         """Stack the objectives as numbers to maximise: (c, 3) coverage, accuracy and -cost; with alarms (c, 4)."""
         columns = [self.coverage, self.accuracy, -self.cost]
         return np.column_stack(columns if self.alarms is None else [*columns, 1 - self.false_positive_rate])
 
-    def norms(self) -> Floats:
+    def compute_norms(self) -> Floats:
         """Give the l2 norm of the objectives within [0, 1], with inverse cost normalised among these (Section 3.3)."""
-        objectives = [self.coverage, self.accuracy, inverse_cost(self.cost)]
+        objectives = [self.coverage, self.accuracy, compute_inverse_cost(self.cost)]
         if self.alarms is not None:
             objectives.append(1 - self.false_positive_rate)
         return np.asarray(np.sqrt(sum(part * part for part in objectives)))
@@ -68,7 +68,7 @@ class Scores:
         alarms = None if self.alarms is None else self.alarms[places]
         return Scores(self.rows, self.covered[places], self.right[places], self.cost[places], alarms, self.negatives)
 
-    def joined(self, other: "Scores") -> "Scores":
+    def append_scores(self, other: "Scores") -> "Scores":
         """Append those of other configurations on the same rows."""
         both = None if self.alarms is None or other.alarms is None else np.concatenate((self.alarms, other.alarms))
         return Scores(
@@ -81,10 +81,10 @@ class Scores:
         )
 
 
-def inverse_cost(cost: Floats) -> Floats:
+def compute_inverse_cost(cost: Floats) -> Floats:
     """Divide the least of these costs by each, g3 (Eq. 5). What costs nothing has 1, all else then 0.
 
-    >>> inverse_cost(np.array([2.0, 4.0])).tolist(), inverse_cost(np.array([0.0, 4.0])).tolist()
+    >>> compute_inverse_cost(np.array([2.0, 4.0])).tolist(), compute_inverse_cost(np.array([0.0, 4.0])).tolist()
     ([1.0, 0.5], [1.0, 0.0])
     """
     least = cost.min(initial=np.inf)
@@ -106,61 +106,61 @@ class Evaluator:
 
         O(c (n k + k rows / 64)) time beside the training. Raises InvalidRequest for chromosomes that are none.
         """
-        genes = checked(chromosomes)
-        if genes.shape[1] != len(self.unit_costs.of):
-            message = f"have {genes.shape[1]} features, costs are of {len(self.unit_costs.of)}"
+        genes = check_chromosomes(chromosomes)
+        if genes.shape[1] != len(self.unit_costs.by_feature):
+            message = f"have {genes.shape[1]} features, costs are of {len(self.unit_costs.by_feature)}"
             raise InvalidRequest.from_faults(Fault(("chromosomes",), message))
-        batches = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
+        batches = [self._part(genes[i : i + BATCH_SIZE]) for i in range(0, max(len(genes), 1), BATCH_SIZE)]
         scores = batches[0]
         for part in batches[1:]:
-            scores = scores.joined(part)
+            scores = scores.append_scores(part)
         return scores
 
     def _part(self, genes: Int8s) -> Scores:
-        votes, places = self.votes(genes)
-        return score(votes, places, stage_costs(genes, places.shape[1], self.unit_costs), self)
+        votes, places = self.get_votes(genes)
+        return score_configurations(votes, places, compute_stage_costs(genes, places.shape[1], self.unit_costs), self)
 
-    def votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
+    def get_votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
         """Give the votes of all stages' feature sets, (m, 2 or 3, words), and the place in them of each chromosome's
         stages, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
-        masks = stage_masks(genes, stages)
+        masks = make_stage_masks(genes, stages)
         if self.answers_at_the_end:
-            masks |= AT_THE_END * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
+            masks |= MUST_ANSWER * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
         distinct, places = np.unique(masks, return_inverse=True)
-        return self.answers.votes(distinct, self.threshold), places.reshape(masks.shape)
+        return self.answers.get_votes(distinct, self.threshold), places.reshape(masks.shape)
 
 
-def stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
+def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
     """Add up what each stage acquires, features by rising index: (c, n) to (c, stages) in units.
 
     >>> costs = UnitCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
-    >>> stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
+    >>> compute_stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
     [[2.0, 5.0]]
     """
     c, n = genes.shape
     columns = genes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)  # -1 takes the last column
-    weights = np.broadcast_to(unit_costs.of, (c, n)).ravel()
+    weights = np.broadcast_to(unit_costs.by_feature, (c, n)).ravel()
     sums = np.bincount(columns.ravel(), weights=weights, minlength=c * (stages + 1))
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
-def score(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
+def score_configurations(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
     """Send all rows through configurations: votes (m, 2 or 3, words), the place in them of each stage's feature set and
     its price, (c, stages). After its last stage a configuration stays at its last set, which accepts no more."""
     rows = by.answers.rows
-    rest = np.broadcast_to(pack(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
+    rest = np.broadcast_to(pack_bits(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
     reached = np.full(len(places), rows, dtype=np.int64)
     sums, right, alarms = np.zeros(len(places)), np.zeros(len(places), dtype=np.int64), np.zeros(len(places), np.int64)
     for stage in range(places.shape[1]):
         stage_votes = votes[places[:, stage]]
         sums += paid[:, stage] * reached
-        right += count(rest & stage_votes[:, RIGHT])
+        right += count_bits(rest & stage_votes[:, CORRECT])
         if votes.shape[1] > ALARM:
-            alarms += count(rest & stage_votes[:, ALARM])
+            alarms += count_bits(rest & stage_votes[:, ALARM])
         rest &= ~stage_votes[:, ACCEPTED]
-        reached = count(rest)
-    cost = by.unit_costs.mean(sums, rows)
+        reached = count_bits(rest)
+    cost = by.unit_costs.compute_mean(sums, rows)
     return Scores(rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives)
 
 
@@ -181,22 +181,22 @@ class Criteria:
     answers_at_the_end: bool
 
     @classmethod
-    def of(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
+    def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
         """Read it from a table and the options of a build."""
         given = options.confidence_threshold
         by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
-        costs = costs_of(dataset.spec)
+        costs = read_feature_costs(dataset.spec)
         thresholds, answers = np.array(by_class, dtype=np.float64), options.after_last_stage == "answer"
         return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
 
-    def evaluator(self, rows: Int64s, train: Train) -> Evaluator:
+    def make_evaluator(self, rows: Int64s, train: Train) -> Evaluator:
         """Criteria by some rows, for which ``train`` gives the answers of feature sets' classifiers."""
         answers = AnswerBank(train, self.labels[rows], classes=self.classes, positive=self.positive)
-        return Evaluator(answers, UnitCosts.whole(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
+        return Evaluator(answers, UnitCosts.from_costs(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
 
 
-def costs_of(spec: FeaturesSpec) -> Floats:
+def read_feature_costs(spec: FeaturesSpec) -> Floats:
     """Read what features cost, (n,); raises InvalidRequest for a cost that depends on the item's size."""
     costs = []
     for place, feature in enumerate(spec.features):

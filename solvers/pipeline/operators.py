@@ -8,7 +8,7 @@ from math import comb, exp, lgamma
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
-from solvers.pipeline.configurations import REMOVED, compress, members, stage_counts
+from solvers.pipeline.configurations import REMOVED, compress_chromosomes, count_stage_features, count_stages
 
 
 def beta_binomial(most: int, beta: float) -> Floats:
@@ -25,19 +25,19 @@ def _beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def roulette(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
+def draw_parents(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
     """Select so many, each with a probability in proportion to its fitness; told as logarithms, for fitness overflows.
 
-    >>> roulette(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
+    >>> draw_parents(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
     [1, 1, 1]
     """
-    return rng.choice(len(log_fitness), size=count, p=selection_odds(log_fitness))
+    return rng.choice(len(log_fitness), size=count, p=selection_probabilities(log_fitness))
 
 
-def selection_odds(log_fitness: Floats) -> Floats:
+def selection_probabilities(log_fitness: Floats) -> Floats:
     """Give the probabilities of selection; all alike if nothing has any fitness.
 
-    >>> selection_odds(np.log([1.0, 3.0])).round(9).tolist()
+    >>> selection_probabilities(np.log([1.0, 3.0])).round(9).tolist()
     [0.25, 0.75]
     """
     best = log_fitness.max()
@@ -45,7 +45,7 @@ def selection_odds(log_fitness: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def recombine(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
+def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
     """Cross pairs of parents, (c, n) each, with stages normalised (Algorithm 2); without a cross, either parent.
 
     A child has the stages of either parent or half their sum, rounded down, each as likely. A gene comes from either
@@ -53,23 +53,23 @@ def recombine(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator
     (Section 3.1.1), so the child may have fewer stages. A child that would have no feature at all is the first parent.
 
     >>> pair = np.array([[0, 0, 1]], dtype=np.int8), np.array([[2, 1, 0]], dtype=np.int8)
-    >>> recombine(*pair, 0.0, np.random.default_rng(1)).tolist()
+    >>> recombine_parents(*pair, 0.0, np.random.default_rng(1)).tolist()
     [[0, 0, 1]]
     """
     c, n = first.shape
     from_first = rng.random((c, n)) < 0.5
     genes = np.where(from_first, first, second)
-    stages = np.stack((stage_counts(first), stage_counts(second)))
+    stages = np.stack((count_stages(first), count_stages(second)))
     wanted = np.concatenate((stages, stages.sum(axis=0, keepdims=True) // 2))[rng.integers(3, size=c), np.arange(c)]
     shares = (genes + 1.0) * wanted[:, None] / np.where(from_first, stages[0][:, None], stages[1][:, None])
     crossed = np.where(genes == REMOVED, REMOVED, np.maximum(np.rint(shares) - 1, 0)).astype(np.int8)
     coin, cross = rng.random((c, 1)) < 0.5, rng.random((c, 1)) < rate
     children = np.where(cross, crossed, np.where(coin, first, second))
     bare = (children == REMOVED).all(axis=1, keepdims=True)
-    return compress(np.where(bare, first, children))
+    return compress_chromosomes(np.where(bare, first, children))
 
 
-def mutate(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
+def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
     """Give each gene, with probability ``rate``, a new stage from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
     stages: k. A feature that is alone in its stage stays, so no stage becomes empty; a gene set to |Q| opens one, which
@@ -81,7 +81,7 @@ def mutate(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.ra
     cumulative = _cumulative(stages, beta)
     chosen = rng.random((c, n)) < rate
     order, counts = np.argsort(~chosen, axis=1, kind="stable"), chosen.sum(axis=1)
-    sizes, used = members(genes, stages), stage_counts(genes)
+    sizes, used = count_stage_features(genes, stages), count_stages(genes)
     for t in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > t)
         places = order[rows, t]

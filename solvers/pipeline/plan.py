@@ -25,15 +25,15 @@ from models.pipeline import (
 from solvers.base import in_this_process, prepare_plan, refuse_unknown
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
-from solvers.pipeline.configurations import stage_masks
+from solvers.pipeline.configurations import make_stage_masks
 from solvers.pipeline.contents import PipelineContents
-from solvers.pipeline.items import Reader
+from solvers.pipeline.items import ItemReader
 from solvers.statistics import standard_error
 
-ASKED = "the one that was asked for"
-USUAL = "the most right answers of all items; among equals the cheapest"
-CHEAPEST = "the cheapest that meets the minima, by the rows that choose, which are not those that report"
-MOST_ACCURATE = (
+REASON_REQUESTED = "the one that was asked for"
+REASON_DEFAULT = "the most right answers of all items; among equals the cheapest"
+REASON_CHEAPEST = "the cheapest that meets the minima, by the rows that choose, which are not those that report"
+REASON_MOST_ACCURATE = (
     "the most accurate within the cost on the validation rows; among equals of higher coverage, then the cheaper"
 )
 ROUNDING = 1e-12
@@ -53,18 +53,18 @@ class PipelinePlan(PipelineContents):
         return Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
 
     @cached_property
-    def _reader(self) -> Reader:
-        return Reader.of(self.features, self.columns, self.categories, missing=self.missing)
+    def _reader(self) -> ItemReader:
+        return ItemReader.from_columns(self.features, self.columns, self.categories, missing=self.missing)
 
     @cached_property
     def _masks(self) -> tuple[tuple[int, ...], ...]:
         """The features that are known at each stage of each configuration, as bits."""
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
-        masks = stage_masks(self.chromosomes, max(counts)).tolist()
+        masks = make_stage_masks(self.chromosomes, max(counts)).tolist()
         return tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True))
 
     @cached_property
-    def usual(self) -> int:
+    def default_solution(self) -> int:
         """The configuration that answers where there are no limits; the rows that report do not choose it."""
         return int(np.argmax(self.validated[:, 0] * self.validated[:, 1]))
 
@@ -104,24 +104,24 @@ class PipelinePlan(PipelineContents):
         with the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
         if query.solution is not None:
-            return self.configuration(query.solution)
+            return self.get_configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.excluded:
-            return self._decision(self.usual, USUAL)
-        can_be_had = self._without(query.excluded) if query.excluded else True
+            return self._decision(self.default_solution, REASON_DEFAULT)
+        can_be_had = self._available(query.excluded) if query.excluded else True
         if cost is None and accuracy is None and coverage is None:
             right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
-            return self._decision(int(right.argmax()), USUAL)
+            return self._decision(int(right.argmax()), REASON_DEFAULT)
         able = (self._promised[0] >= (accuracy or 0.0)) & (self._promised[1] >= (coverage or 0.0))
         fine = np.flatnonzero(able & can_be_had & (self.safe_costs <= (np.inf if cost is None else cost)))
         if not len(fine):
             none = f"no configuration without {', '.join(query.excluded)} keeps the limits"
             raise Infeasible(none if query.excluded else self._nearest(query))
         if cost is None:
-            return self._decision(int(fine[self.validated[fine, 2].argmin()]), CHEAPEST)
-        return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
+            return self._decision(int(fine[self.validated[fine, 2].argmin()]), REASON_CHEAPEST)
+        return self._decision(int(fine[self._ranks[fine].argmin()]), REASON_MOST_ACCURATE)
 
-    def _without(self, left_out: Sequence[str]) -> Bools:
+    def _available(self, left_out: Sequence[str]) -> Bools:
         """Tell which configurations acquire none of these features, (s,); raises InvalidRequest for what is none,
         Infeasible if all acquire some."""
         refuse_unknown(left_out, self.features)
@@ -130,14 +130,14 @@ class PipelinePlan(PipelineContents):
             raise Infeasible(f"every configuration acquires {' or '.join(left_out)}")
         return np.asarray(can_be_had)
 
-    def configuration(self, solution: int) -> PipelineDecision:
+    def get_configuration(self, solution: int) -> PipelineDecision:
         """Return a configuration by its number; raises InvalidRequest for a number that there is not."""
         if solution >= len(self._masks):
             fault = f"is {solution}, there are {len(self._masks)} configurations, counted from 0"
             raise InvalidRequest.from_faults(Fault(("solution",), fault))
-        return self._decision(solution, ASKED)
+        return self._decision(solution, REASON_REQUESTED)
 
-    def frontier(self) -> tuple[Configuration, ...]:
+    def list_frontier(self) -> tuple[Configuration, ...]:
         """List every configuration, by rising cost."""
         return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
 
@@ -156,7 +156,7 @@ class PipelinePlan(PipelineContents):
         """Whether a step takes well under a millisecond: models are numbers."""
         return self.model_kind != "skops"
 
-    def step(
+    def next_step(
         self,
         solution: int,
         known: Mapping[str, Cells],
@@ -170,10 +170,10 @@ class PipelinePlan(PipelineContents):
     def first_step(self, solution: int) -> Step:
         """Return the step of an item of which nothing is known."""
         if solution not in self._first_steps:
-            self._first_steps[solution] = self.step(solution, {})
+            self._first_steps[solution] = self.next_step(solution, {})
         return self._first_steps[solution]
 
-    def steps(
+    def next_steps(
         self,
         solution: int,
         items: Sequence[Mapping[str, Cells]],

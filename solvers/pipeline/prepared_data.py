@@ -14,7 +14,7 @@ from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.objectives import Criteria, Evaluator
 
-LEAST_OF_CLASS = 4
+MIN_CLASS_ROWS = 4
 """Rows that each class needs: two to train on, one in each other part."""
 
 
@@ -42,26 +42,26 @@ class PreparedData:
     criteria: Criteria
 
     @classmethod
-    def of(
+    def from_dataset(
         cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
     ) -> "PreparedData":
         """Prepare a table; raises InvalidRequest for a class of too few rows, or a learner that cannot be."""
-        split = cut_rows(dataset, rng)
+        split = split_rows_by_class(dataset, rng)
         categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
-        preparation = Preparation.fitted(dataset.values[split.training], categorical)
+        preparation = Preparation.fit(dataset.values[split.training], categorical)
         table = preparation.apply(dataset.values)
         prepared = table[split.training], dataset.labels[split.training], len(dataset.classes)
         columns = _columns(dataset.spec, preparation)
-        learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
-        return cls(split, preparation, table, learner, Criteria.of(dataset, options))
+        learner = Learner.from_options(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
+        return cls(split, preparation, table, learner, Criteria.from_dataset(dataset, options))
 
-    def evaluator(self, rows: Int64s) -> Evaluator:
+    def make_evaluator(self, rows: Int64s) -> Evaluator:
         """Criteria configurations by some rows, training what they need."""
         table = self.table[rows]
-        return self.criteria.evaluator(rows, lambda masks: self.learner.answers(table, masks))
+        return self.criteria.make_evaluator(rows, lambda masks: self.learner.train_and_predict(table, masks))
 
 
-def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
+def split_rows_by_class(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     """Split the items of each class into half, a quarter and a quarter; raises InvalidRequest if one has too few.
 
     An item counts for the rarest class that its rows have.
@@ -70,9 +70,9 @@ def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     labels = rarest_labels(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
-    if counts[least] < LEAST_OF_CLASS:
+    if counts[least] < MIN_CLASS_ROWS:
         counted = f"{counts[least]} {grouped.counted}"
-        fault = f"class {dataset.classes[least]!r} has {counted}, a pipeline needs {LEAST_OF_CLASS} of each"
+        fault = f"class {dataset.classes[least]!r} has {counted}, a pipeline needs {MIN_CLASS_ROWS} of each"
         raise InvalidRequest.from_faults(Fault(("dataset",), fault))
     part = np.empty(len(labels), dtype=np.int64)
     for code in range(classes):

@@ -14,7 +14,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
     {"after_last_stage": "answer"},
 )
 """Parameters of builds that span its trade-offs together: the usual one, and one that always answers and buys less."""
-POINTS = 24
+MAX_POINTS = 24
 """Configurations that are tried, spread evenly over the front."""
 
 
@@ -22,7 +22,7 @@ def replay_settings(plan: PipelinePlan, dataset: FeatureTable) -> list[SettingRe
     """Send rows through the configurations that are chosen at costs over the front."""
     limits = np.sort(plan.safe_costs)
     points, done = [], set()
-    for place in np.unique(np.linspace(0, len(limits) - 1, POINTS).round().astype(int)).tolist():
+    for place in np.unique(np.linspace(0, len(limits) - 1, MAX_POINTS).round().astype(int)).tolist():
         chosen = plan.decide(PipelineQuery(budget=float(limits[place])))
         if chosen.solution in done:
             continue

@@ -8,7 +8,7 @@ from models.pipeline import Configuration
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.plan import PipelinePlan
 
-SHOWN = 8
+MAX_SHOWN = 8
 """Configurations of the front that the summary shows."""
 
 
@@ -17,8 +17,8 @@ def summarize(
 ) -> dict[str, Any]:
     """Put into plain JSON what a build found. counts: of rows by part; baselines: what simple configurations
     achieve on the test rows."""
-    frontier = plan.frontier()
-    shown = np.unique(np.linspace(0, len(frontier) - 1, SHOWN).round().astype(int))
+    frontier = plan.list_frontier()
+    shown = np.unique(np.linspace(0, len(frontier) - 1, MAX_SHOWN).round().astype(int))
     return {
         "unit": plan.unit,
         **counts,
@@ -28,7 +28,7 @@ def summarize(
         "examined": front.examined,
         "ended": front.ended,
         "configurations": len(frontier),
-        "usual": plan.usual,
+        "usual": plan.default_solution,
         "frontier": [_line(frontier[place]) for place in shown.tolist()],
         "baselines": baselines,
     }

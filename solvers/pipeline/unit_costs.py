@@ -27,17 +27,17 @@ FINEST = 1000
 class UnitCosts:
     """of: (n,) float64, what each feature costs, in whole units; units: how many make 1."""
 
-    of: Floats
+    by_feature: Floats
     units: float
 
     @classmethod
-    def whole(cls, costs: Floats, rows: int) -> "UnitCosts":
+    def from_costs(cls, costs: Floats, rows: int) -> "UnitCosts":
         """Count costs, (n,), in units that stay exact in sums over so many rows.
 
         Raises InvalidRequest unless costs are finite and at least 0. O(n) time.
 
-        >>> UnitCosts.whole(np.array([0.1, 0.25, 3]), 100)
-        UnitCosts(of=array([ 10.,  25., 300.]), units=100.0)
+        >>> UnitCosts.from_costs(np.array([0.1, 0.25, 3]), 100)
+        UnitCosts(by_feature=array([ 10.,  25., 300.]), units=100.0)
         """
         checked = _checked(costs)
         shares = [Fraction(repr(cost)) for cost in checked.tolist()]
@@ -58,18 +58,18 @@ class UnitCosts:
         units = ldexp(1.0, min(finest, FINEST))
         return cls(np.rint(costs * units), units)
 
-    def of_sets(self) -> Floats:
+    def sum_sets(self) -> Floats:
         """Add up each of the 2^n feature sets, by mask: (2^n,) float64. O(2^n) time.
 
-        >>> UnitCosts.whole(np.array([1.0, 2.0, 4.0]), 10).of_sets().tolist()
+        >>> UnitCosts.from_costs(np.array([1.0, 2.0, 4.0]), 10).sum_sets().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
         """
         sums = np.zeros(1)
-        for price in self.of:
+        for price in self.by_feature:
             sums = np.concatenate((sums, sums + price))
         return sums
 
-    def mean(self, sums: Floats, rows: int) -> Floats:
+    def compute_mean(self, sums: Floats, rows: int) -> Floats:
         """Turn sums over all rows, in units, into mean costs."""
         return sums / rows / self.units
 

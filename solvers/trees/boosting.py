@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from models.arrays import Bools, Floats, Singles, UInt8s
 from solvers.trees.oblivious_trees import Forest
 
-BINS, COLUMNS = 48, 32
+MAX_BINS, MAX_COLUMNS = 48, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class BoostingParams:
     """How to boost. trees: how many; depth: of each; rate: the share of a step that is taken; ridge: added to the
     curvature in a leaf, which pulls steps out of small leaves towards 0."""
 
@@ -30,7 +30,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binned:
+class BinnedTable:
     """Columns cut into bins. bins: (d, n) uint8, C-contiguous; edges: for each column the rising upper ends of all bins
     but the last: a number is in the first bin that does not end below it."""
 
@@ -38,52 +38,52 @@ class Binned:
     edges: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, inputs: Floats) -> "Binned":
+    def from_inputs(cls, inputs: Floats) -> "BinnedTable":
         """Cut (n, d) numbers at quantiles, or at every number if there are few different ones."""
         edges = tuple(_edges(column) for column in inputs.T)
         bins = [np.searchsorted(ends, column) for ends, column in zip(edges, inputs.T, strict=True)]
         return cls(np.array(bins, dtype=np.uint8).reshape(inputs.shape[::-1]), edges)
 
-    def rows(self, which: Bools) -> "Binned":
+    def take(self, which: Bools) -> "BinnedTable":
         """Take some rows."""
-        return Binned(np.ascontiguousarray(self.bins[:, which]), self.edges)
+        return BinnedTable(np.ascontiguousarray(self.bins[:, which]), self.edges)
 
 
 def _edges(column: Floats) -> Floats:
     distinct = np.unique(column)
-    if len(distinct) <= BINS:
+    if len(distinct) <= MAX_BINS:
         return distinct[:-1]
-    return np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1], method="nearest"))
+    return np.unique(np.quantile(column, np.linspace(0, 1, MAX_BINS + 1)[1:-1], method="nearest"))
 
 
-def boost(binned: Binned, targets: Floats, growth: Growth, rng: np.random.Generator) -> Forest:
+def boost_regression(binned: BinnedTable, targets: Floats, growth: BoostingParams, rng: np.random.Generator) -> Forest:
     """Regress targets, (n, L), by least squares. O(T D n d) for the questions and O(T n L) for the leaves."""
-    from solvers.trees.boosting_kernel import regress  # here, so that only a fit loads numba
+    from solvers.trees.boosting_kernel import grow_regression_forest  # here, so that only a fit loads numba
 
     residuals = targets.astype(np.float32)
     base = residuals.mean(axis=0, dtype=np.float64).astype(np.float32)
     residuals -= base
-    return _boosted(regress, binned, (residuals,), base, growth, rng)
+    return _boosted(grow_regression_forest, binned, (residuals,), base, growth, rng)
 
 
 def boost_classes(
-    binned: Binned, labels: NDArray[Any], classes: int, growth: Growth, rng: np.random.Generator
+    binned: BinnedTable, labels: NDArray[Any], classes: int, growth: BoostingParams, rng: np.random.Generator
 ) -> Forest:
     """Fit the logits of class probabilities to labels, (n,), below ``classes``, by the logarithmic loss."""
-    from solvers.trees.boosting_kernel import classify
+    from solvers.trees.boosting_kernel import grow_class_forest
 
     counts = np.bincount(labels, minlength=classes) + 0.5
     base = np.log(counts / counts.sum()).astype(np.float32)
     logits = np.tile(base, (len(labels), 1))
-    return _boosted(classify, binned, (logits, labels.astype(np.int64)), base, growth, rng)
+    return _boosted(grow_class_forest, binned, (logits, labels.astype(np.int64)), base, growth, rng)
 
 
 def _boosted(
     kernel: Callable[..., None],
-    binned: Binned,
+    binned: BinnedTable,
     state: tuple[NDArray[Any], ...],
     base: Singles,
-    growth: Growth,
+    growth: BoostingParams,
     rng: np.random.Generator,
 ) -> Forest:
     trees, depth, outputs = growth.trees, growth.depth, len(base)
@@ -91,7 +91,7 @@ def _boosted(
     widths = np.array([len(ends) + 1 for ends in binned.edges])
     usable = np.flatnonzero(widths > 1)
     usable = usable if len(usable) else np.zeros(1, dtype=np.int64)
-    asked = np.zeros((trees, min(COLUMNS, len(usable))), dtype=np.int64)
+    asked = np.zeros((trees, min(MAX_COLUMNS, len(usable))), dtype=np.int64)
     for row in asked:
         row[:] = rng.choice(usable, len(row), replace=False)
     columns, bins = np.zeros((trees, depth), dtype=np.int32), np.zeros((trees, depth), dtype=np.int64)

@@ -40,7 +40,7 @@ def split_gains(
 
 
 @compile_kernel()
-def ask(
+def grow_tree(
     bins: UInt8s,
     widths: Int64s,
     asked: Int64s,
@@ -99,7 +99,7 @@ def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, 
 
 
 @compile_kernel(cache=True)
-def regress(
+def grow_regression_forest(
     bins: UInt8s,
     widths: Int64s,
     residuals: Singles,
@@ -116,7 +116,7 @@ def regress(
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.ones(n)
     for t in range(len(columns)):
         project(residuals, directions[t], slopes)
-        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        grow_tree(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
         step_to_means(residuals, leaf, rate, ridge, leaves[t])
 
 
@@ -177,7 +177,7 @@ def newton_step(
 
 
 @compile_kernel(cache=True)
-def classify(
+def grow_class_forest(
     bins: UInt8s,
     widths: Int64s,
     logits: Singles,
@@ -196,5 +196,5 @@ def classify(
     gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))
     for t in range(len(columns)):
         differentiate(logits, labels, directions[t], gradients, curvatures, slopes, weights)
-        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        grow_tree(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
         newton_step(logits, gradients, curvatures, leaf, rate, ridge, leaves[t])

@@ -12,9 +12,9 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
-STAGE = 4
+STAGE_TREES = 4
 """How many trees more are tried, when their number is chosen."""
-FEW_ROWS = 64
+MAX_SMALL_BATCH = 64
 """Up to so many rows all trees are evaluated at once; more are a tree, and a question, at a time, in a fifth of the
 time."""
 _AT_ONCE = 1 << 22
@@ -32,10 +32,10 @@ class Forest:
     thresholds: Floats
     leaves: Singles
 
-    def places(self, inputs: Floats) -> Int32s:
+    def find_leaves(self, inputs: Floats) -> Int32s:
         """Find the leaf of each tree, counted through all trees, for rows (n, d): (n, T)."""
         depth, trees = self.columns.shape[1], np.arange(len(self.columns), dtype=np.int32)
-        if len(inputs) < FEW_ROWS:
+        if len(inputs) < MAX_SMALL_BATCH:
             above = inputs[:, self.columns] > self.thresholds
             return np.asarray(above @ (1 << np.arange(depth, dtype=np.int32)[::-1]) + (trees << depth))
         columns, places = np.ascontiguousarray(inputs.T), np.zeros((len(trees), len(inputs)), dtype=np.int32)
@@ -60,15 +60,15 @@ class Forest:
 
     def _sums(self, flat: Singles, inputs: Floats) -> Singles:
         """Add up over the trees what their leaves, flat (T 2^D, L), say of rows."""
-        places = self.places(inputs)
-        if len(inputs) < FEW_ROWS:
+        places = self.find_leaves(inputs)
+        if len(inputs) < MAX_SMALL_BATCH:
             return np.asarray(flat[places].sum(axis=1))
         sums = np.zeros((len(inputs), flat.shape[1]), dtype=np.float32)
         for of_tree in places.T:
             sums += np.take(flat, of_tree, axis=0)
         return sums
 
-    def first(self, trees: int) -> "Forest":
+    def keep_first(self, trees: int) -> "Forest":
         """Give the same forest in which all trees after the first so many say 0."""
         leaves = self.leaves.copy()
         leaves[trees:] = 0
@@ -78,8 +78,8 @@ class Forest:
         """Tell the loss, or losses, of the outputs, (n, L), with 0, STAGE, 2 STAGE, … trees: one row for each."""
         flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
         losses = [loss(outputs)]
-        for at, places in enumerate(self.places(inputs).T, start=1):
+        for at, places in enumerate(self.find_leaves(inputs).T, start=1):
             outputs += np.take(flat, places, axis=0)
-            if at % STAGE == 0:
+            if at % STAGE_TREES == 0:
                 losses.append(loss(outputs))
         return np.array(losses)

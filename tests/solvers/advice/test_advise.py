@@ -13,8 +13,8 @@ from models.errors import Cancelled
 from models.savings import ComparedBaseline, Savings, SimpleBaseline
 from solvers import KINDS, BuildContext
 from solvers.advice import advise
-from solvers.advice.advise import Parts
-from solvers.advice.sentence import sentence_of
+from solvers.advice.advise import AdviceSplit
+from solvers.advice.summary import write_summary
 from solvers.base import make_generator
 from tests.solvers.policy.problems import halves
 from tests.support.replays import COSTS, NAMES, World
@@ -56,8 +56,8 @@ def _method(advice: dict[str, Any], name: str) -> KindAdvice:
     return next(one for one in methods if one.kind == name)
 
 
-def _parts(labels: Any) -> Parts:
-    return Parts.of(labels, np.arange(len(labels)), make_generator(SEED))
+def _parts(labels: Any) -> AdviceSplit:
+    return AdviceSplit.from_labels(labels, np.arange(len(labels)), make_generator(SEED))
 
 
 def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
@@ -176,7 +176,7 @@ def test_too_few_rows_are_refused_with_their_number() -> None:
 
 
 def test_limits_that_nothing_keeps_are_said_so() -> None:
-    take, sentence = sentence_of(AdviceLimits(budget=0.1), "ms", [], None)
+    take, sentence = write_summary(AdviceLimits(budget=0.1), "ms", [], None)
     assert take == "nothing"
     assert sentence == (
         "For at most 0.1 ms an item there is nothing: every method and every simple alternative is beyond these limits."
@@ -185,7 +185,7 @@ def test_limits_that_nothing_keeps_are_said_so() -> None:
 
 def test_what_there_was_no_time_for_is_said() -> None:
     simple = SimpleBaseline(name="always fast", accuracy=0.7, cost=1.0)
-    take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [], simple, ["portfolio", "policy"])
+    take, sentence = write_summary(AdviceLimits(budget=2), "ms", [], simple, ["portfolio", "policy"])
     assert take == "always fast"
     assert sentence.endswith(" There was not enough time for the portfolio and the policy: give more.")
 
@@ -213,11 +213,11 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
         kind="portfolio", verdict="best", params={}, query={}, accuracy=0.88, accuracy_interval=(0.8, 0.93),
         cost=1.4, cost_interval=(1.3, 1.5), savings=savings, points=(),
     )  # fmt: skip
-    take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [best], near)
+    take, sentence = write_summary(AdviceLimits(budget=2), "ms", [best], near)
     assert take == "always near"
     assert "no method is better by what these rows can show (the portfolio is nearest)" in sentence
     clearly_worse = near.model_copy(update={"accuracy": 0.7})
-    assert sentence_of(AdviceLimits(budget=2), "ms", [best], clearly_worse)[0] == "portfolio"
+    assert write_summary(AdviceLimits(budget=2), "ms", [best], clearly_worse)[0] == "portfolio"
 
 
 def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:

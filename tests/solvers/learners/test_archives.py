@@ -32,9 +32,9 @@ from models.errors import CorruptArtifact
 from models.index import IndexOptions
 from solvers.base import BuildContext
 from solvers.index import fit
-from solvers.learners.archives import from_archive, predict_archived, to_bytes
-from solvers.learners.estimators import make, train_on
-from solvers.learners.linear import kind_of, linear_length, predict_linear
+from solvers.learners.archives import load_archive, predict_archived, to_bytes
+from solvers.learners.estimators import make_classifier, train_classifier
+from solvers.learners.linear import count_linear_numbers, get_model_kind, predict_linear
 from solvers.learners.trusted_types import TRUSTED
 from tests.oracles.index import small_table
 
@@ -65,7 +65,7 @@ def data(classes: int) -> tuple[np.ndarray, np.ndarray]:
 def trained(path: str, params: dict[str, Any], classes: int, standardize: bool = True) -> tuple[Any, np.ndarray]:
     values, labels = data(classes)
     with threadpool_limits(1):  # tables are so small that threads only wait for each other
-        return train_on(make(path, params, standardize=standardize), values, labels), values
+        return train_classifier(make_classifier(path, params, standardize=standardize), values, labels), values
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -75,9 +75,9 @@ def test_linear_models_are_numbers_and_predict_as_scikit_learn(
     path: str, params: dict[str, Any], kind: str, classes: int, standardize: bool
 ) -> None:
     model, values = trained(path, params, classes, standardize)
-    assert kind_of(model) == kind
+    assert get_model_kind(model) == kind
     numbers = np.frombuffer(to_bytes(model))
-    assert len(numbers) == linear_length(4, classes)
+    assert len(numbers) == count_linear_numbers(4, classes)
     codes, shares = predict_linear(numbers, values, kind)
     assert codes.tolist() == model.predict(values).tolist()
     assert (shares is None) == (kind == "none")
@@ -88,7 +88,7 @@ def test_linear_models_are_numbers_and_predict_as_scikit_learn(
 @pytest.mark.parametrize(("path", "params"), OTHERS)
 def test_other_models_go_through_skops_with_the_same_bytes_each_time(path: str, params: dict[str, Any]) -> None:
     model, values = trained(path, params, 3)
-    assert kind_of(model) == "skops"
+    assert get_model_kind(model) == "skops"
     kept = to_bytes(model)
     assert to_bytes(trained(path, params, 3)[0]) == kept
     codes, shares = predict_archived(kept, values, 3)
@@ -125,7 +125,7 @@ def test_every_classifier_of_scikit_learn_can_be_kept(path: str, classes: int) -
         pytest.skip("scikit-learn has it for two classes only")
     model, values = trained(path, NEEDS.get(name, {}), classes, standardize=False)
     expected = model.predict(values)
-    kind, kept = kind_of(model), to_bytes(model)
+    kind, kept = get_model_kind(model), to_bytes(model)
     if kind == "skops":
         codes, _ = predict_archived(kept, values, classes)
     else:
@@ -193,7 +193,9 @@ def needed(classes: int, kind: type[np.integer[Any]]) -> set[str]:
             continue
         standardize = not path.startswith("sklearn.naive_bayes.")
         with threadpool_limits(1):  # threads that wait for each other are most of the time here
-            model = train_on(make(path, params, standardize=standardize), values, labels.astype(kind))
+            model = train_classifier(
+                make_classifier(path, params, standardize=standardize), values, labels.astype(kind)
+            )
         archive = zipfile.ZipFile(BytesIO(dumps(model)))
         types |= {f"{node['__loader__']} {node['__module__']}.{node['__class__']}" for node in nodes(archive)}
     return types
@@ -221,7 +223,7 @@ def test_classifiers_with_other_parameters_are_kept_too(path: str, params: dict[
     if classes == 3 and for_two_only(path, params):
         pytest.skip("scikit-learn has it for two classes only")
     model, values = trained(path, params, classes)
-    if kind_of(model) == "skops":
+    if get_model_kind(model) == "skops":
         codes, shares = predict_archived(to_bytes(model), values, classes)
         assert codes.tolist() == model.predict(values).tolist()
         if shares is not None:
@@ -233,9 +235,9 @@ def test_harmful_types_are_neither_kept_nor_loaded() -> None:
         to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"categorical_features": [0]}, 3, False)[0])
     harmful = dumps(FunctionTransformer(func=warnings.warn))
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
-        from_archive(harmful, 4)
+        load_archive(harmful, 4)
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
-        from_archive(harmful, 4, ("_warnings", "warnings"))  # a function is no class of a learner's module
+        load_archive(harmful, 4, ("_warnings", "warnings"))  # a function is no class of a learner's module
 
 
 def file_reader(path: Path) -> Any:
@@ -255,7 +257,7 @@ def test_a_model_that_reads_files_is_refused(tmp_path: Path) -> None:
     secret.write_text("zebra")
     forged = file_reader(secret)
     with pytest.raises(CorruptArtifact, match=r"not trusted: .*ColumnTransformer, .*CountVectorizer"):
-        from_archive(dumps(forged), 4)
+        load_archive(dumps(forged), 4)
     with pytest.raises(InvalidRequest, match="it is PCA, then GaussianNB, must be a classifier"):
         to_bytes(make_pipeline(PCA(1), GaussianNB()).fit(*data(3)))
 
@@ -336,9 +338,9 @@ def test_a_schema_that_was_made_up_is_refused(change: dict[str, Any]) -> None:
     kept = to_bytes(trained("sklearn.naive_bayes.GaussianNB", {}, 3)[0])
     with zipfile.ZipFile(BytesIO(kept)) as archive:
         schema = json.loads(archive.read("schema.json"))
-    assert from_archive(forged(schema), 4) is not None
+    assert load_archive(forged(schema), 4) is not None
     with pytest.raises(CorruptArtifact):
-        from_archive(forged({**schema, **change}), 4)
+        load_archive(forged({**schema, **change}), 4)
 
 
 def test_a_model_that_would_predict_in_many_processes_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,16 +399,16 @@ class Nearest(ClassifierMixin, BaseEstimator):
 def test_bytes_that_are_no_model_are_refused() -> None:
     packed = dumps(GaussianNB().fit(*data(3)), compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(CorruptArtifact, match=r"compressed entries: .*schema\.json"):
-        from_archive(packed, 4)
+        load_archive(packed, 4)
     kept = to_bytes(trained("sklearn.naive_bayes.GaussianNB", {}, 3)[0])
     for broken in (b"", b"PK", kept[: len(kept) // 2], b"\x00" * 100):
         with pytest.raises(CorruptArtifact, match="the model cannot be read"):
-            from_archive(broken, 4)
+            load_archive(broken, 4)
     with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
         predict_archived(kept, np.zeros((1, 3)), 3)
     with pytest.raises(CorruptArtifact, match="answers class 2, there are 2"):
         predict_archived(kept, data(3)[0], 2)
-    unfitted = make("sklearn.naive_bayes.GaussianNB", {})
+    unfitted = make_classifier("sklearn.naive_bayes.GaussianNB", {})
     unfitted.n_features_in_ = 4
     with pytest.raises(CorruptArtifact, match="cannot predict"):
         predict_archived(to_bytes(unfitted), data(3)[0], 3)
@@ -428,33 +430,33 @@ def test_bytes_that_are_no_model_are_refused() -> None:
 )
 def test_only_classifiers_of_allowed_modules_are_made(path: str, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        make(path, {})
+        make_classifier(path, {})
 
 
 def test_more_modules_can_be_allowed_and_parameters_are_those_of_the_learner() -> None:
     path, tree = "sklearn.dummy.DummyClassifier", "sklearn.tree.DecisionTreeClassifier"
-    assert type(make(path, {}, ("sklearn.dummy",))).__name__ == "DummyClassifier"
+    assert type(make_classifier(path, {}, ("sklearn.dummy",))).__name__ == "DummyClassifier"
     with pytest.raises(InvalidRequest, match=r"allowed modules: sklearn\.tree"):
-        make(path, {}, ("sklearn.tree",))
+        make_classifier(path, {}, ("sklearn.tree",))
     with pytest.raises(InvalidRequest, match="surprise"):
-        make(tree, {"surprise": 1})
+        make_classifier(tree, {"surprise": 1})
     with pytest.raises(InvalidRequest, match=r"learner_params: .*max_depth"):
-        train_on(make(tree, {"max_depth": -3}), *data(2))
-    assert [make(tree, params, seed=7).random_state for params in ({}, {"random_state": 3})] == [7, 3]
+        train_classifier(make_classifier(tree, {"max_depth": -3}), *data(2))
+    assert [make_classifier(tree, params, seed=7).random_state for params in ({}, {"random_state": 3})] == [7, 3]
     for multi_class, kind in (("ovr", "lbfgs"), (None, "liblinear")):  # one class against the rest is no softmax
-        model = make("sklearn.linear_model.LogisticRegression", {"solver": kind})
+        model = make_classifier("sklearn.linear_model.LogisticRegression", {"solver": kind})
         model.multi_class = multi_class
-        assert kind_of(model) == "skops"
+        assert get_model_kind(model) == "skops"
 
 
 @pytest.mark.parametrize("field", ["left", "right", "feature_idx", "is_categorical"])
 def test_a_tree_that_points_outside_itself_is_refused(field: str) -> None:
     model = trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3, standardize=False)[0]
-    assert from_archive(to_bytes(model), 4) is not None
+    assert load_archive(to_bytes(model), 4) is not None
     model._predictors[0][0].nodes[field][0] = 200
     for broken in (model, broken_tree()):
         with pytest.raises(CorruptArtifact, match="points outside itself"):
-            from_archive(dumps(broken), 4)
+            load_archive(dumps(broken), 4)
 
 
 @pytest.mark.parametrize("learner", ["sklearn.tree.DecisionTreeClassifier", "sklearn.linear_model.RidgeClassifier"])
@@ -478,12 +480,12 @@ def test_an_index_of_any_learner_predicts(learner: str) -> None:
 def test_a_tree_of_other_columns_and_forged_support_vectors_are_refused() -> None:
     tree = trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0]
     with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
-        from_archive(to_bytes(tree), 3)
+        load_archive(to_bytes(tree), 3)
     tree.n_features_in_ = 3
     with pytest.raises(CorruptArtifact, match="points outside itself"):
-        from_archive(to_bytes(tree), 3)
+        load_archive(to_bytes(tree), 3)
     machine = trained("sklearn.svm.SVC", {}, 3, standardize=False)[0]
-    assert from_archive(to_bytes(machine), 4) is not None
+    assert load_archive(to_bytes(machine), 4) is not None
     machine._n_support = np.array([-2, 2, len(machine.support_)], dtype=np.int32)
     with pytest.raises(CorruptArtifact, match="contradicts itself"):
-        from_archive(to_bytes(machine), 4)
+        load_archive(to_bytes(machine), 4)

@@ -10,15 +10,15 @@ import pytest
 from models import InvalidRequest
 from models.pipeline import PipelineQuery
 from solvers.pipeline import PipelinePlan
-from solvers.pipeline.items import Reader
+from solvers.pipeline.items import ItemReader
 from tests.solvers.pipeline.test_fit import build, table
 
-READER = Reader.of(
+READER = ItemReader.from_columns(
     ("age", "blood", "ward"), (("age",), ("glucose", "iron"), ("ward",)), ((), (), (), ("1", "b")), missing=True
 )
 
 
-def read(item: dict[str, Any], reader: Reader = READER) -> tuple[list[Any], list[bool]]:
+def read(item: dict[str, Any], reader: ItemReader = READER) -> tuple[list[Any], list[bool]]:
     request = PipelineQuery.model_validate_json(json.dumps({"acquired": item}))
     values, known = reader.read([request.acquired], "acquired")
     return [None if np.isnan(value) else value for value in values[0].tolist()], known[0].tolist()
@@ -50,13 +50,13 @@ def test_what_is_no_value_is_refused(item: dict[str, Any], message: str) -> None
 def test_an_empty_category_is_a_missing_one() -> None:
     assert read({"ward": ""}) == read({"ward": None})
     assert read({"ward": ""})[0][3] is None
-    strict = Reader.of(("ward",), (("ward",),), (("1", "b"),), missing=False)
+    strict = ItemReader.from_columns(("ward",), (("ward",),), (("1", "b"),), missing=False)
     with pytest.raises(InvalidRequest, match="column 'ward' is missing"):
         read({"ward": ""}, strict)
 
 
 def test_null_is_refused_where_no_cell_may_be_missing() -> None:
-    strict = Reader.of(("age",), (("age",),), ((),), missing=False)
+    strict = ItemReader.from_columns(("age",), (("age",),), ((),), missing=False)
     with pytest.raises(InvalidRequest, match="column 'age' is missing"):
         read({"age": None}, strict)
 

@@ -7,19 +7,19 @@ from models.advice import AdviceLimits, KindAdvice
 from models.savings import SimpleBaseline, format_share
 
 
-def query_text(query: Mapping[str, Any]) -> str:
+def format_query(query: Mapping[str, Any]) -> str:
     """Write a query in short.
 
-    >>> query_text({"budget": 2.5}), query_text({"deadline": 1 / 3})
+    >>> format_query({"budget": 2.5}), format_query({"deadline": 1 / 3})
     ('budget=2.5', 'deadline=0.3333')
     """
     return " ".join(f"{name}={value:.4g}" for name, value in query.items())
 
 
-def limits_text(limits: AdviceLimits, unit: str) -> str:
+def format_limits(limits: AdviceLimits, unit: str) -> str:
     """Say what was asked for.
 
-    >>> limits_text(AdviceLimits(budget=5, min_accuracy=0.9), "ms"), limits_text(AdviceLimits(), "ms")
+    >>> format_limits(AdviceLimits(budget=5, min_accuracy=0.9), "ms"), format_limits(AdviceLimits(), "ms")
     ('For at most 5 ms an item and at least 90 % right', 'For the least cost at nearly the best accuracy')
     """
     asked = []
@@ -32,7 +32,7 @@ def limits_text(limits: AdviceLimits, unit: str) -> str:
     return f"For {' and '.join(asked)}" if asked else "For the least cost at nearly the best accuracy"
 
 
-def sentence_of(
+def write_summary(
     limits: AdviceLimits,
     unit: str,
     methods: Sequence[KindAdvice],
@@ -53,7 +53,7 @@ def _nearest(
 ) -> tuple[str, str]:
     """Say that nothing is accurate enough, and what is the most accurate."""
     best = next((one for one in methods if one.verdict == "best" and one.accuracy is not None), None)
-    within = f"{limits_text(limits, unit)} there is nothing that is right so often"
+    within = f"{format_limits(limits, unit)} there is nothing that is right so often"
     if best is not None and (simple is None or (best.accuracy or 0.0) >= simple.accuracy):
         return best.kind, f"{within}; the most accurate is the {best.kind}: {_figures(best, unit)}."
     if simple is None:
@@ -64,7 +64,7 @@ def _nearest(
 def _taken(
     limits: AdviceLimits, unit: str, methods: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
-    asked = limits_text(limits, unit)
+    asked = format_limits(limits, unit)
     best = next((one for one in methods if one.verdict == "best"), None)
     if best is None and simple is None:
         return "nothing", f"{asked} there is nothing: every method and every simple alternative is beyond these limits."
