@@ -1,4 +1,4 @@
-"""The plan, put together from what a build found."""
+"""Assembly of a pipeline plan from the results of a build."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ from solvers.pipeline.prepared_data import PreparedData
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineModels:
-    """Trained models of feature sets, by rising mask, as bytes of a kind."""
+    """Serialized models of feature sets, by increasing mask."""
 
     kind: str
     masks: UInt64s
     data: list[bytes]
 
     def predict_sets(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
-        """Let kept models answer for prepared rows, as a bank asks."""
+        """Predict prepared rows with the models of feature sets."""
         answers = []
         for mask in masks.tolist():
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
@@ -42,9 +42,11 @@ def assemble_plan(
     tested: Scores,
     cost_errors: Floats,
 ) -> PipelinePlan:
-    """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage.
+    """Return a plan, with configurations by increasing cost, then decreasing accuracy and coverage, on the test rows.
 
-    tested, cost_errors: what they achieve there, and the standard errors, (s,), of their costs.
+    Args:
+        tested: scores of the front on the test rows.
+        cost_errors: (s,), standard errors of its costs.
     """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
@@ -83,6 +85,6 @@ def assemble_plan(
 
 
 def tabulate_scores(scores: Scores) -> Floats:
-    """Tabulate coverage, accuracy, cost and false-positive rate, (c, 4); NaN where no class is positive."""
+    """Return coverage, accuracy, cost, and false-positive rate (NaN without a positive class), (c, 4)."""
     alarms = np.full(len(scores.cost), np.nan) if scores.alarms is None else scores.false_positive_rate
     return np.column_stack((scores.coverage, scores.accuracy, scores.cost, alarms))

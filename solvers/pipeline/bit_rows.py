@@ -1,4 +1,4 @@
-"""Rows as bit sets: what is true of which evaluation row, 64 rows to a word."""
+"""Packed bit sets of rows, 64 rows per word."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def unpack_bits(packed: UInt64s, rows: int) -> Bools:
 
 
 def count_bits(packed: UInt64s) -> Int64s:
-    """Count the bits of each set: (..., w) to (...).
+    """Count the bits of each set, (..., w) to (...).
 
     >>> count_bits(np.array([[5, 1], [0, 0]], dtype=np.uint64)).tolist()
     [3, 0]

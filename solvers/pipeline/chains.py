@@ -1,8 +1,6 @@
-"""Chains: features in order, cut into stages (``fewer_features`` looks at them).
+"""Chains: features ordered by forward selection, cut into stages (used by ``fewer_features``).
 
-Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
-right for its cost, or whatever it costs. An order is a chain; it is cut into stages after its first features, one each,
-and evenly.
+An order is cut into stages in two ways: one feature per stage with the rest in the last, and evenly.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from solvers.pipeline.objectives import Scores
 
 
 def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
-    """Cut an order of n features, (n,), into each number of stages, the most first: after single ones, and evenly."""
+    """Yield chains, (n,), of an order with each number of stages, the most first: one feature per stage, and even."""
     for stages in range(min(max_stages, len(order)), 0, -1):
         yield from (_singly(order, stages), _evenly(order, stages))
 
@@ -24,25 +22,28 @@ def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
 def order_by_forward_selection(
     evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = no_progress, *, for_its_cost: bool = True
 ) -> Int64s:
-    """Order features by forward selection: next comes what is free, then what sets most rows right for its cost, or,
-    unless ``for_its_cost``, what sets most right; among equals the cheaper, then the first."""
+    """Order features by forward selection.
+
+    Free features come first, then those with the most additional correct rows per cost, or, unless ``for_its_cost``,
+    the most additional correct rows. Ties go to the cheaper, then the first feature.
+    """
     n = len(costs)
     order: list[int] = []
     right = 0
     while len(order) < n:
-        progress(len(order), n, "putting features in order")
-        left = np.setdiff1d(np.arange(n), order)
-        scores, prices = evaluate(np.stack([make_single_stage([*order, f], n) for f in left])), costs[left]
+        progress(len(order), n, "forward selection of features")
+        remaining = np.setdiff1d(np.arange(n), order)
+        scores, prices = evaluate(np.stack([make_single_stage([*order, f], n) for f in remaining])), costs[remaining]
         paid = for_its_cost & (prices > 0)
         gains = (scores.right - right) / np.where(paid, prices, 1.0)
-        best = int(np.lexsort((left, prices, -gains, paid))[0])
-        order.append(int(left[best]))
+        best = int(np.lexsort((remaining, prices, -gains, paid))[0])
+        order.append(int(remaining[best]))
         right = int(scores.right[best])
     return np.array(order, dtype=np.int64)
 
 
 def _singly(order: Int64s, stages: int) -> Int8s:
-    """Give each stage one feature, and the last one all that are left.
+    """Cut an order into single features, with the rest in the last stage.
 
     >>> _singly(np.array([2, 0, 1, 3]), 3).tolist()
     [1, 2, 0, 2]
@@ -53,7 +54,7 @@ def _singly(order: Int64s, stages: int) -> Int8s:
 
 
 def _evenly(order: Int64s, stages: int) -> Int8s:
-    """Cut an order into stages of nearly as many features.
+    """Cut an order into stages of nearly equal size.
 
     >>> _evenly(np.array([2, 0, 1, 3]), 2).tolist()
     [0, 1, 0, 1]

@@ -1,4 +1,4 @@
-"""The classifiers of feature sets: logistic regressions all at once, any other learner one by one through joblib."""
+"""Training of feature sets' classifiers: logistic regressions in batches, other learners in parallel through joblib."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,17 +29,20 @@ Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
 
 DEFAULT_LEARNER = "sklearn.linear_model.LogisticRegression"
 C_RANGE = (1e-8, 1e8)
-"""Values of C that leave equations that can be solved."""
+"""Minimum and maximum of C: outside, the equations are ill-conditioned."""
 CALIBRATED_LEARNER = "sklearn.calibration.CalibratedClassifierCV"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learner:
-    """What is trained on each feature set, and on what.
+    """Classifier to train on each feature set, with its training rows.
 
-    table: (n, D) prepared training rows; labels: (n,); columns: for each feature its columns of the table; classifier:
-    untrained, None for the logistic regression that is trained here, whose parameter is C; modules: where classes of
-    learners may come from, beside scikit-learn.
+    Attributes:
+        table: (n, D), prepared training rows.
+        labels: (n,).
+        columns: the columns of the table of each feature.
+        classifier: untrained; None for the batched logistic regression with parameter C.
+        modules: allowed modules of learners besides scikit-learn.
     """
 
     table: Floats
@@ -59,7 +62,7 @@ class Learner:
         modules: Sequence[str],
         seed: int,
     ) -> "Learner":
-        """Choose how to train; raises InvalidRequest for a learner that is not allowed or gives no probabilities."""
+        """Choose the classifier; raises InvalidRequest if it is not allowed or has no predict_proba."""
         own = options.learner == DEFAULT_LEARNER and not options.calibrate and set(options.learner_params) <= {"C"}
         allowed = (*ALLOWED_MODULES, *modules)
         described = {"learner": options.learner, "learner_params": options.learner_params}
@@ -71,25 +74,22 @@ class Learner:
             classifier = make_classifier(options.learner, options.learner_params, allowed, seed=seed)
         if not hasattr(classifier, "predict_proba"):
             raise InvalidRequest.from_faults(
-                Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help")
+                Fault(("learner",), f"{options.learner} has no predict_proba; set calibrate")
             )
         strength = options.learner_params.get("C", 1.0)
         return cls(*prepared, columns, None if own else classifier, _strength(strength) if own else 1.0, tuple(modules))
 
     @property
     def kind(self) -> str:
-        """How its models are kept: as of ``linear.get_model_kind``."""
+        """Storage format of its models (``linear.get_model_kind``)."""
         return "softmax" if self.classifier is None else linear.get_model_kind(self.classifier)
 
     def columns_of(self, mask: int) -> list[int]:
-        """List the columns of a feature set, features by rising index."""
+        """Return the columns of a feature set, features by increasing index."""
         return [column for f, own in enumerate(self.columns) if mask >> f & 1 for column in own]
 
     def train_and_predict(self, table: Floats, masks: UInt64s) -> Answers:
-        """Train the classifiers of feature sets, and let them answer for prepared rows, (rows, D).
-
-        Confidences are in single precision: many thousands of sets are compared, and kept in memory.
-        """
+        """Train the classifiers of feature sets and predict prepared rows, (rows, D); confidences are float32."""
         if self.classifier is None:
             sets, columns = list(map(self.columns_of, masks.tolist())), np.ascontiguousarray(table.T)
             models = zip(self._regressions(sets), sets, strict=True)
@@ -100,17 +100,17 @@ class Learner:
         return confidences.astype(np.float32), codes
 
     def train_models(self, masks: UInt64s) -> list[bytes]:
-        """Train the classifiers of feature sets, and give them as bytes."""
+        """Train the classifiers of feature sets and serialize them."""
         if self.classifier is not None:
             return self._each(_train, masks)
         return [_kept(model) for model in self._regressions(list(map(self.columns_of, masks.tolist())))]
 
     def _regressions(self, sets: list[list[int]]) -> list[Floats]:
-        with threadpool_limits(1, user_api="blas"):  # small products: several threads would only wait for each other
+        with threadpool_limits(1, user_api="blas"):  # small products: one thread is faster
             return fit_sets(self.table, self.labels, self.classes, sets, self.C)
 
     def _each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
-        """Do work for each feature set in parallel, given its columns of the training table, and of another one."""
+        """Run ``work`` for each feature set in parallel, on its columns of the training table and of another one."""
 
         def job(mask: int) -> Callable[[], T]:
             own = self.columns_of(mask)
@@ -124,13 +124,13 @@ def _strength(given: Any) -> float:
     least, most = C_RANGE
     if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
         raise InvalidRequest.from_faults(
-            Fault(("learner_params", "C"), f"is {given!r}, must be from {least:g} to {most:g}")
+            Fault(("learner_params", "C"), f"must be from {least:g} to {most:g}, got {given!r}")
         )
     return float(given)
 
 
 def _kept(model: Floats) -> bytes:
-    """Write a model of ``batch_logistic`` as ``learners`` keep linear ones, of columns that are prepared already."""
+    """Serialize a model of ``batch_logistic`` like ``learners.linear``, without a scaler."""
     d = model.shape[1] - 1
     numbers = np.concatenate((np.zeros(d), np.ones(d), model[:, :-1].reshape(-1), model[:, -1]))
     return numbers.astype("<f8").tobytes()
@@ -147,22 +147,22 @@ def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[st
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
-    """Give what a kept model holds likely, (rows, classes), for rows of its own columns."""
+    """Return class probabilities, (rows, classes), of a serialized model for rows of its own columns."""
     if kind == "skops":
         shares = archives.predict_archived(model, table, classes, modules)[1]
     else:
         shares = linear.predict_linear(np.frombuffer(model, dtype="<f8"), table, kind)[1]
     if shares is None:
-        raise InvalidRequest.from_faults(Fault(("learner",), "gives no probabilities"))
+        raise InvalidRequest.from_faults(Fault(("learner",), "has no predict_proba"))
     return shares
 
 
 def stack_answers(answers: Sequence[Answers]) -> Answers:
-    """Put the answers of feature sets on top of each other."""
+    """Stack the answers of feature sets."""
     return np.stack([confidences for confidences, _ in answers]), np.stack([codes for _, codes in answers])
 
 
 def take_most_likely(shares: Floats) -> Answers:
-    """Give the class that is held most likely, and how likely it is: (rows,) each."""
+    """Return the highest class probability and its class, (rows,) each."""
     codes = np.argmax(shares, axis=1)
     return shares[np.arange(len(shares)), codes], codes

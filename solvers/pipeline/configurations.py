@@ -1,8 +1,8 @@
-"""Configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
+"""Pipeline configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
 
-A chromosome of n genes in {0, ..., k - 1} says at which stage each feature is acquired; -1, an option, that it never
-is. Only chromosomes without gaps, whose stages 0 to s - 1 all have features, stand for ordered partitions; compression
-closes gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
+A chromosome of n genes in {0, ..., k - 1} assigns a stage to each feature; -1 means never acquired. Chromosomes without
+gaps, whose stages 0 to s - 1 all have features, represent ordered partitions; compression closes gaps. Stage j's
+classifier knows the features of stages 0 to j: one bit mask per stage.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,20 @@ from models.errors import Fault, InvalidRequest
 REMOVED = -1
 """The gene of a feature that no stage acquires."""
 MAX_FEATURES = 63
-"""Features that a mask holds."""
+"""Number of features in a mask."""
 MAX_STAGES = 127
-"""Stages that a gene can name."""
+"""Number of stages that a gene can represent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
-    """The front, by falling coverage, then accuracy. coverage, accuracy (conclusive), cost (mean): (f,) float64, none
-    dominated, no two alike; chromosomes: (f, n) int8. examined, pruned: how many configurations were looked at, and
-    ruled out together; their sum is the number of all."""
+    """Pareto front, by decreasing coverage, then accuracy, without duplicates.
+
+    Attributes:
+        coverage, accuracy, cost: (f,), conclusive accuracy and mean cost.
+        chromosomes: (f, n).
+        examined, pruned: numbers of configurations evaluated and pruned; their sum is the number of all.
+    """
 
     coverage: Floats
     accuracy: Floats
@@ -55,26 +59,25 @@ def count_configurations(n: int, k: int) -> int:
 
 
 def check_chromosomes(chromosomes: Int8s) -> Int8s:
-    """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as
-    int8."""
+    """Return chromosomes as int8; raises InvalidRequest unless they are (c, n) integers in range."""
     genes = np.asarray(chromosomes)
     if genes.ndim != 2 or genes.dtype.kind not in "iu":
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have shape {genes.shape} and type {genes.dtype}, must be (c, n) whole numbers")
+            Fault(("chromosomes",), f"must be (c, n) integers, got shape {genes.shape} and type {genes.dtype}")
         )
     if not 1 <= genes.shape[1] <= MAX_FEATURES:
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MAX_FEATURES}")
+            Fault(("chromosomes",), f"must have 1 to {MAX_FEATURES} features, got {genes.shape[1]}")
         )
     if genes.size and not (genes.min() >= REMOVED and genes.max() < MAX_STAGES):
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MAX_STAGES - 1}")
+            Fault(("chromosomes",), f"genes must be from -1 to {MAX_STAGES - 1}, got {genes.min()} to {genes.max()}")
         )
     return genes.astype(np.int8, copy=False)
 
 
 def make_single_stage(features: Sequence[int], n: int) -> Int8s:
-    """Write, as a chromosome of n genes, that these features are acquired in one stage, and the others never.
+    """Return the chromosome of n genes that acquires these features in one stage.
 
     >>> make_single_stage([0, 2], 3).tolist()
     [0, -1, 0]
@@ -85,7 +88,7 @@ def make_single_stage(features: Sequence[int], n: int) -> Int8s:
 
 
 def count_stages(chromosomes: Int8s) -> Int64s:
-    """Count the stages of compressed chromosomes, (c, n): (c,).
+    """Count the stages of compressed chromosomes, (c, n) to (c,).
 
     >>> count_stages(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
     [2, 1]
@@ -94,20 +97,20 @@ def count_stages(chromosomes: Int8s) -> Int64s:
 
 
 def compress_chromosomes(chromosomes: Int8s) -> Int8s:
-    """Close the gaps between stages, in order (Section 3.1.1). O(c (n + k)) time.
+    """Close the gaps between stages, in order (Section 3.1.1). Complexity: O(c (n + k)).
 
     >>> compress_chromosomes(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
     [[0, 0, 0, 1], [1, -1, 0, 1]]
     """
-    most = int(chromosomes.max(initial=REMOVED)) + 1
-    used = count_stage_features(chromosomes, most) > 0
+    stages = int(chromosomes.max(initial=REMOVED)) + 1
+    used = count_stage_features(chromosomes, stages) > 0
     removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
     places: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
-    return np.take_along_axis(places, chromosomes.astype(np.intp) % (most + 1), axis=1).astype(np.int8)
+    return np.take_along_axis(places, chromosomes.astype(np.intp) % (stages + 1), axis=1).astype(np.int8)
 
 
 def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
-    """Count the features of each of so many stages: (c, n) to (c, stages).
+    """Count the features of each stage, (c, n) to (c, stages).
 
     >>> count_stage_features(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
     [[1, 2, 0]]
@@ -119,9 +122,9 @@ def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
 
 
 def make_stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
-    """Give the features known at each of so many stages as masks: (c, n) to (c, stages) uint64, bit i = feature i.
+    """Return masks of the features known at each stage, (c, n) to (c, stages); bit i is feature i.
 
-    After a chromosome's last stage its masks stay the same. O(c n stages) time.
+    After a chromosome's last stage its masks stay the same. Complexity: O(c n stages).
 
     >>> make_stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
     [[2, 3], [7, 7]]

@@ -1,15 +1,12 @@
-"""EMSCO: chromosomes evolve over generations (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
+"""EMSCO, an evolutionary multi-objective algorithm (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
 
-``Emsco`` asks for scores of chromosomes and is told them, so that who evaluates is not its concern; ``evolve`` does
-both in a loop.
+``Emsco`` proposes chromosomes and receives their scores; ``evolve_front`` runs it in a loop.
 
-**Property 1** holds because a generation keeps every unique non-dominated chromosome of the one before: whatever was
-evaluated is kept until something dominates it, and what dominates it is kept in its turn. So the last generation's
-front is the front of all that was ever evaluated, and no archive is needed.
+**Property 1** holds because a generation keeps every unique non-dominated chromosome of the previous one. So the last
+generation's front is the front of all evaluated chromosomes, and no archive is needed.
 
-**Property 2** is kept in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm. Where
-a norm is 0 (nothing covered, and not the cheapest while something is free) fitness is 0, and gamma is taken over the
-rest.
+**Property 2** is computed in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm.
+Where a norm is 0 (no coverage, and not the cheapest while something is free) fitness is 0, and gamma excludes it.
 """
 
 from collections.abc import Callable
@@ -26,20 +23,23 @@ from solvers.pipeline.objectives import Scores
 from solvers.pipeline.operators import draw_parents, mutate_genes, recombine_parents
 
 Evaluate = Callable[[Int8s], Scores]
-"""Scores chromosomes, (c, n), on always the same rows."""
+"""Scores chromosomes, (c, n), always on the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionSettings:
-    """EMSCO's parameters; the defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
+    """Parameters of EMSCO; defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
 
-    population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
-    within (0, 1); beta: above 0, larger for fewer stages; epsilon: above 0, of gamma. generations: bred at most;
-    patience: the search ends when the fittest has been the same for so many.
-
-    distinct: keep one chromosome for each vector of objectives, that of fewest stages, instead of every chromosome. On
-    data where many chromosomes come to the same (Credit with k = 4) the front of a generation otherwise fills up with
-    them, and the run ends early: not dominated are soon as many as the population.
+    Attributes:
+        population: size of a generation.
+        mutation, recombination: probabilities.
+        elite: b, the share of unique chromosomes kept, within (0, 1).
+        beta: above 0, larger for fewer stages.
+        epsilon: above 0, of gamma.
+        generations: maximum number.
+        patience: generations with the same fittest chromosome before the search ends.
+        distinct: keep one chromosome, of fewest stages, per vector of objectives. Otherwise duplicates can fill the
+            front, and end the run early (Credit with k = 4).
     """
 
     population: int = 300
@@ -56,25 +56,25 @@ class EvolutionSettings:
         """Raise InvalidRequest for parameters out of range."""
         at_least = {"population": 2, "generations": 0, "patience": 1}
         faults = [
-            Fault((name,), f"is {getattr(self, name)}, must be at least {least}")
+            Fault((name,), f"must be at least {least}, got {getattr(self, name)}")
             for name, least in at_least.items()
             if getattr(self, name) < least
         ]
         for name in ("mutation", "recombination"):
             if not 0 <= getattr(self, name) <= 1:
-                faults.append(Fault((name,), f"is {getattr(self, name)}, must be from 0 to 1"))
+                faults.append(Fault((name,), f"must be from 0 to 1, got {getattr(self, name)}"))
         if not 0 < self.elite < 1:
-            faults.append(Fault(("elite",), f"is {self.elite}, must be between 0 and 1"))
+            faults.append(Fault(("elite",), f"must be between 0 and 1, got {self.elite}"))
         for name in ("beta", "epsilon"):
             if not 0 < getattr(self, name) < np.inf:
-                faults.append(Fault((name,), f"is {getattr(self, name)}, must be above 0 and finite"))
+                faults.append(Fault((name,), f"must be above 0 and finite, got {getattr(self, name)}"))
         if faults:
             raise InvalidRequest.from_faults(*faults)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPopulation:
-    """Chromosomes, (c, n), by falling fitness, with scores, (c,): rank (the front has the largest), log_fitness."""
+    """Chromosomes, (c, n), by decreasing fitness, with scores and ranks, (c,); the front has the highest rank."""
 
     chromosomes: Int8s
     scores: Scores
@@ -83,10 +83,7 @@ class RankedPopulation:
 
     @classmethod
     def from_scores(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "RankedPopulation":
-        """Rank (Eq. 8) and rate (Eq. 9) a generation; among equals fewer stages, then lexicographic order come first.
-
-        O(c² log c) time at worst.
-        """
+        """Rank a generation (Eq. 8 and 9); ties go to fewer stages, then lexicographic order. O(c² log c)."""
         import moocore
 
         levels = moocore.pareto_rank(scores.stack_objectives(), maximise=True).astype(np.int64)
@@ -96,20 +93,20 @@ class RankedPopulation:
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
     def find_unique(self, by_objectives: bool) -> Int64s:
-        """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
+        """Return the indices of unique chromosomes, or of the fittest per vector of objectives, in order."""
         rows = np.ascontiguousarray(self.scores.stack_objectives() if by_objectives else self.chromosomes)
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
     def take(self, places: Int64s) -> "RankedPopulation":
-        """Take some of them."""
+        """Select chromosomes by index."""
         return RankedPopulation(
             self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places]
         )
 
 
 def compute_log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
-    """Give the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
+    """Return the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
 
     >>> np.exp(compute_log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
     [2.01, 2.0]
@@ -121,10 +118,13 @@ def compute_log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
 
 
 class Emsco:
-    """A run of EMSCO: ask for chromosomes, tell their scores, until ``halted`` says why it has ended.
+    """A run of EMSCO: evaluate proposed chromosomes and report their scores until ``halted`` is set.
 
-    features: n, at most 63; max_stages: k, taken as n if larger. Raises InvalidRequest for numbers out of range. The
-    same generator state gives the same run. A generation of c takes O(c² log c + c n) time beside the evaluation.
+    Args:
+        features: n, at most 63.
+        max_stages: k, reduced to n if larger.
+        rng: the same state gives the same run.
+    Complexity: O(c² log c + c n) per generation of c, plus the evaluation.
 
     >>> from solvers.pipeline.objectives import Scores
     >>> def evaluate(genes):
@@ -150,24 +150,24 @@ class Emsco:
         self._elites: RankedPopulation | None = None
         self._fittest: Int8s | None = None
         self._same = 0
-        # Algorithm 3, ``init``: the configuration of one stage, mutated as often as the population counts
-        self._asked = self._mutated(np.zeros((settings.population, features), dtype=np.int8))
+        # Algorithm 3, ``init``: mutations of the configuration of one stage
+        self._proposed = self._mutated(np.zeros((settings.population, features), dtype=np.int8))
         self.generation = 0
-        """Generations bred so far: 0 is the first one, drawn at random."""
+        """Number of generations bred; 0 is the initial, random one."""
         self.halted: str | None = None
-        """Why the run has ended: ``generations``, ``population`` (a whole one is not dominated) or ``patience``."""
+        """Reason for the end: ``generations``, ``population`` (none of it is dominated), or ``patience``."""
         self.current: RankedPopulation
-        """The generation told last, by falling fitness."""
+        """The last reported generation."""
 
     def next_chromosomes(self) -> Int8s:
-        """Give the chromosomes whose scores are wanted next, (c, n), c at most the population."""
-        return self._asked
+        """Return the chromosomes to evaluate next, (c, n), c at most the population."""
+        return self._proposed
 
     def report_scores(self, scores: Scores) -> None:
-        """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
-        generation, epsilon = self._asked, self._settings.epsilon
+        """Receive the scores of the proposed chromosomes, and breed the next ones unless the run ends."""
+        generation, epsilon = self._proposed, self._settings.epsilon
         if len(scores.cost) != len(generation):
-            raise InvalidRequest.from_faults(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
+            raise InvalidRequest.from_faults(Fault(("scores",), f"must be {len(generation)}, got {len(scores.cost)}"))
         if self._elites is not None:
             generation = np.concatenate((self._elites.chromosomes, generation))
             scores = self._elites.scores.append_scores(scores)
@@ -176,17 +176,19 @@ class Emsco:
         self._elites = self.select_elites()
         self.halted = self._reason(len(self._elites.rank))
         if self.halted is None:
-            self._asked = self._bred(self._settings.population - len(self._elites.rank))
+            self._proposed = self._bred(self._settings.population - len(self._elites.rank))
 
     def select_elites(self) -> RankedPopulation:
-        """Give the fittest unique chromosomes: the share b of them, but all that are not dominated (Section 3.2.2)."""
+        """Return the fittest share b of unique chromosomes, and at least all non-dominated ones (Section 3.2.2)."""
         unique = self.current.find_unique(self._settings.distinct)
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
 
     def get_front(self) -> RankedPopulation:
-        """Give what is not dominated, by falling fitness; of equal objectives that of fewest stages, then the first in
-        lexicographic order. Nothing evaluated in the whole run dominates any of it."""
+        """Return the non-dominated chromosomes of the whole run, by decreasing fitness.
+
+        Of equal objectives it keeps the one of fewest stages, then the first in lexicographic order.
+        """
         import moocore
 
         best = np.flatnonzero(self.current.rank == self.current.rank[0])
@@ -219,15 +221,14 @@ class Emsco:
 
 def _check(features: int, max_stages: int, settings: EvolutionSettings) -> None:
     if not 1 <= features <= MAX_FEATURES:
-        raise InvalidRequest.from_faults(Fault(("features",), f"are {features}, must be 1 to {MAX_FEATURES}"))
+        raise InvalidRequest.from_faults(Fault(("features",), f"must be from 1 to {MAX_FEATURES}, got {features}"))
     if max_stages < 1:
-        raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
+        raise InvalidRequest.from_faults(Fault(("max_stages",), f"must be at least 1, got {max_stages}"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evolved:
-    """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it
-    ended."""
+    """Result of a run: its front, numbers of generations and evaluated chromosomes, and the reason for its end."""
 
     front: RankedPopulation
     generations: int
@@ -244,14 +245,13 @@ def evolve_front(
     *,
     progress: Progress = no_progress,
 ) -> Evolved:
-    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
-    cancel."""
+    """Run EMSCO to its end; ``progress`` may raise to cancel."""
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:
-        asked = run.next_chromosomes()
-        run.report_scores(evaluate(asked))
+        proposed = run.next_chromosomes()
+        run.report_scores(evaluate(proposed))
         progress(run.generation, settings.generations, "generations")
-        evaluated += len(asked)
+        evaluated += len(proposed)
         halted = run.halted
     return Evolved(run.get_front(), run.generation, evaluated, halted)

@@ -1,4 +1,4 @@
-"""The loop of the exact search: its arrays, and the walk's quotas between two reports of progress."""
+"""Loop of the exact search: allocation of its arrays, and progress between calls of the kernel."""
 
 import numpy as np
 
@@ -24,13 +24,13 @@ from solvers.pipeline.exact_front_kernel import (
 from solvers.pipeline.unit_costs import UnitCosts
 
 CELLS = 1024
-"""Cells of the table of least costs, each way: 8 MiB."""
+"""Cells of the table of least costs per dimension: 8 MiB."""
 QUOTA = 5_000_000
-"""Configurations between two reports of progress: a tenth of a second or less."""
+"""Configurations between two progress reports: at most a tenth of a second."""
 
 
 class ExactFrontSearch:
-    """The arrays of one enumeration, and the loop over stage counts and quotas."""
+    """Arrays of one search, and its loop over stage counts and quotas."""
 
     def __init__(
         self, accepted: UInt64s, right: UInt64s, rows: int, unit_costs: UnitCosts, stages: int, total: int
@@ -61,7 +61,7 @@ class ExactFrontSearch:
         return self._result(state)
 
     def _start(self, state: Int64s) -> WalkState:
-        """Begin a walk at the empty set, which accepts nothing, with an empty table."""
+        """Return the initial state, at the empty set, and clear the table."""
         self._known.least.fill(np.inf)
         depths, word_count = self._stages, self._lattice.own.shape[2]
         place = WalkState(
@@ -77,7 +77,7 @@ class ExactFrontSearch:
         return place
 
     def _whole(self, state: Int64s) -> WalkState:
-        """WalkState a walk at the one configuration of one stage."""
+        """Return the state at the configuration of one stage."""
         place = self._start(state)
         place.nodes[0, COVERED] = count_bits(self._lattice.own[-1, 0])
         place.nodes[0, CORRECT] = count_bits(self._lattice.own[-1, 1])
@@ -85,7 +85,6 @@ class ExactFrontSearch:
         return place
 
     def _make_room(self, size: int) -> None:
-        """Let the list grow by what one node can lead to."""
         if size + len(self._lattice.unit_costs) > len(self._known.costs):
             entries, costs = self._known.entries, self._known.costs
             self._known = self._known._replace(
@@ -108,7 +107,7 @@ class ExactFrontSearch:
 
 
 def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stages: int) -> Lattice:
-    """Add what bounds need to know of the supersets of each set: O(n 2^n rows / 64) time."""
+    """Precompute what the bounds need about the supersets of each set. Complexity: O(n 2^n rows / 64)."""
     n = len(unit_costs.by_feature)
     cheapest = np.zeros(1)
     for price in unit_costs.by_feature:
@@ -126,7 +125,7 @@ def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stage
 
 
 def _of_supersets(table: UInt64s, n: int) -> UInt64s:
-    """Unite, for each set, the rows of all its proper supersets: (2^n, ...) words."""
+    """Return the union of the rows of all proper supersets of each set, (2^n, ...)."""
     whole, proper = table.copy(), np.zeros_like(table)
     for bit in range(n):
         halves = whole.reshape(-1, 2, 1 << bit, *table.shape[1:])
@@ -138,7 +137,7 @@ def _of_supersets(table: UInt64s, n: int) -> UInt64s:
 
 
 def _chromosomes(entries: Int64s, n: int) -> Int8s:
-    """Write chains as chromosomes: a feature's stage is the number of sets that lack it."""
+    """Convert chains to chromosomes: a feature's stage is the number of sets without it."""
     chains = entries[:, CHAIN:, None]
     lacking = (chains >> np.arange(n)) & 1 == 0
     real = np.arange(1, chains.shape[1] + 1)[:, None] < entries[:, STAGES, None, None]

@@ -1,8 +1,6 @@
-"""From a table of features to a plan: train, find the front on the validation rows, report it on the test rows.
+"""Training of a pipeline: fit classifiers, search the front on validation rows, and evaluate it on test rows.
 
-The rows are cut at random, half, a quarter, a quarter, each part with its share of every class. Classifiers learn from
-the first part. What they say of the second decides which configurations are on the front; what they say of the third is
-what the front is said to achieve.
+Rows are split at random, stratified by class: half for training, a quarter for validation, a quarter for testing.
 """
 
 from dataclasses import replace
@@ -41,20 +39,19 @@ def fit(
 ) -> Fitted[PipelinePlan]:
     """Build a pipeline from a table of features.
 
-    Raises InvalidRequest for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class
-    with fewer than 4 rows, a threshold for a class that there is not, a positive class that there is not or that
-    ``exact`` cannot take, and a learner that is not allowed or gives no probabilities.
+    The summary has three baselines: all features in one stage, with the reject option (if any) and without, and one
+    stage per feature, the cheapest first.
 
-    The summary: unit, rows of each part, how the front was found, some of it, and three baselines: all features in one
-    stage, with the reject option (if it is built with one) and without, and one stage for each feature, the cheapest
-    first.
+    Raises:
+        InvalidRequest: for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class with
+            fewer than 4 rows, unknown classes, or a learner that is not allowed or has no predict_proba.
     """
     check(DatasetFacts.from_dataset(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
     data = PreparedData.from_dataset(dataset, options, rng, run)
     learner, test = data.learner, data.split.test
     front = _search(data, options, rng, run)
-    run.progress(DONE, TOTAL, "reporting on the test rows")
+    run.progress(DONE, TOTAL, "evaluating on the test rows")
     kept = np.unique(make_stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
     models = PipelineModels(learner.kind, kept, learner.train_models(kept))
     report = data.criteria.make_evaluator(test, lambda masks: models.predict_sets(learner, data.table[test], masks))
@@ -65,44 +62,42 @@ def fit(
     plan = assemble_plan(dataset, options, data, models, front, report(front.chromosomes), errors)
     parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
     summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
-    usual = plan.chromosomes[plan.default_solution]
+    default = plan.chromosomes[plan.default_solution]
     validation = data.make_evaluator(data.split.validation)
-    held = measure_pipeline_savings(
-        usual, data.make_evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
+    savings = measure_pipeline_savings(
+        default, data.make_evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
     )
     run.progress(TOTAL, TOTAL, "done")
-    return Fitted(plan, summary, held)
+    return Fitted(plan, summary, savings)
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
-    """Refuse what can be seen without the rows."""
+    """Raise InvalidRequest for options that the dataset does not allow, without reading its rows."""
     assert isinstance(facts.spec, FeaturesSpec)
     count = len(facts.spec.features)
     if count > MAX_FEATURES:
-        _refuse(("dataset", "features"), f"there are {count}, a pipeline takes at most {MAX_FEATURES}")
+        _refuse(("dataset", "features"), f"must be at most {MAX_FEATURES}, got {count}")
     if options.search == "exact" and count > MAX_ENUMERATED:
-        _refuse(("search",), f"is exact, for at most {MAX_ENUMERATED} features, there are {count}; emsco takes more")
+        _refuse(("search",), f"exact supports at most {MAX_ENUMERATED} features, got {count}; use emsco")
     if options.search == "exact" and options.positive_class is not None:
-        _refuse(("search",), "is exact, which takes no positive_class")
+        _refuse(("search",), "exact does not support positive_class; use emsco")
     total = count_configurations(count, min(options.max_stages, count))
     if options.search == "exact" and total > MAX_CONFIGURATIONS:
-        _refuse(
-            ("max_stages",), f"is {options.max_stages}: {total} configurations are too many to count; emsco takes more"
-        )
+        _refuse(("max_stages",), f"{options.max_stages} gives more than {MAX_CONFIGURATIONS} configurations; use emsco")
     needed = estimate_answer_bytes(count, facts.rows)
     if options.search == "exact" and needed > MAX_BYTES:
-        _refuse(("search",), f"is exact: the answers of all feature sets take {needed} bytes, at most {MAX_BYTES} fit")
+        _refuse(("search",), f"exact needs {needed} bytes for all feature sets; maximum is {MAX_BYTES}; use emsco")
     _check_classes(facts.classes, options)
     read_feature_costs(facts.spec)
 
 
 def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
-    known, given = f"the dataset has {', '.join(classes)}", options.confidence_threshold
+    known, given = f"available: {', '.join(classes)}", options.confidence_threshold
     if options.positive_class is not None and options.positive_class not in classes:
-        _refuse(("positive_class",), f"is {options.positive_class!r}, {known}")
+        _refuse(("positive_class",), f"class {options.positive_class!r} not found; {known}")
     if isinstance(given, dict) and given.keys() != set(classes):
         odd = sorted(given.keys() ^ set(classes))[0]
-        _refuse(("confidence_threshold",), f"names or lacks class {odd!r}: one number for all or one for each, {known}")
+        _refuse(("confidence_threshold",), f"must be one number, or one for each class, {odd!r} differs; {known}")
 
 
 def _refuse(where: tuple[str, ...], message: str) -> None:
@@ -122,7 +117,7 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
 
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:
-    """Tell what simple configurations achieve on the test rows."""
+    """Evaluate simple configurations on the test rows."""
     rows, costs = data.split.test, data.criteria.costs
     n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)

@@ -1,4 +1,4 @@
-"""The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
+"""Search of the Pareto front on the validation rows: exact where that takes seconds, else evolutionary."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,24 +24,22 @@ from solvers.pipeline.fewer_features import (
 from solvers.pipeline.objectives import Evaluator, Scores
 
 MAX_TRAINED, MAX_TRAINED_SLOWLY = 14, 8
-"""Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
+"""Maximum number of features for an exact search by ``auto``: logistic regression, other learners."""
 BYTES_PER_ROW = 6
-"""Of a feature set's answers: a confidence, a class, bits."""
+"""Memory of a feature set's answers: a confidence, a class, bits."""
 MAX_WALKED = 300_000_000
-"""Configurations that ``auto`` looks at: some seconds' worth."""
+"""Maximum number of configurations for an exact search by ``auto``: some seconds."""
 
 
 CHUNK = 1024
-"""Feature sets that are trained between two reports of progress."""
+"""Feature sets that are trained between two progress reports."""
 TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
-"""Steps of progress: after training, after the search, after putting features in order, after leaving features out, in
-all."""
+"""Progress after training, the search, forward selection, and the search with fewer features; its total."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontSearch:
-    """The front, (s, n), what it scores on the validation rows, whether every configuration was looked at, how many
-    were, and in words how the search ended."""
+    """Front, (s, n), its scores on validation rows, whether it is exact, and how the search ended."""
 
     chromosomes: Int8s
     scores: Scores
@@ -51,12 +49,12 @@ class FrontSearch:
 
 
 def estimate_answer_bytes(features: int, rows: int) -> int:
-    """Estimate what a bank holds of all feature sets, given the rows of the whole table."""
+    """Estimate the memory of an ``AnswerBank`` of all feature sets, in bytes, given the rows of the whole table."""
     return (1 << features) * (rows // 4 + 1) * BYTES_PER_ROW
 
 
 def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
-    """Tell whether every configuration is looked at: where that takes seconds, and its answers fit into memory.
+    """Return whether to search exactly: where that takes seconds and fits into memory.
 
     >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
     (True, False)
@@ -65,13 +63,13 @@ def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool
     """
     if options.search != "auto":
         return options.search == "exact"
-    most = MAX_TRAINED_SLOWLY if slowly else MAX_TRAINED
-    few = features <= most and count_configurations(features, options.max_stages) <= MAX_WALKED
+    limit = MAX_TRAINED_SLOWLY if slowly else MAX_TRAINED
+    few = features <= limit and count_configurations(features, options.max_stages) <= MAX_WALKED
     return few and estimate_answer_bytes(features, rows) <= MAX_BYTES and options.positive_class is None
 
 
 def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
-    """Train the classifiers of all feature sets, and walk all configurations."""
+    """Train the classifiers of all feature sets and search all configurations."""
     costs = evaluator.unit_costs.by_feature / evaluator.unit_costs.units
     n, answers = len(costs), evaluator.answers
     sets, training = 1 << n, part_of(progress, 0, TRAINED, TOTAL)
@@ -83,27 +81,26 @@ def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) ->
     )
     walking = part_of(progress, TRAINED, WALKED, TOTAL)
     front = find_packed_front(accepted, right, answers.rows, costs, max_stages, progress=walking)
-    ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
+    ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
     return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
 
 
 def search_fewer_features(
     evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress
 ) -> FrontSearch:
-    """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
-    dominates one of the front."""
+    """Add configurations without some features to a front (see ``fewer_features``)."""
     join = partial(join_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
     fewer = _of_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
-    cut = drop_last_stages(chromosomes)  # of what has joined, too
+    cut = drop_last_stages(chromosomes)  # of the added ones, too
     chromosomes, scores = join(chromosomes, cut)
-    joined, looked_at = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
-    ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
+    joined, tried = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
+    ended = f"{search.ended}; {tried} with fewer features were evaluated, {joined} are on the front"
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
 def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
-    """List what leaves features out, (c, n), and chains of all of them."""
+    """List configurations without some features, (c, n), and chains of all features."""
     n, stages = search.chromosomes.shape[1], options.max_stages
     orders = find_forward_orders(evaluator, part_of(progress, WALKED, ORDERED, TOTAL))
     fewer = [
@@ -120,7 +117,7 @@ def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearc
 def search_by_evolution(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontSearch:
-    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
+    """Search by EMSCO; of equal objectives keep the configuration of fewest stages."""
     features, settings = len(evaluator.unit_costs.by_feature), EvolutionSettings(**options.evolution.model_dump())
     evolving = part_of(progress, 0, WALKED, TOTAL)
     evolved = evolve_front(evaluator, features, options.max_stages, settings, rng, progress=evolving)

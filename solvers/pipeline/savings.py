@@ -1,4 +1,4 @@
-"""What a pipeline is worth beside one classifier for all items, on sets of features that a person would fix."""
+"""Savings of a pipeline compared with baselines: single classifiers on fixed feature sets, and simple chains."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from solvers.pipeline.objectives import Evaluator, compute_stage_costs
 from solvers.savings import BaselineReplays, Replay, measure_savings, set_name
 
 MAX_PREFIXES = 12
-"""Sets of the cheapest features that are held against a pipeline, evenly spread."""
+"""Maximum number of baselines of the cheapest features, evenly spread."""
 MAX_TWO_STAGES = 6
-"""Chains of two stages that are held against a pipeline."""
+"""Maximum number of baselines with two stages."""
 MAX_FORWARD = 12
-"""Features among which forward selection is tried: it trains half their square."""
+"""Maximum number of features for forward selection, which trains half their square."""
 
 
 def measure_pipeline_savings(
@@ -30,12 +30,16 @@ def measure_pipeline_savings(
     unit: str,
     rng: np.random.Generator,
 ) -> Savings:
-    """Hold a configuration, (n,), against single stages with the same way out, and one feature at a time, on the rows
-    that report.
+    """Measure the savings of a configuration, (n,), compared with baselines with the same reject option.
 
-    What counts is the share of all items that are answered rightly; an alternative without a way out would answer more
-    items, rightly or wrongly, and is no alternative for who asked for one. choose: criteria by the validation rows, by
-    which forward selection goes; names, costs: (n,) of features; items: of the rows that report; unit: of costs.
+    Accuracy is the share of correct answers among all items.
+
+    Args:
+        report: evaluator on the test rows.
+        choose: evaluator on the validation rows, for forward selection.
+        names, costs: (n,), of features.
+        items: item codes of the test rows.
+        unit: of costs.
     """
     alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, costs, choose).items()}
     one_by_one = np.empty(len(costs), dtype=np.int8)
@@ -44,12 +48,12 @@ def measure_pipeline_savings(
     alone |= {name: replay_configuration(report, genes) for name, genes in _two_stages(names, costs).items()}
     alternatives = BaselineReplays.from_replays(alone, items, "all features", unit)
     return measure_savings(
-        "the usual configuration, of all items", replay_configuration(report, configuration), alternatives, rng
+        "the default configuration, over all items", replay_configuration(report, configuration), alternatives, rng
     )
 
 
 def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
-    """Name chains of two stages: the cheapest features, then all others."""
+    """Return chains of two stages, by name: the cheapest features, then all others."""
     n, order = len(costs), np.argsort(costs, kind="stable")
     counts = np.unique(np.linspace(1, n - 1, min(n - 1, MAX_TWO_STAGES)).round().astype(int)).tolist()
     chains = {}
@@ -61,21 +65,21 @@ def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
 
 
 def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
-    """Send each row through a configuration: whether it is accepted and right, and what it pays."""
+    """Return correctness and cost of each row under a configuration."""
     genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
     votes, places = evaluator.get_votes(genes)
     bits = unpack_bits(votes, rows)[places[0]]
     paid = compute_stage_costs(genes, stages, evaluator.unit_costs)[0]
-    waiting, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
+    pending, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
     for stage in range(stages):
-        costs += paid[stage] * waiting
-        right += waiting & bits[stage, CORRECT]
-        waiting &= ~bits[stage, ACCEPTED]
+        costs += paid[stage] * pending
+        right += pending & bits[stage, CORRECT]
+        pending &= ~bits[stage, ACCEPTED]
     return Replay(right, np.asarray(evaluator.unit_costs.compute_mean(costs, 1)))
 
 
 def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
-    """Name single stages: all features, the cheapest ones, and those of forward selection."""
+    """Return single stages, by name: all features, the cheapest, and those of forward selection."""
     n = len(costs)
     order = np.argsort(costs, kind="stable")
     counts = np.unique(np.linspace(1, n, min(n, MAX_PREFIXES)).round().astype(int)).tolist()
@@ -88,6 +92,6 @@ def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -
         sets.setdefault(tuple(sorted(chosen)), f"the first {len(chosen)} of forward selection")
     sets[tuple(range(n))] = "all features"
     return {
-        called if len(own) == n else set_name([names[f] for f in own], called): make_single_stage(own, n)
-        for own, called in sets.items()
+        name if len(own) == n else set_name([names[f] for f in own], name): make_single_stage(own, n)
+        for own, name in sets.items()
     }

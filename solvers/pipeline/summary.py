@@ -1,4 +1,4 @@
-"""What a build tells people: how the front was found, where it reaches, and what one stage alone would do."""
+"""Summary of a build: the search, the front, and baselines."""
 
 from typing import Any
 
@@ -9,14 +9,18 @@ from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.plan import PipelinePlan
 
 MAX_SHOWN = 8
-"""Configurations of the front that the summary shows."""
+"""Maximum number of configurations in the summary."""
 
 
 def summarize(
     plan: PipelinePlan, front: FrontSearch, counts: dict[str, dict[str, int]], baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Put into plain JSON what a build found. counts: of rows by part; baselines: what simple configurations
-    achieve on the test rows."""
+    """Return the results of a build as plain JSON.
+
+    Args:
+        counts: rows by part.
+        baselines: scores of simple configurations on the test rows.
+    """
     frontier = plan.list_frontier()
     shown = np.unique(np.linspace(0, len(frontier) - 1, MAX_SHOWN).round().astype(int))
     return {

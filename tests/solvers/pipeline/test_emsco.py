@@ -312,7 +312,7 @@ def test_one_feature_and_63_features_work() -> None:
     assert evolve_front(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
     wide = evolve_front(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front
     assert feasible(wide.chromosomes, 5)
-    with pytest.raises(InvalidRequest, match="features: are 64, must be 1 to 63"):
+    with pytest.raises(InvalidRequest, match="features: must be from 1 to 63, got 64"):
         Emsco(64, 5, QUICK, np.random.default_rng(0))
 
 
@@ -335,10 +335,10 @@ def test_parameters_out_of_range_are_refused_with_numbers() -> None:
     """Each by its name."""
     wrong = {"population": 1, "mutation": 1.5, "recombination": -0.1, "elite": 1.0, "beta": 0.0, "epsilon": math.nan}
     for name, value in (wrong | {"generations": -1, "patience": 0}).items():
-        with pytest.raises(InvalidRequest, match=f"{name}: is {value}"):
+        with pytest.raises(InvalidRequest, match=f"{name}: must be .*, got {value}"):
             replace(QUICK, **{name: value})  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="max_stages: is 0"):
+    with pytest.raises(InvalidRequest, match="max_stages: must be at least 1, got 0"):
         Emsco(6, 0, QUICK, np.random.default_rng(0))
     run = Emsco(6, 3, QUICK, np.random.default_rng(0))
-    with pytest.raises(InvalidRequest, match="are 3, must be 30"):
+    with pytest.raises(InvalidRequest, match="must be 30, got 3"):
         run.report_scores(problem(0)[0](run.next_chromosomes()[:3]))

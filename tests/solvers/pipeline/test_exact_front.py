@@ -165,25 +165,25 @@ def test_wrong_input_is_refused_with_numbers() -> None:
     """Shapes, types, costs, stages, and too many features or configurations."""
     table = np.zeros((8, 5), dtype=bool)
     for costs, message in (
-        (np.array([1.0, -1.0, 2.0]), r"costs\.1: is -1\.0"),
-        (np.array([1.0, np.nan, np.inf]), r"costs\.1: is nan.*1 more"),
-        (np.ones((1, 3)), r"shape \(1, 3\)"),
+        (np.array([1.0, -1.0, 2.0]), r"costs\.1: .*got -1\.0"),
+        (np.array([1.0, np.nan, np.inf]), r"costs\.1: .*got nan.*1 more"),
+        (np.ones((1, 3)), r"got \(1, 3\)"),
         (np.ones(0), "shape"),
-        (np.ones(2), r"shape \(8, 5\), must be \(4, rows\)"),
-        (np.ones(21), "21 features.*20"),
+        (np.ones(2), r"shape \(4, rows\).*got \(8, 5\)"),
+        (np.ones(21), "20 features, got 21"),
     ):
         with pytest.raises(InvalidRequest, match=message):
             find_front(table, table, costs, 2)
-    with pytest.raises(InvalidRequest, match="max_stages: is 0, must be at least 1"):
+    with pytest.raises(InvalidRequest, match="max_stages: must be at least 1, got 0"):
         find_front(table, table, np.ones(3), 0)
-    with pytest.raises(InvalidRequest, match="has 4 rows, confident has 5"):
+    with pytest.raises(InvalidRequest, match="must have 5 rows like confident, got 4"):
         find_front(table, table[:, :4], np.ones(3), 2)
-    with pytest.raises(InvalidRequest, match="type int64"):
+    with pytest.raises(InvalidRequest, match="got int64"):
         find_front(table, table.astype(np.int64), np.ones(3), 2)
-    with pytest.raises(InvalidRequest, match=r"shape \(8, 1\), must be \(8, 2\) for 65 rows"):
+    with pytest.raises(InvalidRequest, match=r"shape \(8, 2\) for 65 rows, got \(8, 1\)"):
         find_packed_front(pack_bits(table), pack_bits(table), 65, np.ones(3), 2)
     wide = np.zeros((1 << 19, 1), dtype=np.uint64)
-    with pytest.raises(InvalidRequest, match="too many to count"):
+    with pytest.raises(InvalidRequest, match=r"max_stages: .*maximum"):
         find_packed_front(wide, wide, 5, np.ones(19), 19)
 
 

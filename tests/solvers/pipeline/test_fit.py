@@ -276,7 +276,7 @@ def test_a_cost_is_kept_with_a_standard_error_to_spare_where_one_is_known() -> N
         limits = [limit for limit in (one.cost, one.cost + error, one.cost + 2 * error) if limit >= lowest]
         for chosen in (plan.decide(PipelineQuery(budget=limit)) for limit in limits):
             assert chosen.cost + plan.tested_cost_errors[chosen.solution] <= max(limits)
-    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, a standard error included; the limit is"):
+    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, including a standard error; the limit is"):
         plan.decide(PipelineQuery(budget=float(lowest) * (1 - 1e-9)))
 
 
@@ -307,24 +307,24 @@ def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> No
         with pytest.raises(Infeasible) as refused:
             plan.decide(PipelineQuery(budget=0.001))
         assert hint in str(refused.value)
-        assert ("leave" in str(refused.value)) == bool(hint)
+        assert ("build with" in str(refused.value)) == bool(hint)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"confidence_threshold": {"ill": 0.5}}, "names or lacks class 'well'"),
-        ({"confidence_threshold": {"ill": 0.5, "well": 0.5, "dead": 1}}, "class 'dead'"),
-        ({"positive_class": "dead"}, "is 'dead', the dataset has ill, well"),
-        ({"positive_class": "ill", "search": "exact"}, "is exact, which takes no positive_class"),
-        ({"learner": "sklearn.svm.LinearSVC"}, "gives no probabilities"),
-        ({"learner": "os.system"}, "is not in the allowed modules"),
-        ({"learner_params": {"C": -1}}, "C: is -1, must be from 1e-08 to 1e"),
+        ({"confidence_threshold": {"ill": 0.5}}, "confidence_threshold: .*'well'"),
+        ({"confidence_threshold": {"ill": 0.5, "well": 0.5, "dead": 1}}, "confidence_threshold: .*'dead'"),
+        ({"positive_class": "dead"}, "positive_class: .*'dead'.*ill, well"),
+        ({"positive_class": "ill", "search": "exact"}, "search: .*positive_class"),
+        ({"learner": "sklearn.svm.LinearSVC"}, "learner: .*predict_proba"),
+        ({"learner": "os.system"}, "learner: os.system.*sklearn"),
+        ({"learner_params": {"C": -1}}, "C: must be from 1e-08 to .*-1"),
         ({"learner_params": {"C": 1e-300}}, "must be from 1e-08 to 1e"),
-        ({"learner_params": {"C": "a"}}, "is 'a', must be from"),
+        ({"learner_params": {"C": "a"}}, "C: must be from .*'a'"),
         (
             {"learner": "sklearn.neighbors.KNeighborsClassifier", "learner_params": {"n_neighbors": 10_000}},
-            "learner_params: the learner refuses: ",
+            "learner_params: ",
         ),
     ],
 )
@@ -336,11 +336,11 @@ def test_impossible_options_are_refused_with_the_numbers(options: dict[str, Any]
 def test_impossible_tables_are_refused_with_the_numbers() -> None:
     features = [dict(feature) for feature in MIXED_SPEC["features"]]
     features[0]["cost"] = {"polynomial": [1.0, 2.0]}
-    with pytest.raises(InvalidRequest, match="of 'age' depends on the item's size"):
+    with pytest.raises(InvalidRequest, match="cost: of 'age'"):
         build(table(features=features))
-    with pytest.raises(InvalidRequest, match=r"has [0-3] rows, a pipeline needs 4 of each"):
+    with pytest.raises(InvalidRequest, match=r"4 rows, got [0-3]"):
         build(table(rows=6))
-    with pytest.raises(InvalidRequest, match="is exact, for at most 20 features, there are 21"):
+    with pytest.raises(InvalidRequest, match=r"search: .*20 features, got 21"):
         build(wide(features=21), search="exact")
 
 

@@ -227,19 +227,19 @@ def test_wrong_input_to_bank_and_evaluator_is_refused() -> None:
     for wrong in (np.array([0, 2]), np.array([-1, 0]), np.zeros((2, 2), dtype=int), np.zeros(0, dtype=int)):
         with pytest.raises(InvalidRequest, match="labels"):
             AnswerBank(answers(3, labels), wrong)
-    with pytest.raises(InvalidRequest, match="positive: is 2"):
+    with pytest.raises(InvalidRequest, match=r"positive: .*got 2"):
         AnswerBank(answers(3, labels), labels, positive=2)
     for threshold in (1.5, np.nan, np.array([0.5]), np.array([0.5, -0.1])):
         with pytest.raises(InvalidRequest, match="threshold"):
             good.get_votes(one, threshold)
-    with pytest.raises(InvalidRequest, match=r"\(1, 2\).*must be \(1, 3\)"):
+    with pytest.raises(InvalidRequest, match=r"must be \(1, 3\), got \(1, 2\)"):
         AnswerBank(lambda masks: (np.zeros((1, 2)), np.zeros((1, 2), dtype=int)), labels).get_votes(one, 0.5)
-    with pytest.raises(InvalidRequest, match="other codes than 0 to 1"):
+    with pytest.raises(InvalidRequest, match="codes must be from 0 to 1"):
         AnswerBank(lambda masks: (np.zeros((1, 3)), np.full((1, 3), 2)), labels).get_votes(one, 0.5)
     for genes in (np.zeros(3, dtype=int), np.zeros((2, 64), dtype=int), np.zeros((2, 3)), np.full((1, 3), 127)):
         with pytest.raises(InvalidRequest, match="chromosomes"):
             check_chromosomes(genes)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="have 4 features, costs are of 3"):
+    with pytest.raises(InvalidRequest, match="must have 3 features, got 4"):
         Evaluator(good, UnitCosts.from_costs(np.ones(3), 3), 0.5)(np.zeros((1, 4), dtype=np.int8))
 
 
