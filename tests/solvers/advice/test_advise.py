@@ -158,7 +158,7 @@ def test_methods_that_do_not_end_in_time_are_left_out_and_the_others_advise() ->
     moments = iter(range(0, 10**9, 1000))
     advice = advise(trace(), AdviceLimits(), SEED, 5, BuildContext(elapsed=lambda: float(next(moments))))
     assert not advice["kinds"]
-    assert any("did not end within its share of the time" in one.reason for one in advice["excluded"])
+    assert any(one.timed_out for one in advice["excluded"])
     assert advice["recommended"].startswith("always ")
 
 
@@ -178,16 +178,14 @@ def test_too_few_rows_are_refused_with_their_number() -> None:
 def test_limits_that_nothing_keeps_are_said_so() -> None:
     take, sentence = write_summary(AdviceLimits(budget=0.1), "ms", [], None)
     assert take == "nothing"
-    assert sentence == (
-        "For at most 0.1 ms an item there is nothing: every method and every simple alternative is beyond these limits."
-    )
+    assert "0.1 ms" in sentence
 
 
 def test_what_there_was_no_time_for_is_said() -> None:
     simple = SimpleBaseline(name="always fast", accuracy=0.7, cost=1.0)
     take, sentence = write_summary(AdviceLimits(budget=2), "ms", [], simple, ["portfolio", "policy"])
     assert take == "always fast"
-    assert sentence.endswith(" There was not enough time for the portfolio and the policy: give more.")
+    assert "the portfolio and the policy" in sentence
 
 
 def test_calling_nothing_is_an_alternative_where_there_are_classes() -> None:
@@ -215,15 +213,15 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
     )  # fmt: skip
     take, sentence = write_summary(AdviceLimits(budget=2), "ms", [best], near)
     assert take == "always near"
-    assert "no method is better by what these rows can show (the portfolio is nearest)" in sentence
+    assert "closest: the portfolio" in sentence
     clearly_worse = near.model_copy(update={"accuracy": 0.7})
     assert write_summary(AdviceLimits(budget=2), "ms", [best], clearly_worse)[0] == "portfolio"
 
 
 def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:
     advice = advise(trace(), AdviceLimits(min_accuracy=0.999), SEED, 120, BuildContext())
-    assert "there is nothing that is right so often; the most accurate is" in advice["summary"]
-    assert "the rows that chose it said" not in advice["summary"]
+    assert "; the most accurate is" in advice["summary"]
+    assert "on validation rows it reached" not in advice["summary"]
     most = max(one.accuracy for one in (*advice["kinds"], *advice["alternatives"]) if one.accuracy is not None)
     named = {one.kind: one for one in advice["kinds"]} | {one.name: one for one in advice["alternatives"]}
     assert named[advice["recommended"]].accuracy == pytest.approx(most, abs=0.03)
