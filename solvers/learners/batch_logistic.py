@@ -1,11 +1,10 @@
-"""Many logistic regressions at once: one for each of many sets of columns of the same table, by Newton's method.
+"""Batched logistic regression: one model per set of columns of the same table, by Newton's method.
 
 The loss is that of scikit-learn's ``LogisticRegression``: C times the sum of the items' log losses, plus half the
-squared norm of the coefficients; the intercept is free. It is convex, so Newton's method finds the one minimum. Sets of
-equally many columns are trained together, as stacked matrices. Gradients are in double precision; the matrix of second
-derivatives only steers, and is in single precision. Where there are many sets, the model of all their columns is
-trained first, and each starts at the least of the parabola around it among models without the other columns: that
-saves half of the steps.
+squared norm of the coefficients, without the intercept. It is convex, so Newton's method finds the unique minimum. Sets
+with equally many columns are trained together, as stacked matrices. Gradients are in double precision, the Hessian in
+single precision. For many sets, the model of all columns is trained first; each set starts at the minimum of its
+quadratic approximation without the other columns, which halves the number of steps.
 
 A model of k outputs (1 for two classes, else one for each class) over d columns is (k, d + 1) numbers, the intercept
 last.
@@ -23,18 +22,18 @@ from models.arrays import Floats
 Columns = Sequence[int]
 
 MAX_NUMBERS = 1 << 18
-"""Numbers of the stacked tables that are held at once: 2 MB, which a processor's cache holds."""
+"""Maximum size of the stacked tables, in numbers: 2 MB, which fits into a processor's cache."""
 MAX_STEPS = 100
 MAX_HALVINGS = 30
 TOLERANCE = 1e-5
-"""Training ends when no coefficient moved by more than this share of the largest one, or of 1: what is left is then
-some 1e-9 of it, for near the end each step leaves a thousandth of the error or less."""
+"""Training ends when no coefficient moves by more than this share of the largest one, or of 1; the error is then some
+1e-9."""
 FROZEN_CURVATURE_MOVE = 1e-3
-"""After such a move the second derivatives need not be worked out again."""
+"""After smaller moves the Hessian is reused."""
 MIN_DOUBLE_PRECISION_C = 100.0
-"""From this C on single precision does not steer well enough."""
+"""From this C on the Hessian is in double precision."""
 MIN_WARM_START_RATIO = 4.0
-"""The model of all columns is trained when the sets together are so many times its effort."""
+"""Minimum ratio of the effort of all sets to that of the model of all columns, for training that first."""
 
 
 def fit_sets(
@@ -46,8 +45,10 @@ def fit_sets(
 ) -> list[Floats]:
     """Train a model on each set of columns.
 
-    table: (n, D) float64, best of columns with mean 0 and deviation 1; labels: (n,) codes below ``classes``. Returns a
-    model for each set. Takes O(n p²) time for each of three to ten steps and a set of p outputs times columns.
+    Args:
+        table: (n, D), preferably standardized.
+        labels: (n,), codes below ``classes``.
+    Complexity: O(n p²) for each of three to ten steps and each set, for p outputs times columns.
 
     >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit_sets(x, np.array([0, 0, 1, 1]), 2, [[0]])[0][:, 0].round(4).tolist()
@@ -56,12 +57,14 @@ def fit_sets(
     whole = np.vstack((table.T, np.ones(len(table))))
     truth = (np.arange(classes)[:, None] == np.asarray(labels)).astype(np.float64)
     truth = truth[1:] if classes == 2 else truth
-    parabola = _Parabola.from_sets(whole, truth, sets, C)
+    approximation = _QuadraticApproximation.from_sets(whole, truth, sets, C)
     fitted: list[Floats] = [np.zeros(0)] * len(sets)
     for places in _batches([len(columns) for columns in sets], len(table), classes):
         columns = np.array([[*sets[place], table.shape[1]] for place in places])
         starts = (
-            np.zeros((len(places), len(truth), columns.shape[1])) if parabola is None else parabola.minimize(columns)
+            np.zeros((len(places), len(truth), columns.shape[1]))
+            if approximation is None
+            else approximation.minimize(columns)
         )
         for place, model in zip(places, _newton(whole[columns], truth, starts, C), strict=True):
             fitted[place] = model
@@ -69,17 +72,18 @@ def fit_sets(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parabola:
-    """The loss around the model of some columns. curvature: (k, D, k, D) second derivatives, slope: (k, D), curvature
-    times the model; places: where the columns of the table stand among the D."""
+class _QuadraticApproximation:
+    """Loss around the model of D columns: Hessian (k, D, k, D), Hessian times model (k, D), and column indices."""
 
     curvature: Floats
     slope: Floats
     places: NDArray[np.intp]
 
     @classmethod
-    def from_sets(cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float) -> "_Parabola | None":
-        """Train all columns that are in any set, unless that takes long beside the sets."""
+    def from_sets(
+        cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float
+    ) -> "_QuadraticApproximation | None":
+        """Train the model of all columns in any set, or return None if that is too expensive."""
         used = sorted({column for columns in sets for column in columns})
         k, p = len(truth), len(used) + 1
         if sum((len(columns) + 1) ** 2 for columns in sets) < MIN_WARM_START_RATIO * p**2:
@@ -92,7 +96,7 @@ class _Parabola:
         return cls(curvature.reshape(k, p, k, p), slope, np.searchsorted(columns, np.arange(len(whole))))
 
     def minimize(self, columns: NDArray[np.intp]) -> Floats:
-        """Find where it is least for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
+        """Return the minima for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
         own = self.places[columns]
         b, p = own.shape
         k = len(self.slope)
@@ -106,16 +110,18 @@ class _Parabola:
 
 
 def predict_probabilities(model: Floats, table: Floats) -> Floats:
-    """Give the probability of each class, (classes, n), for items whose columns are rows, (d, n).
+    """Return class probabilities, (classes, n), of items.
 
-    model: (k, d + 1). Leading dimensions of both stand for many models, each with its own table.
+    Args:
+        model: (k, d + 1), or a batch of models, each with its own table.
+        table: (d, n), transposed.
     """
     shares = _shares(model[..., :-1] @ table + model[..., -1:])
     return np.concatenate((1 - shares, shares), axis=-2) if model.shape[-2] == 1 else shares
 
 
 def _shares(scores: Floats) -> Floats:
-    """Give what each output holds likely, (..., k, n), from scores."""
+    """Convert scores to probabilities of outputs, (..., k, n)."""
     from scipy.special import expit, softmax
 
     if scores.shape[-2] == 1:
@@ -124,13 +130,13 @@ def _shares(scores: Floats) -> Floats:
 
 
 def _batches(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
-    """Put sets of equal size together, as many as may be held at once."""
+    """Group sets of equal size, up to the maximum batch size."""
     outputs = 1 if classes == 2 else classes
     batches: list[list[int]] = []
     for place in sorted(range(len(sizes)), key=lambda place: sizes[place]):
         width = sizes[place] + 1
-        most = max(MAX_NUMBERS // (rows * (width + outputs) + (outputs * width) ** 2), 1)
-        if not batches or sizes[batches[-1][0]] != sizes[place] or len(batches[-1]) >= most:
+        limit = max(MAX_NUMBERS // (rows * (width + outputs) + (outputs * width) ** 2), 1)
+        if not batches or sizes[batches[-1][0]] != sizes[place] or len(batches[-1]) >= limit:
             batches.append([])
         batches[-1].append(place)
     return batches
@@ -162,7 +168,7 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
             active, models, losses, shares = active[going], models[going], losses[going], shares[going]
             tables, steering, curvature = tables[going], steering[going], curvature[going]
     if k > 1:
-        fitted[..., -1] -= fitted[..., -1].mean(axis=1, keepdims=True)  # single precision lets them drift together
+        fitted[..., -1] -= fitted[..., -1].mean(axis=1, keepdims=True)  # single precision lets them drift
     return fitted
 
 
@@ -171,7 +177,7 @@ def _steering(tables: Floats, C: float) -> NDArray[np.floating]:
 
 
 def _better(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
-    """Start at 0 instead where that is better: models, losses, shares."""
+    """Replace starts by 0 where that is better; return models, losses, and probabilities."""
     losses, shares = _evaluate(tables, truth, starts, C)
     even = max(len(truth), 2)
     level = C * truth.shape[1] * log(even)
@@ -184,7 +190,7 @@ def _better(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Fl
 
 
 def _evaluate(tables: Floats, truth: Floats, models: Floats, C: float) -> tuple[Floats, Floats]:
-    """Give each model's loss, (b,), and what its outputs hold likely, (b, k, n)."""
+    """Return each model's loss, (b,), and the probabilities of its outputs, (b, k, n)."""
     scores = models @ tables
     if len(truth) == 1:
         ratios = np.exp(-np.abs(scores))  # of the less likely class to the other
@@ -201,11 +207,7 @@ def _evaluate(tables: Floats, truth: Floats, models: Floats, C: float) -> tuple[
 
 
 def _curvature(tables: NDArray[np.floating], shares: Floats, C: float) -> Floats:
-    """Give second derivatives, (b, k p, k p).
-
-    The intercepts of all classes may rise together and change nothing; they are held back from it by a term that is 0
-    along every slope.
-    """
+    """Return Hessians, (b, k p, k p), with a penalty on a common shift of all intercepts, which the loss ignores."""
     b, p, _ = tables.shape
     k = shares.shape[1]
     held = shares.astype(tables.dtype)
@@ -228,7 +230,7 @@ def _descend(
     losses: Floats,
     C: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Take each model's step, halved until the loss does not rise beyond rounding: models, losses, shares."""
+    """Take each model's step, halved until the loss does not increase; return models, losses, and probabilities."""
     lengths = np.ones(len(models))
     for _ in range(MAX_HALVINGS):
         reached = models - lengths[:, None, None] * steps
