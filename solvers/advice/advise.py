@@ -91,8 +91,8 @@ def check(facts: DatasetFacts) -> None:
 
 def _list_kinds(dataset: Dataset) -> list[AnyKind]:
     """List the kinds for such a dataset, the fastest first: their unused time is for the others."""
-    able = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
-    return sorted(able, key=lambda one: one.build_order)
+    kinds = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
+    return sorted(kinds, key=lambda one: one.build_order)
 
 
 def _replay_baselines(learned: Dataset, unseen: Dataset, seed: int, run: BuildContext) -> dict[str, Replay]:
@@ -130,8 +130,10 @@ def _recommend(
     kinds = _report(candidates, goal, validation, holdout, items[holdout], compared, rng)
     affordable = [name for name, replay in allowed.items() if is_within(limits, replay.take(validation))]
     simple = min(affordable, key=lambda name: goal.rank_replay(baselines[name].take(validation)), default=None)
-    able = [one for one in (choose_candidate(candidates, goal, validation),) if one is not None]
-    tried = [one.replay.take(validation) for one in able] + [baselines[name].take(validation) for name in affordable]
+    feasible = [one for one in (choose_candidate(candidates, goal, validation),) if one is not None]
+    tried = [one.replay.take(validation) for one in feasible] + [
+        baselines[name].take(validation) for name in affordable
+    ]
     reached = not tried or any(goal.is_reached(replay) for replay in tried)
     every = tuple(sorted((_baseline(n, r.take(holdout)) for n, r in baselines.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
@@ -153,18 +155,18 @@ def _report(
     for one in candidates:
         by_kind.setdefault(one.kind, []).append(one)
     chosen = {kind: choose_candidate(own, goal, validation) for kind, own in by_kind.items()}
-    able = sorted(
+    feasible = sorted(
         (one for one in chosen.values() if one is not None),
         key=lambda one: goal.rank_replay(one.replay.take(validation)),
     )
     kinds = []
-    for place, one in enumerate(able):
-        first, other = able[0].replay.take(holdout), one.replay.take(holdout)
-        own = compare_replays(first, other, items, rng, compare_costs=goal.wanted is not None) if place else "best"
+    for place, one in enumerate(feasible):
+        first, other = feasible[0].replay.take(holdout), one.replay.take(holdout)
+        verdict = compare_replays(first, other, items, rng, compare_costs=goal.wanted is not None) if place else "best"
         points = _points(by_kind[one.kind], holdout)
-        kinds.append(_kind_advice(one, own, holdout, items, alternatives, points, rng))
-    unable = [kind for kind, one in chosen.items() if one is None]
-    return (*kinds, *(_infeasible(kind, _points(by_kind[kind], holdout)) for kind in unable))
+        kinds.append(_kind_advice(one, verdict, holdout, items, alternatives, points, rng))
+    infeasible = [kind for kind, one in chosen.items() if one is None]
+    return (*kinds, *(_infeasible(kind, _points(by_kind[kind], holdout)) for kind in infeasible))
 
 
 def _kind_advice(

@@ -64,8 +64,8 @@ def is_within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
 
 def choose_candidate(candidates: Iterable[Candidate], goal: AdviceGoal, rows: Any) -> Candidate | None:
     """Return the best candidate on some rows, or None if none is within the limits."""
-    fine = [one for one in candidates if is_within(goal.limits, one.replay.take(rows), one.query)]
-    return min(fine, key=lambda one: goal.rank_replay(one.replay.take(rows)), default=None)
+    feasible = [one for one in candidates if is_within(goal.limits, one.replay.take(rows), one.query)]
+    return min(feasible, key=lambda one: goal.rank_replay(one.replay.take(rows)), default=None)
 
 
 def compare_replays(

@@ -36,7 +36,7 @@ _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
 def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
     """Serialize a trained classifier; raises InvalidRequest for types neither trusted nor of ``modules``."""
     if get_model_kind(classifier) == "skops":
-        return _archive(classifier, modules)
+        return _write_archive(classifier, modules)
     return pack_linear(classifier).astype("<f8").tobytes()
 
 
@@ -52,13 +52,13 @@ def predict_archived(
     model = load_archive(data, table.shape[1], modules)
     with _convert_errors("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)
-        shares = _probabilities(model, table)
+        probabilities = _probabilities(model, table)
         if codes.size and (codes.min() < 0 or codes.max() >= classes):
             raise CorruptArtifact(f"predicted class must be below {classes}, got {codes.max()}")
-        if codes.shape != (len(table),) or (shares is not None and shares.shape != (len(table), classes)):
-            shapes = f"{codes.shape} and {None if shares is None else shares.shape}"
+        if codes.shape != (len(table),) or (probabilities is not None and probabilities.shape != (len(table), classes)):
+            shapes = f"{codes.shape} and {None if probabilities is None else probabilities.shape}"
             raise CorruptArtifact(f"predictions have shapes {shapes} for {len(table)} items of {classes} classes")
-    return codes, shares
+    return codes, probabilities
 
 
 def _probabilities(model: Any, table: Floats) -> Floats | None:
@@ -124,7 +124,7 @@ def _steps(model: Any) -> list[Any]:
     return steps
 
 
-def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
+def _write_archive(classifier: Any, modules: Sequence[str]) -> bytes:
     """Return a reproducible skops archive."""
     try:
         _steps(classifier)
@@ -138,16 +138,16 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as old:
         names: dict[str, str] = {}
         numbers: dict[Any, int] = {}
-        schema = _renamed(json.loads(old.read("schema.json")), names, numbers)
+        schema = _renumber(json.loads(old.read("schema.json")), names, numbers)
         entries = {"schema.json": json.dumps(schema, sort_keys=True).encode()}
         entries |= {kept: old.read(name) for name, kept in names.items()}
     return stored_zip(entries)
 
 
-def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
+def _renumber(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
     """Copy a schema with memory addresses, and names made from them, numbered in order; equal plain values are one."""
     if isinstance(node, list):
-        return [_renamed(each, names, numbers) for each in node]
+        return [_renumber(each, names, numbers) for each in node]
     if not isinstance(node, dict):
         return node
     copy: dict[str, Any] = {}
@@ -158,7 +158,7 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
         elif key == "file" and isinstance(value, str):
             copy[key] = names.setdefault(value, f"{len(names)}.{value.rpartition('.')[2]}")
         else:
-            copy[key] = _renamed(value, names, numbers)
+            copy[key] = _renumber(value, names, numbers)
     return copy
 
 
@@ -190,12 +190,12 @@ def _check_members(ensemble: Any) -> None:
     """Check the trees of an ensemble that gives them its table unchecked."""
     members = np.asarray(ensemble.estimators_, dtype=object)
     boosted = 1 if ensemble.n_classes_ == 2 else ensemble.n_classes_
-    fine = (
+    is_valid = (
         members.size > 0
         and members.shape[1:] in ((), (boosted,))
         and all(tree.n_features_in_ == ensemble.n_features_in_ for tree in members.flat)
     )
-    if not fine:
+    if not is_valid:
         raise CorruptArtifact(f"an ensemble of {' x '.join(map(str, members.shape))} trees is inconsistent")
 
 
@@ -204,14 +204,14 @@ def _check_predictor(tree: Any, columns: int) -> None:
     nodes, count = tree.nodes, len(tree.nodes)
     inner = nodes[nodes["is_leaf"] == 0]
     own = np.flatnonzero(nodes["is_leaf"] == 0)
-    fine = (
+    is_valid = (
         count > 0
         and bool(np.all((inner["left"] > own) & (inner["left"] < count)))
         and bool(np.all((inner["right"] > own) & (inner["right"] < count)))
         and bool(np.all((inner["feature_idx"] >= 0) & (inner["feature_idx"] < columns)))
         and not np.any(nodes["is_categorical"])
     )
-    if not fine:
+    if not is_valid:
         raise CorruptArtifact(f"a tree of {count} nodes has indices out of range")
 
 
@@ -220,14 +220,14 @@ def _check_tree(tree: Any, columns: int) -> None:
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     leaf = left == -1
     inner = ~leaf
-    fine = (
+    is_valid = (
         np.all((left[inner] > nodes[inner]) & (left[inner] < tree.node_count))
         and np.all((right[inner] > nodes[inner]) & (right[inner] < tree.node_count))
         and np.all((feature[inner] >= 0) & (feature[inner] < tree.n_features))
         and tree.node_count > 0
         and tree.n_features == columns
     )
-    if not fine:
+    if not is_valid:
         raise CorruptArtifact(f"a tree of {tree.node_count} nodes has indices out of range")
 
 
@@ -235,7 +235,7 @@ def _check_support(machine: Any, columns: int) -> None:
     """Check the arrays of a support vector machine, which libsvm trusts."""
     counts, vectors = np.asarray(machine._n_support), np.asarray(machine.support_vectors_)
     classes, pairs = len(machine.classes_), len(machine.classes_) * (len(machine.classes_) - 1) // 2
-    fine = (
+    is_valid = (
         counts.shape == (classes,)
         and bool(np.all(counts >= 0))
         and vectors.shape == (int(counts.sum()), columns)
@@ -246,5 +246,5 @@ def _check_support(machine: Any, columns: int) -> None:
         and np.asarray(machine._probB).shape == np.asarray(machine._probA).shape
         and machine.kernel != "precomputed"  # whose support_ points into the table
     )
-    if not fine:
+    if not is_valid:
         raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors is inconsistent")

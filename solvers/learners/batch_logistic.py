@@ -59,7 +59,7 @@ def fit_sets(
     truth = truth[1:] if classes == 2 else truth
     approximation = _QuadraticApproximation.from_sets(whole, truth, sets, C)
     fitted: list[Floats] = [np.zeros(0)] * len(sets)
-    for places in _batches([len(columns) for columns in sets], len(table), classes):
+    for places in _group_by_size([len(columns) for columns in sets], len(table), classes):
         columns = np.array([[*sets[place], table.shape[1]] for place in places])
         starts = (
             np.zeros((len(places), len(truth), columns.shape[1]))
@@ -91,7 +91,7 @@ class _QuadraticApproximation:
         columns = np.array([*used, len(whole) - 1])
         tables = whole[columns][None]
         model = _newton(tables, truth, np.zeros((1, k, p)), C)
-        curvature = _curvature(_steering(tables, C), _evaluate(tables, truth, model, C)[1], C)[0]
+        curvature = _compute_hessians(_cast_for_hessian(tables, C), _evaluate(tables, truth, model, C)[1], C)[0]
         slope = (curvature @ model.reshape(-1)).reshape(k, p)
         return cls(curvature.reshape(k, p, k, p), slope, np.searchsorted(columns, np.arange(len(whole))))
 
@@ -116,11 +116,11 @@ def predict_probabilities(model: Floats, table: Floats) -> Floats:
         model: (k, d + 1), or a batch of models, each with its own table.
         table: (d, n), transposed.
     """
-    shares = _shares(model[..., :-1] @ table + model[..., -1:])
-    return np.concatenate((1 - shares, shares), axis=-2) if model.shape[-2] == 1 else shares
+    probabilities = _to_probabilities(model[..., :-1] @ table + model[..., -1:])
+    return np.concatenate((1 - probabilities, probabilities), axis=-2) if model.shape[-2] == 1 else probabilities
 
 
-def _shares(scores: Floats) -> Floats:
+def _to_probabilities(scores: Floats) -> Floats:
     """Convert scores to probabilities of outputs, (..., k, n)."""
     from scipy.special import expit, softmax
 
@@ -129,7 +129,7 @@ def _shares(scores: Floats) -> Floats:
     return np.asarray(softmax(scores, axis=-2))
 
 
-def _batches(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
+def _group_by_size(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
     """Group sets of equal size, up to the maximum batch size."""
     outputs = 1 if classes == 2 else classes
     batches: list[list[int]] = []
@@ -146,46 +146,51 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
     """Train a batch: tables (b, p, n), truth (k, n), starts (b, k, p): (b, k, p)."""
     b, p, _ = tables.shape
     k = len(truth)
-    steering = _steering(tables, C)
+    steering = _cast_for_hessian(tables, C)
     fitted = np.zeros((b, k, p))
-    active, models, losses, shares = np.arange(b), *_better(tables, truth, starts, C)
+    active, models, losses, probabilities = np.arange(b), *_choose_starts(tables, truth, starts, C)
     close = False
     for _ in range(MAX_STEPS):
         if not close:
-            curvature = _curvature(steering, shares, C)
-        slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
+            curvature = _compute_hessians(steering, probabilities, C)
+        slopes = C * (probabilities - truth) @ tables.swapaxes(1, 2)
         slopes[..., :-1] += models[..., :-1]
         steps = np.asarray(np.linalg.solve(curvature, slopes.reshape(-1, k * p, 1))).reshape(-1, k, p)
         before = models
-        models, losses, shares = _descend(tables, truth, before, steps, losses, C)
+        models, losses, probabilities = _search_line(tables, truth, before, steps, losses, C)
         fitted[active] = models
         moved = np.abs(models - before).max(axis=(1, 2)) / np.maximum(np.abs(models).max(axis=(1, 2)), 1.0)
-        going = moved > TOLERANCE
+        is_moving = moved > TOLERANCE
         close = bool(np.all(moved <= FROZEN_CURVATURE_MOVE))
-        if not going.any():
+        if not is_moving.any():
             break
-        if not going.all():
-            active, models, losses, shares = active[going], models[going], losses[going], shares[going]
-            tables, steering, curvature = tables[going], steering[going], curvature[going]
+        if not is_moving.all():
+            active, models, losses, probabilities = (
+                active[is_moving],
+                models[is_moving],
+                losses[is_moving],
+                probabilities[is_moving],
+            )
+            tables, steering, curvature = tables[is_moving], steering[is_moving], curvature[is_moving]
     if k > 1:
         fitted[..., -1] -= fitted[..., -1].mean(axis=1, keepdims=True)  # single precision lets them drift
     return fitted
 
 
-def _steering(tables: Floats, C: float) -> NDArray[np.floating]:
+def _cast_for_hessian(tables: Floats, C: float) -> NDArray[np.floating]:
     return tables.astype(np.float32 if C < MIN_DOUBLE_PRECISION_C else np.float64)
 
 
-def _better(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
+def _choose_starts(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
     """Replace starts by 0 where that is better; return models, losses, and probabilities."""
-    losses, shares = _evaluate(tables, truth, starts, C)
-    even = max(len(truth), 2)
-    level = C * truth.shape[1] * log(even)
+    losses, probabilities = _evaluate(tables, truth, starts, C)
+    outputs = max(len(truth), 2)
+    level = C * truth.shape[1] * log(outputs)
     worse = ~(losses < level)
     return (
         np.where(worse[:, None, None], 0.0, starts),
         np.where(worse, level, losses),
-        np.where(worse[:, None, None], 1 / even, shares),
+        np.where(worse[:, None, None], 1 / outputs, probabilities),
     )
 
 
@@ -195,26 +200,26 @@ def _evaluate(tables: Floats, truth: Floats, models: Floats, C: float) -> tuple[
     if len(truth) == 1:
         ratios = np.exp(-np.abs(scores))  # of the less likely class to the other
         sums = 1 + ratios
-        shares = np.where(scores > 0, 1.0, ratios) / sums
+        probabilities = np.where(scores > 0, 1.0, ratios) / sums
         misses = np.log(sums) + np.maximum(scores, 0) - truth * scores
     else:
         scores -= scores.max(axis=1, keepdims=True)
         raised = np.exp(scores)
         sums = raised.sum(axis=1, keepdims=True)
-        shares = raised / sums
+        probabilities = raised / sums
         misses = np.log(sums) - (truth * scores).sum(axis=1, keepdims=True)
-    return C * misses.sum(axis=(1, 2)) + 0.5 * (models[..., :-1] ** 2).sum(axis=(1, 2)), shares
+    return C * misses.sum(axis=(1, 2)) + 0.5 * (models[..., :-1] ** 2).sum(axis=(1, 2)), probabilities
 
 
-def _curvature(tables: NDArray[np.floating], shares: Floats, C: float) -> Floats:
+def _compute_hessians(tables: NDArray[np.floating], probabilities: Floats, C: float) -> Floats:
     """Return Hessians, (b, k p, k p), with a penalty on a common shift of all intercepts, which the loss ignores."""
     b, p, _ = tables.shape
-    k = shares.shape[1]
-    held = shares.astype(tables.dtype)
+    k = probabilities.shape[1]
+    cast = probabilities.astype(tables.dtype)
     curvature = np.zeros((b, k, p, k, p))
     for i in range(k):
         for j in range(i, k):
-            weights = C * held[:, i] * ((i == j) - held[:, j])
+            weights = C * cast[:, i] * ((i == j) - cast[:, j])
             curvature[:, i, :, j] = (tables * weights[:, None]) @ tables.swapaxes(1, 2)
             curvature[:, j, :, i] = curvature[:, i, :, j].swapaxes(1, 2)
     penalty = np.eye(k * p).reshape(k, p, k, p)
@@ -222,7 +227,7 @@ def _curvature(tables: NDArray[np.floating], shares: Floats, C: float) -> Floats
     return (curvature + penalty).reshape(b, k * p, k * p)
 
 
-def _descend(
+def _search_line(
     tables: Floats,
     truth: Floats,
     models: Floats,
@@ -234,9 +239,9 @@ def _descend(
     lengths = np.ones(len(models))
     for _ in range(MAX_HALVINGS):
         reached = models - lengths[:, None, None] * steps
-        reached_losses, shares = _evaluate(tables, truth, reached, C)
+        reached_losses, probabilities = _evaluate(tables, truth, reached, C)
         worse = ~(reached_losses <= losses + 1e-12 * np.abs(losses))
         if not worse.any():
             break
         lengths[worse] /= 2
-    return reached, reached_losses, shares
+    return reached, reached_losses, probabilities

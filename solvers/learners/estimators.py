@@ -48,8 +48,8 @@ def make_classifier(
     """
     from sklearn.base import ClassifierMixin, is_classifier
 
-    kind = _class(path, allowed_modules)
-    params = {name: _with_learners(value, allowed_modules, seed) for name, value in params.items()}
+    kind = _import_class(path, allowed_modules)
+    params = {name: _make_nested(value, allowed_modules, seed) for name, value in params.items()}
     if not issubclass(kind, ClassifierMixin):
         raise InvalidRequest.from_faults(Fault(("learner",), f"{path} must be a classifier"))
     try:
@@ -71,10 +71,10 @@ def make_classifier(
     return make_pipeline(StandardScaler(), classifier)
 
 
-def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
+def _make_nested(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
     """Replace descriptions of classifiers by classifiers."""
     if isinstance(value, list):
-        return [_with_learners(each, allowed_modules, seed) for each in value]
+        return [_make_nested(each, allowed_modules, seed) for each in value]
     if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
         params = value.get("learner_params", {})
         if isinstance(params, dict):
@@ -82,7 +82,7 @@ def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any
     return value
 
 
-def _class(path: str, allowed_modules: Sequence[str]) -> type:
+def _import_class(path: str, allowed_modules: Sequence[str]) -> type:
     """Import a class if both its path and its definition are in allowed modules."""
     module, _, name = path.rpartition(".")
     listed = ", ".join(allowed_modules)

@@ -129,8 +129,8 @@ def find_untrusted(schema: Any, modules: Sequence[str] = ()) -> list[str]:
 
     A pipeline is trusted only as the root. Raises ValueError for an old protocol.
 
-    >>> held = {"__loader__": "ListNode", "__module__": "builtins", "__class__": "list", "content": []}
-    >>> find_untrusted({**held, "protocol": 2}), find_untrusted({**held, "protocol": 2, "__class__": "set"})
+    >>> node = {"__loader__": "ListNode", "__module__": "builtins", "__class__": "list", "content": []}
+    >>> find_untrusted({**node, "protocol": 2}), find_untrusted({**node, "protocol": 2, "__class__": "set"})
     ([], ['builtins.set'])
     """
     protocol = schema["protocol"]

@@ -16,7 +16,7 @@ from solvers.pipeline.objectives import Scores
 def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
     """Yield chains, (n,), of an order with each number of stages, the most first: one feature per stage, and even."""
     for stages in range(min(max_stages, len(order)), 0, -1):
-        yield from (_singly(order, stages), _evenly(order, stages))
+        yield from (_cut_singly(order, stages), _cut_evenly(order, stages))
 
 
 def order_by_forward_selection(
@@ -42,10 +42,10 @@ def order_by_forward_selection(
     return np.array(order, dtype=np.int64)
 
 
-def _singly(order: Int64s, stages: int) -> Int8s:
+def _cut_singly(order: Int64s, stages: int) -> Int8s:
     """Cut an order into single features, with the rest in the last stage.
 
-    >>> _singly(np.array([2, 0, 1, 3]), 3).tolist()
+    >>> _cut_singly(np.array([2, 0, 1, 3]), 3).tolist()
     [1, 2, 0, 2]
     """
     genes = np.empty(len(order), dtype=np.int8)
@@ -53,10 +53,10 @@ def _singly(order: Int64s, stages: int) -> Int8s:
     return genes
 
 
-def _evenly(order: Int64s, stages: int) -> Int8s:
+def _cut_evenly(order: Int64s, stages: int) -> Int8s:
     """Cut an order into stages of nearly equal size.
 
-    >>> _evenly(np.array([2, 0, 1, 3]), 2).tolist()
+    >>> _cut_evenly(np.array([2, 0, 1, 3]), 2).tolist()
     [0, 1, 0, 1]
     """
     genes = np.empty(len(order), dtype=np.int8)

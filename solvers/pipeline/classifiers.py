@@ -63,7 +63,9 @@ class Learner:
         seed: int,
     ) -> "Learner":
         """Choose the classifier; raises InvalidRequest if it is not allowed or has no predict_proba."""
-        own = options.learner == DEFAULT_LEARNER and not options.calibrate and set(options.learner_params) <= {"C"}
+        is_batched = (
+            options.learner == DEFAULT_LEARNER and not options.calibrate and set(options.learner_params) <= {"C"}
+        )
         allowed = (*ALLOWED_MODULES, *modules)
         described = {"learner": options.learner, "learner_params": options.learner_params}
         if options.calibrate:
@@ -77,7 +79,13 @@ class Learner:
                 Fault(("learner",), f"{options.learner} has no predict_proba; set calibrate")
             )
         strength = options.learner_params.get("C", 1.0)
-        return cls(*prepared, columns, None if own else classifier, _strength(strength) if own else 1.0, tuple(modules))
+        return cls(
+            *prepared,
+            columns,
+            None if is_batched else classifier,
+            _check_C(strength) if is_batched else 1.0,
+            tuple(modules),
+        )
 
     @property
     def kind(self) -> str:
@@ -95,21 +103,21 @@ class Learner:
             models = zip(self._regressions(sets), sets, strict=True)
             answers = [take_most_likely(predict_probabilities(model, columns[own]).T) for model, own in models]
         else:
-            answers = self._each(_answer, masks, table)
+            answers = self._run_each(_answer, masks, table)
         confidences, codes = stack_answers(answers)
         return confidences.astype(np.float32), codes
 
     def train_models(self, masks: UInt64s) -> list[bytes]:
         """Train the classifiers of feature sets and serialize them."""
         if self.classifier is not None:
-            return self._each(_train, masks)
-        return [_kept(model) for model in self._regressions(list(map(self.columns_of, masks.tolist())))]
+            return self._run_each(_train, masks)
+        return [_serialize(model) for model in self._regressions(list(map(self.columns_of, masks.tolist())))]
 
     def _regressions(self, sets: list[list[int]]) -> list[Floats]:
         with threadpool_limits(1, user_api="blas"):  # small products: one thread is faster
             return fit_sets(self.table, self.labels, self.classes, sets, self.C)
 
-    def _each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
+    def _run_each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
         """Run ``work`` for each feature set in parallel, on its columns of the training table and of another one."""
 
         def job(mask: int) -> Callable[[], T]:
@@ -120,16 +128,16 @@ class Learner:
         return list(in_parallel(map(job, masks.tolist())))
 
 
-def _strength(given: Any) -> float:
+def _check_C(value: Any) -> float:
     least, most = C_RANGE
-    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise InvalidRequest.from_faults(
-            Fault(("learner_params", "C"), f"must be from {least:g} to {most:g}, got {given!r}")
+            Fault(("learner_params", "C"), f"must be from {least:g} to {most:g}, got {value!r}")
         )
-    return float(given)
+    return float(value)
 
 
-def _kept(model: Floats) -> bytes:
+def _serialize(model: Floats) -> bytes:
     """Serialize a model of ``batch_logistic`` like ``learners.linear``, without a scaler."""
     d = model.shape[1] - 1
     numbers = np.concatenate((np.zeros(d), np.ones(d), model[:, :-1].reshape(-1), model[:, -1]))
@@ -149,12 +157,12 @@ def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[st
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
     """Return class probabilities, (rows, classes), of a serialized model for rows of its own columns."""
     if kind == "skops":
-        shares = archives.predict_archived(model, table, classes, modules)[1]
+        probabilities = archives.predict_archived(model, table, classes, modules)[1]
     else:
-        shares = linear.predict_linear(np.frombuffer(model, dtype="<f8"), table, kind)[1]
-    if shares is None:
+        probabilities = linear.predict_linear(np.frombuffer(model, dtype="<f8"), table, kind)[1]
+    if probabilities is None:
         raise InvalidRequest.from_faults(Fault(("learner",), "has no predict_proba"))
-    return shares
+    return probabilities
 
 
 def stack_answers(answers: Sequence[Answers]) -> Answers:
@@ -162,7 +170,7 @@ def stack_answers(answers: Sequence[Answers]) -> Answers:
     return np.stack([confidences for confidences, _ in answers]), np.stack([codes for _, codes in answers])
 
 
-def take_most_likely(shares: Floats) -> Answers:
+def take_most_likely(probabilities: Floats) -> Answers:
     """Return the highest class probability and its class, (rows,) each."""
-    codes = np.argmax(shares, axis=1)
-    return shares[np.arange(len(shares)), codes], codes
+    codes = np.argmax(probabilities, axis=1)
+    return probabilities[np.arange(len(probabilities)), codes], codes

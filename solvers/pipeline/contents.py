@@ -95,8 +95,8 @@ def _check_columns(plan: PipelineContents) -> dict[str, bool]:
         "columns for each feature": len(plan.columns) == n and all(plan.columns),
         "categories for each column": len(plan.categories) == sum(map(len, plan.columns)),
         "at least two different classes": 2 <= len(plan.classes) == len(set(plan.classes)),
-        "costs": _is(plan.costs, np.float64, n),
-        "thresholds": _is(plan.thresholds, np.float64, len(plan.classes)),
+        "costs": _has_shape(plan.costs, np.float64, n),
+        "thresholds": _has_shape(plan.thresholds, np.float64, len(plan.classes)),
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "test rows": plan.held_out >= 1,
         "an independence from 0 to 1": 0 < plan.independence <= 1,
@@ -109,11 +109,12 @@ def _check_preparation(plan: PipelineContents) -> dict[str, bool]:
     offsets = plan.offsets
     return {
         "a preparation of each column": all(
-            _is(each, np.float64, d) and bool(np.all(np.isfinite(each)))
+            _has_shape(each, np.float64, d) and bool(np.all(np.isfinite(each)))
             for each in (plan.fills, plan.shifts, plan.scales)
         ),
         "scales above 0": bool(np.all(plan.scales > 0)),
-        "offsets of codes": _is(plan.codes, np.int64, len(plan.codes)) and _cuts(offsets, d, len(plan.codes)),
+        "offsets of codes": _has_shape(plan.codes, np.int64, len(plan.codes))
+        and _are_offsets(offsets, d, len(plan.codes)),
         "codes where there are categories": np.array_equal(
             np.diff(offsets) > 0, [bool(own) for own in plan.categories]
         ),
@@ -155,20 +156,20 @@ def _check_models(plan: PipelineContents) -> dict[str, bool]:
     total = len(plan.model_bytes if plan.model_kind == "skops" else plan.model_numbers)
     invariants = {
         "a known model_kind": plan.model_kind in KINDS,
-        "models as arrays": _is(plan.model_numbers, np.float64, len(plan.model_numbers))
-        and _is(plan.model_bytes, np.uint8, len(plan.model_bytes)),
+        "models as arrays": _has_shape(plan.model_numbers, np.float64, len(plan.model_numbers))
+        and _has_shape(plan.model_bytes, np.uint8, len(plan.model_bytes)),
         "rising feature sets": masks.dtype == np.uint64 and masks.ndim == 1 and bool(np.all(masks[1:] > masks[:-1])),
         "a model for each stage": bool(np.all(np.isin(used, masks))),
-        "offsets of models": _cuts(offsets, len(masks), total),
+        "offsets of models": _are_offsets(offsets, len(masks), total),
     }
     if all(invariants.values()) and plan.model_kind == "softmax":
-        invariants["numbers for each model"] = np.array_equal(np.diff(offsets), _lengths(plan)) and bool(
+        invariants["numbers for each model"] = np.array_equal(np.diff(offsets), _model_lengths(plan)) and bool(
             np.all(np.isfinite(plan.model_numbers))
         )
     return invariants
 
 
-def _lengths(plan: PipelineContents) -> list[int]:
+def _model_lengths(plan: PipelineContents) -> list[int]:
     """Count the numbers of each linear model."""
     widths = np.maximum(np.diff(plan.offsets), 1)
     ends = np.cumsum([0, *map(len, plan.columns)])
@@ -177,14 +178,14 @@ def _lengths(plan: PipelineContents) -> list[int]:
     return [count_linear_numbers(size, len(plan.classes)) for size in sizes]
 
 
-def _is(array: Any, dtype: Any, length: int) -> bool:
+def _has_shape(array: Any, dtype: Any, length: int) -> bool:
     return bool(array.dtype == dtype and array.shape == (length,))
 
 
-def _cuts(offsets: Any, parts: int, total: int) -> bool:
+def _are_offsets(offsets: Any, parts: int, total: int) -> bool:
     """Return whether offsets split ``total`` entries into ``parts``."""
     return (
-        _is(offsets, np.int64, parts + 1)
+        _has_shape(offsets, np.int64, parts + 1)
         and int(offsets[0]) == 0
         and int(offsets[-1]) == total
         and bool(np.all(np.diff(offsets) >= 0))

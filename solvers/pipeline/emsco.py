@@ -151,7 +151,7 @@ class Emsco:
         self._fittest: Int8s | None = None
         self._same = 0
         # Algorithm 3, ``init``: mutations of the configuration of one stage
-        self._proposed = self._mutated(np.zeros((settings.population, features), dtype=np.int8))
+        self._proposed = self._mutate(np.zeros((settings.population, features), dtype=np.int8))
         self.generation = 0
         """Number of generations bred; 0 is the initial, random one."""
         self.halted: str | None = None
@@ -174,9 +174,9 @@ class Emsco:
             self.generation += 1
         self.current = RankedPopulation.from_scores(generation, scores, epsilon)
         self._elites = self.select_elites()
-        self.halted = self._reason(len(self._elites.rank))
+        self.halted = self._halting_reason(len(self._elites.rank))
         if self.halted is None:
-            self._proposed = self._bred(self._settings.population - len(self._elites.rank))
+            self._proposed = self._breed(self._settings.population - len(self._elites.rank))
 
     def select_elites(self) -> RankedPopulation:
         """Return the fittest share b of unique chromosomes, and at least all non-dominated ones (Section 3.2.2)."""
@@ -195,19 +195,19 @@ class Emsco:
         kept = moocore.is_nondominated(self.current.scores.stack_objectives()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])
 
-    def _bred(self, count: int) -> Int8s:
+    def _breed(self, count: int) -> Int8s:
         genes = self.current.chromosomes
         parents = draw_parents(self.current.log_fitness, 2 * count, self._rng)
         children = recombine_parents(
             genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng
         )
-        return self._mutated(children)
+        return self._mutate(children)
 
-    def _mutated(self, genes: Int8s) -> Int8s:
+    def _mutate(self, genes: Int8s) -> Int8s:
         using = self._settings
         return mutate_genes(genes, using.mutation, self._stages, using.beta, self._rng)
 
-    def _reason(self, elites: int) -> str | None:
+    def _halting_reason(self, elites: int) -> str | None:
         """Check the three halting rules of Section 3.4."""
         fittest = self.current.chromosomes[0]
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)

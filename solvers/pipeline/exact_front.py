@@ -42,8 +42,8 @@ def find_front(
     >>> front.coverage.tolist(), front.accuracy.tolist(), front.cost.tolist(), front.chromosomes.tolist()
     ([1.0], [1.0], [2.0], [[0, 1]])
     """
-    n = _features(costs)
-    by_set = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
+    n = _count_features(costs)
+    by_set = [_check_table(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
     if by_set[0].shape != by_set[1].shape:
         raise InvalidRequest.from_faults(
             Fault(("correct",), f"must have {by_set[0].shape[1]} rows like confident, got {by_set[1].shape[1]}")
@@ -56,7 +56,7 @@ def find_packed_front(
     accepted: UInt64s, right: UInt64s, rows: int, costs: Floats, max_stages: int, *, progress: Progress = no_progress
 ) -> Frontier:
     """Find the front like ``find_front``, given packed accepted and correctly accepted rows, (2^n, ceil(rows / 64))."""
-    n = _features(costs)
+    n = _count_features(costs)
     shape = (1 << n, -(-rows // 64))
     for name, table in (("accepted", accepted), ("right", right)):
         if rows < 1 or table.shape != shape:
@@ -79,14 +79,14 @@ def find_packed_front(
     )
 
 
-def _features(costs: Floats) -> int:
+def _count_features(costs: Floats) -> int:
     n = np.asarray(costs).size
     if n > MAX_FEATURES:
         raise InvalidRequest.from_faults(Fault(("costs",), f"must have at most {MAX_FEATURES} features, got {n}"))
     return n
 
 
-def _checked(name: str, table: Bools, n: int) -> Bools:
+def _check_table(name: str, table: Bools, n: int) -> Bools:
     checked = np.asarray(table)
     if checked.ndim != 2 or checked.shape[0] != 1 << n or checked.shape[1] < 1:
         raise InvalidRequest.from_faults(

@@ -49,7 +49,7 @@ class ExactFrontSearch:
 
     def run(self, progress: Progress) -> Frontier:
         state = np.zeros(5, dtype=np.int64)
-        walk_chains(self._lattice, self._known, self._whole(state), 1, QUOTA)
+        walk_chains(self._lattice, self._known, self._start_single_stage(state), 1, QUOTA)
         for stages in range(2, self._stages + 1):
             place = self._start(state)
             while state[DEPTH] >= 0:
@@ -76,7 +76,7 @@ class ExactFrontSearch:
         state[DEPTH] = 0
         return place
 
-    def _whole(self, state: Int64s) -> WalkState:
+    def _start_single_stage(self, state: Int64s) -> WalkState:
         """Return the state at the configuration of one stage."""
         place = self._start(state)
         place.nodes[0, COVERED] = count_bits(self._lattice.own[-1, 0])
@@ -117,14 +117,14 @@ def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stage
     ways = [[count_partitions(m, s) if s <= stages else 0 for s in range(stages + 1)] for m in range(n + 1)]
     return Lattice(
         own=own,
-        ever=_of_supersets(own, n),
+        ever=_unite_supersets(own, n),
         unit_costs=unit_costs.sum_sets(),
         cheapest=cheapest,
         ways=np.array(ways, dtype=np.int64),
     )
 
 
-def _of_supersets(table: UInt64s, n: int) -> UInt64s:
+def _unite_supersets(table: UInt64s, n: int) -> UInt64s:
     """Return the union of the rows of all proper supersets of each set, (2^n, ...)."""
     whole, proper = table.copy(), np.zeros_like(table)
     for bit in range(n):

@@ -31,7 +31,7 @@ SubsetSearch = Callable[[Int64s], Int8s]
 
 def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
     """Return a function that finds the exact front of some features."""
-    costs, answers = _costs(evaluator), evaluator.answers
+    costs, answers = _feature_costs(evaluator), evaluator.answers
 
     def find_subset_front(features: Int64s) -> Int8s:
         bits = answers.get_lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
@@ -52,7 +52,7 @@ def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
 
 def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
     """Order features by forward selection, (n,) each: by gain per cost, and by gain."""
-    costs, halves = _costs(evaluator), (part_of(progress, 0, 50, 100), part_of(progress, 50, 100, 100))
+    costs, halves = _feature_costs(evaluator), (part_of(progress, 0, 50, 100), part_of(progress, 50, 100, 100))
     by_cost = order_by_forward_selection(evaluator, costs, halves[0])
     return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False)
 
@@ -68,14 +68,14 @@ def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, prog
             features = np.sort(order[:length])
             if features.tobytes() not in searched:
                 searched.add(features.tobytes())
-                parts.append(_among_all(search(features), features, n))
+                parts.append(_expand(search(features), features, n))
     return np.concatenate(parts)
 
 
 def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
     """List chains, (c, n), of each number of first features of the orders, (n,), and of the order by cost."""
     n = len(orders[0])
-    along = [*orders, np.argsort(_costs(evaluator), kind="stable")]
+    along = [*orders, np.argsort(_feature_costs(evaluator), kind="stable")]
     first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
     return np.concatenate([*first, *(make_chain_search(order, max_stages)(np.arange(n)) for order in along)])
 
@@ -137,12 +137,12 @@ def _reach_any(values: Floats, others: Floats) -> Bools:
     return reaching
 
 
-def _among_all(part: Int8s, features: Int64s, n: int) -> Int8s:
+def _expand(part: Int8s, features: Int64s, n: int) -> Int8s:
     """Expand configurations of some features to all n, with the others removed."""
     genes = np.full((len(part), n), REMOVED, dtype=np.int8)
     genes[:, features] = part
     return genes
 
 
-def _costs(evaluator: Evaluator) -> Floats:
+def _feature_costs(evaluator: Evaluator) -> Floats:
     return np.asarray(evaluator.unit_costs.by_feature / evaluator.unit_costs.units)

@@ -92,12 +92,12 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
 
 
 def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
-    known, given = f"available: {', '.join(classes)}", options.confidence_threshold
+    available, thresholds = f"available: {', '.join(classes)}", options.confidence_threshold
     if options.positive_class is not None and options.positive_class not in classes:
-        _refuse(("positive_class",), f"class {options.positive_class!r} not found; {known}")
-    if isinstance(given, dict) and given.keys() != set(classes):
-        odd = sorted(given.keys() ^ set(classes))[0]
-        _refuse(("confidence_threshold",), f"must be one number, or one for each class, {odd!r} differs; {known}")
+        _refuse(("positive_class",), f"class {options.positive_class!r} not found; {available}")
+    if isinstance(thresholds, dict) and thresholds.keys() != set(classes):
+        wrong = sorted(thresholds.keys() ^ set(classes))[0]
+        _refuse(("confidence_threshold",), f"must be one number, or one for each class, {wrong!r} differs; {available}")
 
 
 def _refuse(where: tuple[str, ...], message: str) -> None:

@@ -90,7 +90,7 @@ def search_fewer_features(
 ) -> FrontSearch:
     """Add configurations without some features to a front (see ``fewer_features``)."""
     join = partial(join_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
-    fewer = _of_fewer(evaluator, options, search, progress)
+    fewer = _list_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
     cut = drop_last_stages(chromosomes)  # of the added ones, too
     chromosomes, scores = join(chromosomes, cut)
@@ -99,7 +99,7 @@ def search_fewer_features(
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
-def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
+def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
     """List configurations without some features, (c, n), and chains of all features."""
     n, stages = search.chromosomes.shape[1], options.max_stages
     orders = find_forward_orders(evaluator, part_of(progress, WALKED, ORDERED, TOTAL))

@@ -55,12 +55,12 @@ class ItemReader:
         faults: list[Fault] = []
         for row, item in enumerate(items):
             at = (where,) if where == "acquired" else (where, row)
-            for name, given in item.items():
+            for name, cell_or_cells in item.items():
                 place = self.places.get(name)
                 if place is None:
                     faults.append(Fault((*at, name), f"feature not found; available: {', '.join(self.places)}"))
                     continue
-                cells = given if isinstance(given, tuple) else (given,)
+                cells = cell_or_cells if isinstance(cell_or_cells, tuple) else (cell_or_cells,)
                 if len(cells) != len(place[1]):
                     faults.append(Fault((*at, name), f"must have {len(place[1])} values, got {len(cells)}"))
                     continue

@@ -116,13 +116,13 @@ class Evaluator:
         if genes.shape[1] != len(self.unit_costs.by_feature):
             message = f"must have {len(self.unit_costs.by_feature)} features, got {genes.shape[1]}"
             raise InvalidRequest.from_faults(Fault(("chromosomes",), message))
-        batches = [self._part(genes[i : i + BATCH_SIZE]) for i in range(0, max(len(genes), 1), BATCH_SIZE)]
+        batches = [self._score_batch(genes[i : i + BATCH_SIZE]) for i in range(0, max(len(genes), 1), BATCH_SIZE)]
         scores = batches[0]
         for part in batches[1:]:
             scores = scores.append_scores(part)
         return scores
 
-    def _part(self, genes: Int8s) -> Scores:
+    def _score_batch(self, genes: Int8s) -> Scores:
         votes, places = self.get_votes(genes)
         return score_configurations(votes, places, compute_stage_costs(genes, places.shape[1], self.unit_costs), self)
 
@@ -197,8 +197,8 @@ class Criteria:
     @classmethod
     def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
         """Build from a table and the options of a build."""
-        given = options.confidence_threshold
-        by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
+        threshold = options.confidence_threshold
+        by_class = [threshold[name] if isinstance(threshold, dict) else threshold for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
         costs = read_feature_costs(dataset.spec)
         thresholds, answers = np.array(by_class, dtype=np.float64), options.after_last_stage == "answer"

@@ -72,9 +72,9 @@ class PipelinePlan(PipelineContents):
         return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
 
     @cached_property
-    def _promised(self) -> tuple[Floats, Floats]:
+    def _guaranteed(self) -> tuple[Floats, Floats]:
         """Guaranteed accuracy and coverage, (s,) each."""
-        accuracies, coverages = _assured(self.tested, self.validated, self.independence * self.held_out)
+        accuracies, coverages = _guarantee(self.tested, self.validated, self.independence * self.held_out)
         return accuracies, np.ones_like(coverages) if self.after_last_stage == "answer" else coverages
 
     @cached_property
@@ -112,14 +112,14 @@ class PipelinePlan(PipelineContents):
         if cost is None and accuracy is None and coverage is None:
             right = np.where(available, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), REASON_DEFAULT)
-        able = (self._promised[0] >= (accuracy or 0.0)) & (self._promised[1] >= (coverage or 0.0))
-        fine = np.flatnonzero(able & available & (self.safe_costs <= (np.inf if cost is None else cost)))
-        if not len(fine):
+        meets_minima = (self._guaranteed[0] >= (accuracy or 0.0)) & (self._guaranteed[1] >= (coverage or 0.0))
+        feasible = np.flatnonzero(meets_minima & available & (self.safe_costs <= (np.inf if cost is None else cost)))
+        if not len(feasible):
             none = f"no configuration without {', '.join(query.excluded)} meets the limits"
-            raise Infeasible(none if query.excluded else self._nearest(query))
+            raise Infeasible(none if query.excluded else self._describe_nearest(query))
         if cost is None:
-            return self._decision(int(fine[self.validated[fine, 2].argmin()]), REASON_CHEAPEST)
-        return self._decision(int(fine[self._ranks[fine].argmin()]), REASON_MOST_ACCURATE)
+            return self._decision(int(feasible[self.validated[feasible, 2].argmin()]), REASON_CHEAPEST)
+        return self._decision(int(feasible[self._ranks[feasible].argmin()]), REASON_MOST_ACCURATE)
 
     def _available(self, excluded: Sequence[str]) -> Bools:
         """Return which configurations acquire no excluded feature, (s,); raises Infeasible if none does."""
@@ -163,8 +163,8 @@ class PipelinePlan(PipelineContents):
         run_in: Callable[..., Any] = in_this_process,
     ) -> Step:
         """Return the next step of one item, like ``next_steps``."""
-        values, there = self._reader.read([known], "acquired")
-        return self._steps(solution, values, there, learner_modules, run_in)[0]
+        values, is_known = self._reader.read([known], "acquired")
+        return self._steps(solution, values, is_known, learner_modules, run_in)[0]
 
     def first_step(self, solution: int) -> Step:
         """Return the step of an item without known features."""
@@ -186,13 +186,13 @@ class PipelinePlan(PipelineContents):
         Raises:
             InvalidRequest: for unknown features, and invalid values.
         """
-        values, there = self._reader.read(items, "items")
-        return self._steps(solution, values, there, learner_modules, run_in)
+        values, is_known = self._reader.read(items, "items")
+        return self._steps(solution, values, is_known, learner_modules, run_in)
 
     def classify(self, solution: int, values: Floats, learner_modules: Sequence[str] = ()) -> tuple[Int64s, Floats]:
         """Classify complete rows, (n, d), by a configuration: (n,) class codes, -1 if rejected, and (n,) costs."""
-        there = np.ones((len(values), len(self.features)), dtype=bool)
-        steps = self._steps(solution, values, there, learner_modules, in_this_process)
+        is_known = np.ones((len(values), len(self.features)), dtype=bool)
+        steps = self._steps(solution, values, is_known, learner_modules, in_this_process)
         code = {name: place for place, name in enumerate(self.classes)}
         paid = np.cumsum([stage.cost for stage in self._facts(solution)["stages"]])
         ends = np.array([step.stage for step in steps])
@@ -200,27 +200,27 @@ class PipelinePlan(PipelineContents):
         return codes, np.asarray(paid[ends])
 
     def _steps(
-        self, solution: int, values: Floats, there: Bools, modules: Sequence[str], run_in: Callable[..., Any]
+        self, solution: int, values: Floats, is_known: Bools, modules: Sequence[str], run_in: Callable[..., Any]
     ) -> tuple[Step, ...]:
         """Send items, (m, d) values and (m, n) known features, through the stages."""
         steps: list[Step | None] = [None] * len(values)
         table = self._preparation.apply(values)
         rest = np.arange(len(values))
         for stage, mask in enumerate(self._masks[solution]):
-            lacking = ~there[rest] & self._members(mask)
+            lacking = ~is_known[rest] & self._members(mask)
             for row, lacks in zip(rest.tolist(), lacking, strict=True):
                 if lacks.any():
                     steps[row] = self._acquire(lacks, stage)
             rest = rest[~lacking.any(axis=1)]
             if not len(rest):
                 break
-            shares = self._shares(mask, table[rest], modules, run_in)
-            codes = shares.argmax(axis=1)
-            sure = shares[np.arange(len(rest)), codes]
+            probabilities = self._shares(mask, table[rest], modules, run_in)
+            codes = probabilities.argmax(axis=1)
+            confidences = probabilities[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
-            accepted = (sure >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
+            accepted = (confidences >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
             for row, code, confidence, is_accepted in zip(
-                rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
+                rest.tolist(), codes.tolist(), confidences.tolist(), accepted, strict=True
             ):
                 if is_accepted:
                     steps[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
@@ -241,10 +241,10 @@ class PipelinePlan(PipelineContents):
         start, end = self.model_offsets[model : model + 2].tolist()
         own = table[:, np.repeat(self._column_flags(mask), self._preparation.widths)]
         if self.model_kind == "skops":
-            shares: Floats = run_in(
+            probabilities: Floats = run_in(
                 predict, "skops", self.model_bytes[start:end].tobytes(), own, len(self.classes), modules
             )
-            return shares
+            return probabilities
         return predict(self.model_kind, self.model_numbers[start:end].tobytes(), own, len(self.classes))
 
     def _column_flags(self, mask: int) -> Bools:
@@ -274,27 +274,27 @@ class PipelinePlan(PipelineContents):
             self._decided[solution, reason] = decision
         return decision
 
-    def _nearest(self, query: PipelineLimits) -> str:
+    def _describe_nearest(self, query: PipelineLimits) -> str:
         """Describe the configurations nearest to limits that none meets."""
-        fine = self._promised[0] >= (query.min_accuracy or 0.0)
-        fine &= self._promised[1] >= (query.min_coverage or 0.0)
-        if fine.any():
-            least = float(self.safe_costs[fine].min())
+        feasible = self._guaranteed[0] >= (query.min_accuracy or 0.0)
+        feasible &= self._guaranteed[1] >= (query.min_coverage or 0.0)
+        if feasible.any():
+            least = float(self.safe_costs[feasible].min())
             limited = query.min_accuracy is not None or query.min_coverage is not None
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{nearest}, including a standard error; the limit is {query.mean_budget:g}{self._cheaper()}"
+            return f"{nearest}, including a standard error; the limit is {query.mean_budget:g}{self._suggest_options()}"
         minima = {
-            "accuracy": (query.min_accuracy, self._promised[0]),
-            "coverage": (query.min_coverage, self._promised[1]),
+            "accuracy": (query.min_accuracy, self._guaranteed[0]),
+            "coverage": (query.min_coverage, self._guaranteed[1]),
         }
         requested = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
         margin = "with a margin of one standard error"
         return f"no configuration has {' and '.join(requested)} {margin}; {', '.join(reached)}"
 
-    def _cheaper(self) -> str:
+    def _suggest_options(self) -> str:
         """Recommend build options that may find cheaper configurations, if any."""
         if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
             return ""
@@ -308,7 +308,7 @@ def _safe_costs(costs: Floats, errors: Floats) -> Floats:
     return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
-def _assured(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
+def _guarantee(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
     """Return guaranteed accuracies and coverages, (s,) each: of test and validation rows together, ``rows`` of each,
     minus a standard error; at most those of the test rows, and at least 0."""
     covered = tested[:, 0] + validated[:, 0]

@@ -39,7 +39,7 @@ class UnitCosts:
         >>> UnitCosts.from_costs(np.array([0.1, 0.25, 3]), 100)
         UnitCosts(by_feature=array([ 10.,  25., 300.]), units=100.0)
         """
-        checked = _checked(costs)
+        checked = _check_costs(costs)
         shares = [Fraction(repr(cost)) for cost in checked.tolist()]
         for units in (10**d for d in range(DECIMALS + 1)):
             scaled = [share * units for share in shares]
@@ -74,7 +74,7 @@ class UnitCosts:
         return sums / rows / self.units
 
 
-def _checked(costs: Floats) -> Floats:
+def _check_costs(costs: Floats) -> Floats:
     checked = np.array(costs, dtype=np.float64, ndmin=1)
     if checked.ndim != 1 or len(checked) == 0:
         raise InvalidRequest.from_faults(Fault(("costs",), f"must have shape (features,), got {checked.shape}"))

@@ -66,7 +66,7 @@ def boost_regression(binned: BinnedTable, targets: Floats, params: BoostingParam
     residuals = targets.astype(np.float32)
     base = residuals.mean(axis=0, dtype=np.float64).astype(np.float32)
     residuals -= base
-    return _boosted(grow_regression_forest, binned, (residuals,), base, params, rng)
+    return _grow_forest(grow_regression_forest, binned, (residuals,), base, params, rng)
 
 
 def boost_classes(
@@ -78,10 +78,10 @@ def boost_classes(
     counts = np.bincount(labels, minlength=classes) + 0.5
     base = np.log(counts / counts.sum()).astype(np.float32)
     logits = np.tile(base, (len(labels), 1))
-    return _boosted(grow_class_forest, binned, (logits, labels.astype(np.int64)), base, params, rng)
+    return _grow_forest(grow_class_forest, binned, (logits, labels.astype(np.int64)), base, params, rng)
 
 
-def _boosted(
+def _grow_forest(
     kernel: Callable[..., None],
     binned: BinnedTable,
     state: tuple[NDArray[Any], ...],
@@ -100,10 +100,13 @@ def _boosted(
     columns, bins = np.zeros((trees, depth), dtype=np.int32), np.zeros((trees, depth), dtype=np.int64)
     leaves = np.zeros((trees, 1 << depth, outputs), dtype=np.float32)
     kernel(binned.bins, widths, *state, directions, candidates, params.rate, params.ridge, columns, bins, leaves)
-    ends = [[_end(binned.edges[c], b) for c, b in zip(*row, strict=True)] for row in zip(columns, bins, strict=True)]
+    ends = [
+        [_get_threshold(binned.edges[c], b) for c, b in zip(*row, strict=True)]
+        for row in zip(columns, bins, strict=True)
+    ]
     return Forest(base, columns, np.array(ends).reshape(trees, depth), leaves)
 
 
-def _end(edges: Floats, place: int) -> float:
+def _get_threshold(edges: Floats, place: int) -> float:
     """Return the threshold of a split; without a split, the largest number."""
     return float(edges[place]) if place < len(edges) else float(np.finfo(np.float64).max)

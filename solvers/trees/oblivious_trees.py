@@ -57,10 +57,10 @@ class Forest:
         flat = self.leaves.reshape(-1, self.leaves.shape[2])[:, outputs]
         base = self.base[outputs]
         rows = max(1, _AT_ONCE // max(len(self.columns) * flat.shape[1], 1))
-        sums = [self._sums(flat, inputs[start : start + rows]) for start in range(0, len(inputs), rows)]
+        sums = [self._sum_leaves(flat, inputs[start : start + rows]) for start in range(0, len(inputs), rows)]
         return base + (np.concatenate(sums) if sums else np.zeros((0, flat.shape[1]), dtype=np.float32))
 
-    def _sums(self, flat: Singles, inputs: Floats) -> Singles:
+    def _sum_leaves(self, flat: Singles, inputs: Floats) -> Singles:
         places = self.find_leaves(inputs)
         if len(inputs) < MAX_SMALL_BATCH:
             return np.asarray(flat[places].sum(axis=1))
