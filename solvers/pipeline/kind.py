@@ -73,7 +73,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Return the cost of all features."""
         return float(plan.costs.sum())
 
-    def estimates(
+    def estimate_outcome(
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
         """Return accuracy, coverage, and cost on the test rows."""

@@ -90,7 +90,7 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
                 continue
             decision = plan.decide(CascadeQuery(budget=most, excluded=excluded))
             assert not set(excluded).intersection(decision.cascade)
-            likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(budget=most), decision)
+            likely = KINDS["cascade"].estimate_outcome(plan, cascade().summary, CascadeQuery(budget=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
 
