@@ -32,17 +32,13 @@ MIN_ROWS = 100
 class AdviceSplit:
     """Indices of training, validation, and holdout rows."""
 
-    build: Int64s
+    training: Int64s
     validation: Int64s
     holdout: Int64s
 
     @classmethod
     def from_labels(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "AdviceSplit":
-        """Split items at random, stratified by class; a class's first item is for training.
-
-        Args:
-            labels, items: (n,), codes of each row's class and item.
-        """
+        """Split items at random, stratified by class, given codes (n,); a class's first item is for training."""
         grouped = ItemRows.from_codes(items)
         own = rarest_labels(grouped, labels)
         order = rng.permutation(len(own))
@@ -62,15 +58,12 @@ class AdviceSplit:
 def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: BuildContext) -> dict[str, Any]:
     """Build every kind that the dataset allows, and return the fields of ``Advice``.
 
-    Args:
-        seconds: approximate time limit; kinds that exceed their share are excluded.
-    Raises:
-        InvalidRequest: for fewer than 100 rows.
+    Kinds that exceed their share of the seconds are excluded. Raises InvalidRequest for fewer than 100 rows.
     """
     check(DatasetFacts.from_dataset(dataset))
     rng = make_generator(seed)
     parts = AdviceSplit.from_labels(dataset.labels, dataset.item_codes, rng)
-    learned, unseen = dataset.take(parts.build), dataset.take(parts.unseen)
+    learned, unseen = dataset.take(parts.training), dataset.take(parts.unseen)
     baselines = _replay_baselines(learned, unseen, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
     rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
     candidates, excluded = evaluate_candidates(_list_kinds(dataset), learned, unseen, seed, seconds, rest)
@@ -79,7 +72,7 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     today = most_accurate(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
     advised = _recommend(limits, parts, items, today, dataset.spec.unit, candidates, baselines, late, rng)
     run.progress(100, 100, "done")
-    rows = AdviceRows(training=len(parts.build), validation=len(parts.validation), holdout=len(parts.holdout))
+    rows = AdviceRows(training=len(parts.training), validation=len(parts.validation), holdout=len(parts.holdout))
     requested = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
     return {**requested, **advised, "unit": dataset.spec.unit, "rows": rows, "excluded": tuple(excluded)}
 

@@ -29,10 +29,7 @@ class AdviceGoal:
         """Build the goal of some limits.
 
         It is ``min_accuracy`` plus a standard error, against selection bias; with a budget the highest accuracy; else
-        nearly the highest accuracy within the limits.
-
-        Args:
-            rows: number of independent validation rows.
+        nearly the highest accuracy within the limits. rows: number of independent validation rows.
         """
         if limits.min_accuracy is not None:
             margin = standard_error(limits.min_accuracy, rows)

@@ -44,9 +44,7 @@ def assemble_plan(
 ) -> PipelinePlan:
     """Return a plan, with configurations by increasing cost, then decreasing accuracy and coverage, on the test rows.
 
-    Args:
-        tested: scores of the front on the test rows.
-        cost_errors: (s,), standard errors of its costs.
+    tested, cost_errors: scores of the front on the test rows, and standard errors of its costs, (s,).
     """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))

@@ -113,8 +113,7 @@ def join_fronts(
 ) -> tuple[Int8s, Scores]:
     """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows; ties keep the front's.
 
-    Args:
-        only_where_they_dominate: whether configurations without some features must dominate one of the front.
+    only_where_they_dominate: whether configurations without some features must dominate one of the front.
     """
     import moocore
 

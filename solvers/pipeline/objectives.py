@@ -96,11 +96,7 @@ def compute_inverse_cost(cost: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """Scores chromosomes by the answers of their classifiers.
-
-    Attributes:
-        answers_at_the_end: whether the last stage must answer.
-    """
+    """Scores chromosomes by the answers of their classifiers; ``answers_at_the_end``: the last stage must answer."""
 
     answers: AnswerBank
     unit_costs: UnitCosts

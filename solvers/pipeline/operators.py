@@ -74,11 +74,7 @@ def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng:
     """Mutate each gene, with probability ``rate``, to a stage drawn from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
     A feature alone in its stage is unchanged, so no stage becomes empty; a gene set to |Q| opens a new stage for later
-    genes. Genes are processed in order, the t-th mutations of all chromosomes together.
-
-    Args:
-        stages: k.
-    Complexity: about n rate rounds of O(c k).
+    genes. Genes are processed in order, the t-th mutations of all chromosomes together: about n rate rounds of O(c k).
     """
     genes = chromosomes.copy()
     c, n = genes.shape

@@ -72,9 +72,9 @@ class PipelinePlan(PipelineContents):
         return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
 
     @cached_property
-    def _guaranteed(self) -> tuple[Floats, Floats]:
-        """Guaranteed accuracy and coverage, (s,) each."""
-        accuracies, coverages = _guarantee(self.tested, self.validated, self.independence * self.held_out)
+    def _lower_bounds(self) -> tuple[Floats, Floats]:
+        """Lower bounds of accuracy and coverage, (s,) each."""
+        accuracies, coverages = _bound_below(self.tested, self.validated, self.independence * self.held_out)
         return accuracies, np.ones_like(coverages) if self.after_last_stage == "answer" else coverages
 
     @cached_property
@@ -95,13 +95,11 @@ class PipelinePlan(PipelineContents):
     def decide(self, query: PipelineLimits) -> PipelineDecision:
         """Choose a configuration that meets the limits on the test rows, by its scores on the validation rows.
 
-        Choosing on validation rows keeps the reported scores of the test rows unbiased. Limits are met with a margin of
-        one standard error, minima on both parts together. With ``budget`` the most accurate (ties: higher coverage,
+        Choosing on validation rows reduces the selection bias of the reported test scores. Limits are met with a margin
+        of one standard error, minima on both parts together. With ``budget`` the most accurate (ties: higher coverage,
         then cheaper), with minima alone the cheapest, without limits the one with the most correct answers.
 
-        Raises:
-            Infeasible: if no configuration meets the limits; the message has the nearest one.
-        Complexity: O(s) for s configurations.
+        Raises Infeasible, with the nearest one, if no configuration meets the limits. O(s) for s configurations.
         """
         if query.solution is not None:
             return self.get_configuration(query.solution)
@@ -112,7 +110,7 @@ class PipelinePlan(PipelineContents):
         if cost is None and accuracy is None and coverage is None:
             right = np.where(available, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), REASON_DEFAULT)
-        meets_minima = (self._guaranteed[0] >= (accuracy or 0.0)) & (self._guaranteed[1] >= (coverage or 0.0))
+        meets_minima = (self._lower_bounds[0] >= (accuracy or 0.0)) & (self._lower_bounds[1] >= (coverage or 0.0))
         feasible = np.flatnonzero(meets_minima & available & (self.safe_costs <= (np.inf if cost is None else cost)))
         if not len(feasible):
             none = f"no configuration without {', '.join(query.excluded)} meets the limits"
@@ -181,10 +179,7 @@ class PipelinePlan(PipelineContents):
     ) -> tuple[Step, ...]:
         """Return the next step of each item, given the values of its known features.
 
-        Args:
-            learner_modules, run_in: as for the index's ``predict``.
-        Raises:
-            InvalidRequest: for unknown features, and invalid values.
+        learner_modules, run_in: as for the index's ``predict``. Raises InvalidRequest for unknown features or values.
         """
         values, is_known = self._reader.read(items, "items")
         return self._steps(solution, values, is_known, learner_modules, run_in)
@@ -214,7 +209,7 @@ class PipelinePlan(PipelineContents):
             rest = rest[~lacking.any(axis=1)]
             if not len(rest):
                 break
-            probabilities = self._shares(mask, table[rest], modules, run_in)
+            probabilities = self._predict_probabilities(mask, table[rest], modules, run_in)
             codes = probabilities.argmax(axis=1)
             confidences = probabilities[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
@@ -236,7 +231,9 @@ class PipelinePlan(PipelineContents):
         names = tuple(name for name, lacking in zip(self.features, lacks.tolist(), strict=True) if lacking)
         return Acquire(features=names, cost=float(self.costs[lacks].sum()), stage=stage)
 
-    def _shares(self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]) -> Floats:
+    def _predict_probabilities(
+        self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]
+    ) -> Floats:
         model = int(np.searchsorted(self.model_masks, np.uint64(mask)))
         start, end = self.model_offsets[model : model + 2].tolist()
         own = table[:, np.repeat(self._column_flags(mask), self._preparation.widths)]
@@ -276,8 +273,8 @@ class PipelinePlan(PipelineContents):
 
     def _describe_nearest(self, query: PipelineLimits) -> str:
         """Describe the configurations nearest to limits that none meets."""
-        feasible = self._guaranteed[0] >= (query.min_accuracy or 0.0)
-        feasible &= self._guaranteed[1] >= (query.min_coverage or 0.0)
+        feasible = self._lower_bounds[0] >= (query.min_accuracy or 0.0)
+        feasible &= self._lower_bounds[1] >= (query.min_coverage or 0.0)
         if feasible.any():
             least = float(self.safe_costs[feasible].min())
             limited = query.min_accuracy is not None or query.min_coverage is not None
@@ -286,8 +283,8 @@ class PipelinePlan(PipelineContents):
             )
             return f"{nearest}, including a standard error; the limit is {query.mean_budget:g}{self._suggest_options()}"
         minima = {
-            "accuracy": (query.min_accuracy, self._guaranteed[0]),
-            "coverage": (query.min_coverage, self._guaranteed[1]),
+            "accuracy": (query.min_accuracy, self._lower_bounds[0]),
+            "coverage": (query.min_coverage, self._lower_bounds[1]),
         }
         requested = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
@@ -308,9 +305,9 @@ def _safe_costs(costs: Floats, errors: Floats) -> Floats:
     return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
-def _guarantee(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
-    """Return guaranteed accuracies and coverages, (s,) each: of test and validation rows together, ``rows`` of each,
-    minus a standard error; at most those of the test rows, and at least 0."""
+def _bound_below(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
+    """Return lower bounds of accuracies and coverages, (s,) each: those of test and validation rows together, ``rows``
+    of each, minus a standard error; at most those of the test rows, and at least 0."""
     covered = tested[:, 0] + validated[:, 0]
     right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
     accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2

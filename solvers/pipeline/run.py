@@ -21,9 +21,7 @@ def run(
 ) -> Runner:
     """Run one item; the label is None without an accepted prediction.
 
-    Args:
-        step: returns the next step, given the known features.
-        widths: number of cells of each feature.
+    step: returns the next step, given the known features; widths: number of cells of each feature.
     """
     so_far, known = ResultsSoFar(), dict[str, Cells]()
     for _ in range(len(widths) + 1):

@@ -84,7 +84,7 @@ def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one
     data, own = trace(), _method(advice_on_a_trace(), "cascade")
     parts, kind = _parts(data.labels), KINDS["cascade"]
     options = kind.options.model_validate(own.params)
-    plan = kind.fit(data.take(parts.build), options, np.random.default_rng(SEED), BuildContext()).plan
+    plan = kind.fit(data.take(parts.training), options, np.random.default_rng(SEED), BuildContext()).plan
     decision = plan.decide(kind.query.model_validate(own.query))
     assert isinstance(decision, CascadeRunDecision)
     steps = decision.steps
@@ -116,7 +116,7 @@ def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -
     own = _method(advice_on_a_trace(), "policy")
     data, kind = trace(), KINDS["policy"]
     plan = kind.fit(
-        data.take(_parts(data.labels).build), kind.options(), np.random.default_rng(SEED), BuildContext()
+        data.take(_parts(data.labels).training), kind.options(), np.random.default_rng(SEED), BuildContext()
     ).plan
     fresh = World.of(77, 20_000).dataset("policy")
     assert kind.replay_settings is not None
@@ -135,7 +135,7 @@ def test_a_table_of_features_is_held_against_fixed_sets_of_them() -> None:
     data = World.of(2, 400).dataset("index")
     assert isinstance(data, FeatureTable)
     parts = _parts(data.labels)
-    common = np.bincount(data.labels[parts.build]).argmax()
+    common = np.bincount(data.labels[parts.training]).argmax()
     said = next(one for one in advice["alternatives"] if one.name == "the most common class")
     assert said.accuracy == pytest.approx(np.mean(data.labels[parts.holdout] == common))
     for one in advice["kinds"]:

@@ -104,7 +104,7 @@ def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], see
     parts = AdviceSplit.from_labels(
         np.array(labels, dtype=np.int32), np.arange(len(labels)), np.random.default_rng(seed)
     )
-    assert sorted((*parts.build, *parts.validation, *parts.holdout)) == list(range(len(labels)))
-    assert {labels[row] for row in parts.build} == set(labels)
+    assert sorted((*parts.training, *parts.validation, *parts.holdout)) == list(range(len(labels)))
+    assert {labels[row] for row in parts.training} == set(labels)
     if len(labels) >= 100:
-        assert abs(len(parts.build) - len(labels) / 2) <= 5 * 5
+        assert abs(len(parts.training) - len(labels) / 2) <= 5 * 5
