@@ -47,7 +47,7 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
     """The 0 that stands for it is no estimate."""
     achieved = {"conclusive_accuracy": 0.0, "coverage": 0.0, "cost": 2.0, "false_positive_rate": None}
     silent = Configuration.model_validate({**achieved, "solution": 0, "stages": [], "validation": achieved})
-    estimates = KINDS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
+    estimates = KINDS["pipeline"].estimate_outcome(fitted("pipeline").plan, {}, None, silent)
     assert estimates == Expectations(cost=2.0, cost_error=estimates.cost_error)
 
 

@@ -118,7 +118,7 @@ def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query:
         assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
         assert skipped.steps[0].probability_of_reaching == 1
         assert skipped.maximum_duration <= decided.maximum_duration
-        likely = KINDS["cascade"].estimates(cascade().plan, cascade().summary, query, skipped)
+        likely = KINDS["cascade"].estimate_outcome(cascade().plan, cascade().summary, query, skipped)
         assert (likely.accuracy, likely.cost, likely.time) == (None, None, None)
 
 
