@@ -7,7 +7,7 @@ A kind fits a plan offline, and the plan decides at request time. Code outside o
 use case           methods it calls
 =================  ==================================================================================
 build              ``check``, ``fit``
-look-up            ``decide``, ``estimates``, ``judged_on``
+look-up            ``decide``, ``estimate_outcome``, ``judged_on``
 evaluation, curve  ``item_columns``, ``evaluate``; ``curve``, ``baselines``
 run, chat, batch   ``run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
 advice             ``trials``, ``trade_offs``
@@ -224,7 +224,7 @@ class ArtifactKind(Protocol[P, Q]):
         """Return (accuracy, cost) points of the baselines measured with the curve."""
         return {}
 
-    def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
+    def estimate_outcome(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
         """Return the expected outcome of items with this decision."""
         ...
 

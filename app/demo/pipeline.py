@@ -146,7 +146,7 @@ def _walk(plan: PipelinePlan, solution: int, tumours: dict[str, NDArray[Any]], r
     """Ask what to do next until there is an answer, or none: the answer, and what was spent."""
     known: dict[str, Cells] = {}
     spent = 0.0
-    while isinstance(step := plan.step(solution, known), Acquire):
+    while isinstance(step := plan.next_step(solution, known), Acquire):
         spent += step.cost
         known |= {name: tuple(float(tumours[f"{name} {kind}"][row]) for kind in KINDS) for name in step.features}
     return (step.label if isinstance(step, Classify) else None), spent

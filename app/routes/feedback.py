@@ -218,7 +218,7 @@ def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Es
     """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
     try:
         query = with_default_limits(loaded, loaded.kind.query.model_validate_json(json.dumps(inputs)))
-        return loaded.kind.estimates(loaded.plan, loaded.record.summary, query, loaded.plan.decide(query))
+        return loaded.kind.estimate_outcome(loaded.plan, loaded.record.summary, query, loaded.plan.decide(query))
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, "inputs") from error
     except InvalidRequest as error:

@@ -40,7 +40,7 @@ def decision_facts(loaded: LoadedArtifact[Plan], query: Value, decision: Value) 
 
 
 def _estimates(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> Expectations:
-    return loaded.kind.estimates(loaded.plan, loaded.record.summary, query, decision)
+    return loaded.kind.estimate_outcome(loaded.plan, loaded.record.summary, query, decision)
 
 
 def _rows(loaded: LoadedArtifact[Plan], decision: Value) -> int:

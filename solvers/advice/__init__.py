@@ -1,17 +1,16 @@
-"""Advice: every method that a dataset allows, built on the same rows, and which of them to take.
+"""Model selection across artifact kinds: build every kind that a dataset allows, and recommend one.
 
-The rows are cut into three parts, each with its share of every class. Methods, and simple alternatives, learn from the
-first. The second chooses: of each method the setting, and among the methods one, within the limits asked for. The third
-chose nothing, and every figure is from it.
+Rows are split into three parts, stratified by class. Kinds and simple baselines are trained on the first. The second
+(validation) selects the setting of each kind, and the kind, within the limits. All figures are of the third (holdout).
 
 ==============  ============================================================================
-module          what it does
+module          contents
 ==============  ============================================================================
-``advise``      the whole of it
-``candidates``  every setting of every method, and what it did with rows it never saw
-``fixed_sets``  simple alternatives where features cost: fixed sets of them
-``choice``      which setting, and which method, within limits
-``sentence``    the advice in a sentence
+``advise``      the whole procedure
+``candidates``  settings of each kind, evaluated on unseen rows
+``fixed_sets``  simple baselines for feature tables: fixed feature sets
+``choice``      selection of a setting and a kind within limits
+``summary``     the advice in a sentence
 ==============  ============================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Advice on a dataset: cut the rows, build all, choose, report."""
+"""Advice on a dataset: split the rows, build all kinds, select, and report."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +10,10 @@ from models.advice import AdviceLimits, AdviceRows, AdviceVerdict, KindAdvice, T
 from models.arrays import Int32s, Int64s
 from models.savings import SimpleBaseline
 from solvers import KINDS
-from solvers.advice.candidates import Candidate, candidates_of
-from solvers.advice.choice import Aim, best_of, compare_replays, within
-from solvers.advice.fixed_sets import most_common, replays
-from solvers.advice.sentence import query_text, sentence_of
+from solvers.advice.candidates import Candidate, evaluate_candidates
+from solvers.advice.choice import AdviceGoal, choose_candidate, compare_replays, is_within
+from solvers.advice.fixed_sets import replay_fixed_sets, replay_most_common
+from solvers.advice.summary import format_query, write_summary
 from solvers.base import BuildContext, make_generator, refuse_few_items, scale_progress
 from solvers.item_splits import ItemRows, effective_rows, rarest_label_of_items
 from solvers.kind import AnyKind
@@ -23,148 +23,148 @@ from solvers.statistics import wilson_interval
 from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on
 
 _OF_TWENTY = (10, 15)
-"""Of twenty rows of a class so many are for building, and so many for building and choosing."""
+"""Of 20 rows of a class, rows for training, and for training and validation."""
 MIN_ROWS = 100
-"""Rows that advice needs: half to build from, a quarter to choose by, a quarter to report on."""
+"""Minimum number of rows: half for training, a quarter for validation, a quarter for holdout."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """The rows of a dataset by their use: (b,), (c,) and (r,) indices."""
+class AdviceSplit:
+    """Indices of training, validation, and holdout rows."""
 
-    build: Int64s
+    training: Int64s
     validation: Int64s
     holdout: Int64s
 
     @classmethod
-    def of(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "Parts":
-        """Split items at random, each part with its share of every class; a class's first item is for building.
-
-        labels, items: (n,) codes of each row's class and item.
-        """
+    def from_labels(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "AdviceSplit":
+        """Split items at random, stratified by class, given codes (n,); a class's first item is for training."""
         grouped = ItemRows.from_codes(items)
         own = rarest_label_of_items(grouped, labels)
         order = rng.permutation(len(own))
         by_class = order[np.argsort(own[order], kind="stable")]
         starts = np.searchsorted(own[by_class], own[by_class])
-        place = (np.arange(len(own)) - starts) * 13 % 20  # 13: a class with few items has some in every part
+        place = (np.arange(len(own)) - starts) * 13 % 20  # 13: spreads few items over all parts
         part = np.empty(len(own), dtype=np.int64)
         part[by_class] = np.digitize(place, _OF_TWENTY)
         return cls(*(np.flatnonzero(part[grouped.place] == number) for number in range(3)))
 
     @property
-    def fresh(self) -> Int64s:
-        """The rows that nothing learns from."""
+    def unseen(self) -> Int64s:
+        """Validation and holdout rows."""
         return np.concatenate((self.validation, self.holdout))
 
 
 def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: BuildContext) -> dict[str, Any]:
-    """Build every method that the dataset allows, and say which to take within the limits: fields of ``Advice``.
+    """Build every kind that the dataset allows, and return the fields of ``Advice``.
 
-    seconds: for all of it, about; what does not end in its share is left out. Raises InvalidRequest for fewer than 100
-    rows.
+    Kinds that exceed their share of the seconds are excluded. Raises InvalidRequest for fewer than 100 rows.
     """
     check(DatasetFacts.from_dataset(dataset))
     rng = make_generator(seed)
-    parts = Parts.of(dataset.labels, dataset.item_codes, rng)
-    learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
-    alone = _alone(learned, fresh, seed, replace(run, progress=scale_progress(run.progress, 0, 10, 100)))
+    parts = AdviceSplit.from_labels(dataset.labels, dataset.item_codes, rng)
+    learned, unseen = dataset.take(parts.training), dataset.take(parts.unseen)
+    baselines = _replay_baselines(
+        learned, unseen, seed, replace(run, progress=scale_progress(run.progress, 0, 10, 100))
+    )
     rest = replace(run, progress=scale_progress(run.progress, 10, 99, 100))
-    candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
-    late = [one.kind for one in left_out if one.timed_out]
-    items = fresh.item_codes
+    candidates, excluded = evaluate_candidates(_list_kinds(dataset), learned, unseen, seed, seconds, rest)
+    late = [one.kind for one in excluded if one.timed_out]
+    items = unseen.item_codes
     today = most_accurate_baseline(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
-    advised = _advised(limits, parts, items, today, dataset.spec.unit, candidates, alone, late, rng)
+    advised = _recommend(limits, parts, items, today, dataset.spec.unit, candidates, baselines, late, rng)
     run.progress(100, 100, "done")
-    rows = AdviceRows(training=len(parts.build), validation=len(parts.validation), holdout=len(parts.holdout))
-    asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
-    return {**asked, **advised, "unit": dataset.spec.unit, "rows": rows, "excluded": tuple(left_out)}
+    rows = AdviceRows(training=len(parts.training), validation=len(parts.validation), holdout=len(parts.holdout))
+    requested = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
+    return {**requested, **advised, "unit": dataset.spec.unit, "rows": rows, "excluded": tuple(excluded)}
 
 
 def check(facts: DatasetFacts) -> None:
-    """Refuse a dataset with too few rows, or items where these repeat."""
+    """Raise InvalidRequest for a dataset with too few rows or items."""
     refuse_few_items(facts, MIN_ROWS, "advice")
 
 
-def _methods(dataset: Dataset) -> list[AnyKind]:
-    """List the kinds that take such a dataset, the quick ones first: the time that they leave is for the others."""
-    able = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
-    return sorted(able, key=lambda one: one.build_order)
+def _list_kinds(dataset: Dataset) -> list[AnyKind]:
+    """List the kinds for such a dataset, the fastest first: their unused time is for the others."""
+    kinds = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
+    return sorted(kinds, key=lambda one: one.build_order)
 
 
-def _alone(learned: Dataset, fresh: Dataset, seed: int, run: BuildContext) -> dict[str, Replay]:
-    """Try the simple alternatives on rows that nothing learned from."""
-    if isinstance(fresh, Trace):
+def _replay_baselines(learned: Dataset, unseen: Dataset, seed: int, run: BuildContext) -> dict[str, Replay]:
+    if isinstance(unseen, Trace):
         assert isinstance(learned, Trace)
-        free = most_common(learned, fresh) if fresh.classes else {}
-        return replay_baselines_on(learned, fresh) | free
+        free = replay_most_common(learned, unseen) if unseen.classes else {}
+        return replay_baselines_on(learned, unseen) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:
-        run.progress(done, of, f"simple alternatives: {done} of {of} sets of features")
+        run.progress(done, of, f"simple baselines: {done} of {of} feature sets")
 
-    return replays(learned, fresh, item_sensor_costs(fresh), seed, report)
+    return replay_fixed_sets(learned, unseen, item_sensor_costs(unseen), seed, report)
 
 
-def _advised(
+def _recommend(
     limits: AdviceLimits,
-    parts: Parts,
+    parts: AdviceSplit,
     items: Int64s,
     today: str | None,
     unit: str,
     candidates: list[Candidate],
-    alone: dict[str, Replay],
+    baselines: dict[str, Replay],
     late: list[str],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Choose by the rows that choose, and say what the others say to it."""
+    """Select on validation rows, and report on holdout rows."""
     validation = np.arange(len(parts.validation))
     holdout = len(validation) + np.arange(len(parts.holdout))
-    by_choosing = [replay.take(validation) for replay in (*alone.values(), *(one.replay for one in candidates))]
-    aim = Aim.of(limits, by_choosing, effective_rows(items[validation]))
+    validated = [replay.take(validation) for replay in (*baselines.values(), *(one.replay for one in candidates))]
+    goal = AdviceGoal.from_limits(limits, validated, effective_rows(items[validation]))
     in_time = AdviceLimits(deadline=limits.deadline)
-    allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(validation))}
-    alternatives = BaselineReplays.from_replays(allowed, items, today, unit).take(holdout) if allowed else None
-    methods = _reported(candidates, aim, validation, holdout, items[holdout], alternatives, rng)
-    affordable = [name for name, replay in allowed.items() if within(limits, replay.take(validation))]
-    simple = min(affordable, key=lambda name: aim.rank(alone[name].take(validation)), default=None)
-    able = [one for one in (best_of(candidates, aim, validation),) if one is not None]
-    tried = [one.replay.take(validation) for one in able] + [alone[name].take(validation) for name in affordable]
-    reached = not tried or any(aim.reached(replay) for replay in tried)
-    every = tuple(sorted((_alternative(n, r.take(holdout)) for n, r in alone.items()), key=lambda one: one.cost))
+    allowed = {name: replay for name, replay in baselines.items() if is_within(in_time, replay.take(validation))}
+    compared = BaselineReplays.from_replays(allowed, items, today, unit).take(holdout) if allowed else None
+    kinds = _report(candidates, goal, validation, holdout, items[holdout], compared, rng)
+    affordable = [name for name, replay in allowed.items() if is_within(limits, replay.take(validation))]
+    simple = min(affordable, key=lambda name: goal.rank_replay(baselines[name].take(validation)), default=None)
+    feasible = [one for one in (choose_candidate(candidates, goal, validation),) if one is not None]
+    tried = [one.replay.take(validation) for one in feasible] + [
+        baselines[name].take(validation) for name in affordable
+    ]
+    reached = not tried or any(goal.is_reached(replay) for replay in tried)
+    every = tuple(sorted((_baseline(n, r.take(holdout)) for n, r in baselines.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
-    take, sentence = sentence_of(limits, unit, methods, nearest, late, reached=reached)
-    return {"recommended": take, "summary": sentence, "kinds": methods, "alternatives": every}
+    recommended, sentence = write_summary(limits, unit, kinds, nearest, late, reached=reached)
+    return {"recommended": recommended, "summary": sentence, "kinds": kinds, "alternatives": every}
 
 
-def _reported(
+def _report(
     candidates: list[Candidate],
-    aim: Aim,
+    goal: AdviceGoal,
     validation: Int64s,
     holdout: Int64s,
     items: Int64s,
     alternatives: BaselineReplays | None,
     rng: np.random.Generator,
 ) -> tuple[KindAdvice, ...]:
-    """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
-    by_method: dict[str, list[Candidate]] = {}
+    """Report each kind's best setting, the best kind first, then infeasible kinds."""
+    by_kind: dict[str, list[Candidate]] = {}
     for one in candidates:
-        by_method.setdefault(one.method, []).append(one)
-    chosen = {method: best_of(own, aim, validation) for method, own in by_method.items()}
-    able = sorted(
-        (one for one in chosen.values() if one is not None), key=lambda one: aim.rank(one.replay.take(validation))
+        by_kind.setdefault(one.kind, []).append(one)
+    chosen = {kind: choose_candidate(own, goal, validation) for kind, own in by_kind.items()}
+    feasible = sorted(
+        (one for one in chosen.values() if one is not None),
+        key=lambda one: goal.rank_replay(one.replay.take(validation)),
     )
-    methods = []
-    for place, one in enumerate(able):
-        first, other = able[0].replay.take(holdout), one.replay.take(holdout)
-        own = compare_replays(first, other, items, rng, frugal=aim.wanted is not None) if place else "best"
-        points = _points(by_method[one.method], holdout)
-        methods.append(_method(one, own, holdout, items, alternatives, points, rng))
-    unable = [method for method, one in chosen.items() if one is None]
-    return (*methods, *(_beyond(method, _points(by_method[method], holdout)) for method in unable))
+    kinds = []
+    for place, one in enumerate(feasible):
+        first, other = feasible[0].replay.take(holdout), one.replay.take(holdout)
+        verdict = compare_replays(first, other, items, rng, compare_costs=goal.wanted is not None) if place else "best"
+        points = _points(by_kind[one.kind], holdout)
+        kinds.append(_kind_advice(one, verdict, holdout, items, alternatives, points, rng))
+    infeasible = [kind for kind, one in chosen.items() if one is None]
+    return (*kinds, *(_infeasible(kind, _points(by_kind[kind], holdout)) for kind in infeasible))
 
 
-def _method(
+def _kind_advice(
     one: Candidate,
     verdict: AdviceVerdict,
     holdout: Int64s,
@@ -176,7 +176,7 @@ def _method(
     replay = one.replay.take(holdout)
     accuracy = float(replay.right.mean())
     return KindAdvice(
-        kind=one.method,
+        kind=one.kind,
         verdict=verdict,
         params=dict(one.params),
         query=dict(one.query),
@@ -184,15 +184,14 @@ def _method(
         accuracy_interval=wilson_interval(accuracy, float(effective_rows(items))),
         cost=float(replay.costs.mean()),
         cost_interval=mean_interval(replay.costs, items, rng),
-        savings=None if alternatives is None else measure_savings(query_text(one.query), replay, alternatives, rng),
+        savings=None if alternatives is None else measure_savings(format_query(one.query), replay, alternatives, rng),
         points=points,
     )
 
 
-def _beyond(method: str, points: tuple[TradeOffPoint, ...]) -> KindAdvice:
-    """Tell of a method of which nothing is within the limits."""
+def _infeasible(kind: str, points: tuple[TradeOffPoint, ...]) -> KindAdvice:
     nothing: dict[str, None] = dict.fromkeys(("accuracy", "accuracy_interval", "cost", "cost_interval", "savings"))
-    return KindAdvice(kind=method, verdict="infeasible", params={}, query={}, points=points, **nothing)
+    return KindAdvice(kind=kind, verdict="infeasible", params={}, query={}, points=points, **nothing)
 
 
 def _points(candidates: list[Candidate], holdout: Int64s) -> tuple[TradeOffPoint, ...]:
@@ -201,5 +200,5 @@ def _points(candidates: list[Candidate], holdout: Int64s) -> tuple[TradeOffPoint
     return tuple(TradeOffPoint(accuracy=accuracy, cost=cost) for cost, accuracy in sorted(pairs))
 
 
-def _alternative(name: str, replay: Replay) -> SimpleBaseline:
+def _baseline(name: str, replay: Replay) -> SimpleBaseline:
     return SimpleBaseline(name=name, accuracy=float(replay.right.mean()), cost=float(replay.costs.mean()))

@@ -1,4 +1,4 @@
-"""Every setting of every method that a dataset allows, and what it did with rows that the build had not seen."""
+"""Candidates of advice: every setting of every kind that a dataset allows, evaluated on unseen rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,58 +13,58 @@ from solvers.base import BuildContext, scale_progress
 from solvers.kind import AnyKind
 from solvers.savings import Replay
 
-SUBJECT_STEPS = 1000
+STEPS_PER_KIND = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """One setting of a method. params: to build it with; query: to ask it with; replay: what it did with the rows that
-    choose and, behind them, those that report."""
+    """One setting of a kind: build parameters, query, and its replay on validation rows, then holdout rows."""
 
-    method: str
+    kind: str
     params: Mapping[str, Any]
     query: Mapping[str, Any]
     replay: Replay
 
 
-def candidates_of(
-    kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: BuildContext
+def evaluate_candidates(
+    kinds: list[AnyKind], learned: Dataset, unseen: Dataset, seed: int, seconds: float, run: BuildContext
 ) -> tuple[list[Candidate], list[ExcludedKind]]:
-    """Build each method on some rows and try its settings on others; those that could not be built, and why.
+    """Build each kind on training rows and evaluate its settings on unseen rows; return candidates and excluded kinds.
 
-    Each may take an equal share of the seconds that are left, so that what a quick one does not need goes to the next.
+    Each kind has an equal share of the remaining seconds.
     """
     candidates: list[Candidate] = []
-    left_out = []
+    excluded = []
     for at, kind in enumerate(kinds):
         if run.elapsed() >= seconds:
-            left_out.append(
-                ExcludedKind(kind=kind.name, reason=f"the {seconds:.0f} s were over before its turn", timed_out=True)
-            )
+            reason = f"time limit of {seconds:.0f} s reached before its start"
+            excluded.append(ExcludedKind(kind=kind.name, reason=reason, timed_out=True))
             continue
         share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(kinds) - at)
         try:
             parts = scale_progress(
-                run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(kinds) * SUBJECT_STEPS
+                run.progress, at * STEPS_PER_KIND, (at + 1) * STEPS_PER_KIND, len(kinds) * STEPS_PER_KIND
             )
-            candidates += _tried(kind, learned, fresh, seed, replace(run, progress=parts), share)
+            candidates += _evaluate_kind(kind, learned, unseen, seed, replace(run, progress=parts), share)
         except Cancelled:
             raise
         except ParsimonyError as error:
-            left_out.append(ExcludedKind(kind=kind.name, reason=str(error), timed_out=isinstance(error, SolverTimeout)))
-    return candidates, left_out
+            excluded.append(ExcludedKind(kind=kind.name, reason=str(error), timed_out=isinstance(error, SolverTimeout)))
+    return candidates, excluded
 
 
-def _tried(
-    kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: BuildContext, until: float
+def _evaluate_kind(
+    kind: AnyKind, learned: Dataset, unseen: Dataset, seed: int, run: BuildContext, until: float
 ) -> list[Candidate]:
-    """Build a method by each of its trials that the dataset allows, and try its settings. A later trial that takes too
-    long leaves what those before it gave; raises SolverTimeout if the first does."""
+    """Build a kind by each of its trials that the dataset allows, and evaluate its settings.
+
+    On a timeout it returns the previous trials; raises SolverTimeout if it is the first.
+    """
     every = list[Candidate]()
-    trials = _allowed(kind, learned)
+    trials = _list_trials(kind, learned)
     for at, (params, options) in enumerate(trials):
-        steps = SUBJECT_STEPS // len(trials)
-        part = scale_progress(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
+        steps = STEPS_PER_KIND // len(trials)
+        part = scale_progress(run.progress, at * steps, (at + 1) * steps, STEPS_PER_KIND)
         limited = _limited(replace(run, progress=part), kind.name, until)
         try:
             plan = kind.fit(learned, options, np.random.default_rng(seed), limited).plan
@@ -74,13 +74,13 @@ def _tried(
             raise
         every += [
             Candidate(kind.name, params, trade_off.query, trade_off.replay)
-            for trade_off in kind.replay_settings(plan, fresh)
+            for trade_off in kind.replay_settings(plan, unseen)
         ]
     return every
 
 
-def _allowed(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
-    """List the trials that a dataset allows, or, if it allows none, the first: what refuses that refuses the method."""
+def _list_trials(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
+    """List the trials that a dataset allows, or, if none, the first, whose error then excludes the kind."""
     trials = [(params, kind.options.model_validate(dict(params))) for params in kind.trials]
     allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.from_dataset(learned)
     for params, options in trials:
@@ -93,12 +93,12 @@ def _allowed(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], V
 
 
 def _limited(run: BuildContext, name: str, until: float) -> BuildContext:
-    """Say whose progress it is, and stop it when its time is over."""
+    """Prefix progress with a name, and stop the build at a time."""
     started = run.elapsed()
 
     def progress(done: int, total: int, message: str) -> None:
         run.progress(done, total, f"{name}: {message}")
         if run.elapsed() > until:
-            raise SolverTimeout(f"did not end within its share of the time, {max(until - started, 0.0):.0f} s")
+            raise SolverTimeout(f"exceeded its share of the time limit, {max(until - started, 0.0):.0f} s")
 
     return replace(run, progress=progress, elapsed=lambda: run.elapsed() - started)

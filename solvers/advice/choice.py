@@ -1,4 +1,4 @@
-"""Which setting of a method, and which method, within limits: by rows that report nothing."""
+"""Selection of the setting of a kind, and of the kind, within limits, on validation rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,57 +18,60 @@ Rank = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """What is best of all within the limits: what costs least and is accurate enough on the rows that choose, or, where
-    nothing is wanted but a budget kept, what is most accurate."""
+class AdviceGoal:
+    """Selection goal: the cheapest with at least the ``wanted`` accuracy, or, with None, the most accurate."""
 
     limits: AdviceLimits
     wanted: float | None
 
     @classmethod
-    def of(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "Aim":
-        """Take what was asked for, a standard error above it, for rows that chose say too much; where neither accuracy
-        nor budget was, what is nearly as accurate as the most accurate within the limits. rows: the number of
-        independent rows that choose."""
+    def from_limits(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "AdviceGoal":
+        """Build the goal of some limits.
+
+        It is ``min_accuracy`` plus a standard error, against selection bias; with a budget the highest accuracy; else
+        nearly the highest accuracy within the limits. rows: number of independent validation rows.
+        """
         if limits.min_accuracy is not None:
-            spare = standard_error(limits.min_accuracy, rows)
-            return cls(limits, min(limits.min_accuracy + spare, 1.0))
+            margin = standard_error(limits.min_accuracy, rows)
+            return cls(limits, min(limits.min_accuracy + margin, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
-        levels = [replay.right.mean() for replay in validation if within(limits, replay)]
+        levels = [replay.right.mean() for replay in validation if is_within(limits, replay)]
         return cls(limits, float(max(levels, default=0.0)) - MAX_ACCURACY_LOSS)
 
-    def rank(self, replay: Replay) -> Rank:
-        """Order by what is best, the least first; what is not accurate enough comes last, the most accurate first."""
+    def rank_replay(self, replay: Replay) -> Rank:
+        """Return a sort key, the best first; those below the wanted accuracy come last, the most accurate first."""
         accuracy, cost = float(replay.right.mean()), float(replay.costs.mean())
         if self.wanted is None:
             return 0.0, -accuracy, cost
-        return (0.0, cost, -accuracy) if self.reached(replay) else (1.0, -accuracy, cost)
+        return (0.0, cost, -accuracy) if self.is_reached(replay) else (1.0, -accuracy, cost)
 
-    def reached(self, replay: Replay) -> bool:
-        """Tell whether rows were answered as accurately as is wanted."""
+    def is_reached(self, replay: Replay) -> bool:
+        """Return whether a replay has the wanted accuracy."""
         return self.wanted is None or float(replay.right.mean()) >= self.wanted - _ROUNDING
 
 
-def within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
-    """Tell whether rows were answered within budget and deadline; and a query for a deadline asked for no later."""
+def is_within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
+    """Return whether a replay is within budget and deadline, and the query's deadline within the limit's."""
     deadline = np.inf if limits.deadline is None else limits.deadline
     budget = np.inf if limits.budget is None else limits.budget
     late = float((query or {}).get("deadline", 0.0)) > deadline
     return not late and replay.costs.max() <= deadline and float(replay.costs.mean()) <= budget * (1 + _ROUNDING)
 
 
-def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate | None:
-    """Choose a setting by the rows that choose; None if none is within the limits."""
-    fine = [one for one in candidates if within(aim.limits, one.replay.take(rows), one.query)]
-    return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
+def choose_candidate(candidates: Iterable[Candidate], goal: AdviceGoal, rows: Any) -> Candidate | None:
+    """Return the best candidate on some rows, or None if none is within the limits."""
+    feasible = [one for one in candidates if is_within(goal.limits, one.replay.take(rows), one.query)]
+    return min(feasible, key=lambda one: goal.rank_replay(one.replay.take(rows)), default=None)
 
 
 def compare_replays(
-    best: Replay, other: Replay, items: Int64s, rng: np.random.Generator, *, frugal: bool = True
+    best: Replay, other: Replay, items: Int64s, rng: np.random.Generator, *, compare_costs: bool = True
 ) -> AdviceVerdict:
-    """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
-    less accurate by more than what counts as nearly the same or, if to be frugal is what is wanted, dearer."""
-    dearer = frugal and mean_interval(other.costs - best.costs, items, rng)[0] > 0
+    """Return whether a kind is significantly worse than the best, by a paired bootstrap on holdout rows.
+
+    Worse means less accurate by more than ``MAX_ACCURACY_LOSS`` or, with ``compare_costs``, more expensive.
+    """
+    more_expensive = compare_costs and mean_interval(other.costs - best.costs, items, rng)[0] > 0
     less_accurate = mean_interval(best.right - other.right, items, rng)[0] > MAX_ACCURACY_LOSS
-    return "worse" if dearer or less_accurate else "similar"
+    return "worse" if more_expensive or less_accurate else "similar"

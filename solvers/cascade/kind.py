@@ -85,7 +85,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Return the mean cost of the most expensive classifier."""
         return float(max([*plan.execution_times.tolist(), *plan.point_times.tolist()]))
 
-    def estimates(
+    def estimate_outcome(
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
         """Return accuracy, cost, and duration on holdout rows."""

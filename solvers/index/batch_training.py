@@ -41,7 +41,7 @@ def validate_sets(
 
 
 def train_sets(table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float) -> list[bytes]:
-    """Return for each set of columns the model trained on all rows, in the format of ``linear_numbers``."""
+    """Return for each set of columns the model trained on all rows, in the format of ``pack_linear``."""
     mean, scale = _standardization(table)
     models = fit_sets((table - mean) / scale, labels, classes, sets, C)
     return [

@@ -11,7 +11,7 @@ from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import list_column_owners
 from solvers.index.costs import list_members
 from solvers.index.size_curves import spline_basis
-from solvers.learners.linear import linear_length
+from solvers.learners.linear import count_linear_numbers
 
 KINDS = ("none", "skops", "softmax")
 MAX_POWER = 15
@@ -333,7 +333,7 @@ def _models(plan: IndexContents) -> dict[str, bool]:
     if fits and kind != "skops":
         widths = plan.widths
         bits = plan.masks[sets][:, None] >> np.arange(len(widths)) & 1
-        wanted = [linear_length(width, len(plan.classes)) for width in (bits @ widths).tolist()]
+        wanted = [count_linear_numbers(width, len(plan.classes)) for width in (bits @ widths).tolist()]
         whole = np.diff(ends).tolist() == wanted
     return {
         "models of a known kind": kind in KINDS,

@@ -49,7 +49,7 @@ from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.item_splits import effective_rows
 from solvers.learners.estimators import ALLOWED_MODULES
-from solvers.learners.linear import kind_of
+from solvers.learners.linear import get_model_kind
 
 FIRST_ALPHA = 2.0
 """First alpha of a search under a budget, as the paper suggests."""
@@ -112,7 +112,7 @@ def fit(
         indexed = index_regions(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
     kept = _list_kept_masks(searched, indexed[0], options)
     last = trainer.with_dataset(table.whole) if table.left_out else trainer
-    models = TrainedModels(kind_of(trainer.classifier), dict(zip(kept, last.train_models(kept), strict=True)))
+    models = TrainedModels(get_model_kind(trainer.classifier), dict(zip(kept, last.train_models(kept), strict=True)))
     names = _make_schema(select_features(original, features), dataset, table.left_out, left_out_costs)
     reaching = _measure_reached_fields(trainer, list_known_masks(searched), costs, median, regions, rng)
     plan = assemble_plan(names, options, costs, searched, indexed, models, reaching)

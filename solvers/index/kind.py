@@ -68,7 +68,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Return the cost of the most expensive feature set for the item's size."""
         return plan.highest_cost(query.size)
 
-    def estimates(
+    def estimate_outcome(
         self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision
     ) -> Expectations:
         """Return the chosen model's expected accuracy, by holdout rows, and its cost."""

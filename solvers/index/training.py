@@ -74,10 +74,10 @@ class Trainer:
         cls, dataset: FeatureTable, options: IndexOptions, run: BuildContext, seed: int, allowed_modules: Sequence[str]
     ) -> "Trainer":
         """Validate the learner and the rows, and return a trainer."""
-        classifier = estimators.make(
+        classifier = estimators.make_classifier(
             options.learner, options.learner_params, allowed_modules, standardize=options.standardize, seed=seed
         )
-        folds = estimators.fixed_folds(dataset, options.folds, seed)
+        folds = estimators.make_folds(dataset, options.folds, seed)
         ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
         made = cls(dataset, options, run, seed, classifier, folds, columns, _hash_inputs(dataset, options, seed))
@@ -93,9 +93,11 @@ class Trainer:
         rows, columns = self.folds[0][0], self.columns[0]
         table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
         modules = self.run.learner_modules
-        kept = archives.to_bytes(estimators.train_on(clone(self.classifier), table, self.dataset.labels[rows]), modules)
-        if linear.kind_of(self.classifier) == "skops":
-            archives.from_archive(kept, len(columns), modules)
+        kept = archives.to_bytes(
+            estimators.train_classifier(clone(self.classifier), table, self.dataset.labels[rows]), modules
+        )
+        if linear.get_model_kind(self.classifier) == "skops":
+            archives.load_archive(kept, len(columns), modules)
 
     def format_counts(self) -> str:
         """Return a message of how much was trained and how much cached.
@@ -175,7 +177,7 @@ class Trainer:
 
     def _learn(self, mask: int, bits: bytes) -> None:
         self.bits[mask] = bits
-        self.known[mask] = estimators.accuracy_of(unpack_bits(bits, self.dataset.rows), self.folds)
+        self.known[mask] = estimators.compute_accuracy(unpack_bits(bits, self.dataset.rows), self.folds)
 
     def list_correct(self, masks: Sequence[int]) -> dict[int, Floats]:
         """Return, by mask, (n,): 1 where the row is classified correctly, else 0.
@@ -241,9 +243,9 @@ class Trainer:
         """Return whether cached bytes have the expected format."""
         if what == "right":
             return len(data) == -(-self.dataset.rows // 8)
-        if linear.kind_of(self.classifier) == "skops":
+        if linear.get_model_kind(self.classifier) == "skops":
             return data[:2] == b"PK"
-        return len(data) == 8 * linear.linear_length(len(self.list_columns(mask)), len(self.dataset.classes))
+        return len(data) == 8 * linear.count_linear_numbers(len(self.list_columns(mask)), len(self.dataset.classes))
 
 
 def _hash_inputs(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
@@ -274,10 +276,10 @@ def _hash_source(path: str) -> str:
 
 
 def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
-    right = estimators.cross_validated(estimators.copied(classifier), table, labels, folds)
+    right = estimators.cross_validate(estimators.copy_classifier(classifier), table, labels, folds)
     return [np.packbits(right).tobytes()]
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
-    model = estimators.train_on(estimators.copied(classifier), table, labels)
+    model = estimators.train_classifier(estimators.copy_classifier(classifier), table, labels)
     return [archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)]

@@ -1,11 +1,11 @@
-"""Learners that solvers share: classifiers by their import path, and trained ones as bytes that run no code.
+"""Shared machine-learning code: classifiers by import path, and safe serialization of trained models.
 
 =================  =======================================================================
-module             what it does
+module             contents
 =================  =======================================================================
-``estimators``     the black box that is trained: made by its import path, cross-validated
-``archives``       trained models kept as archives, and predicting from them
-``linear``         the same for linear models, kept as numbers
-``trusted_types``  the types that an archive may hold
+``estimators``     classifiers by import path, training, and cross-validation
+``archives``       trained models as skops archives, and their predictions
+``linear``         linear models as arrays of numbers, and their predictions
+``trusted_types``  types that an archive may contain
 =================  =======================================================================
 """

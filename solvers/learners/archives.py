@@ -1,13 +1,12 @@
-"""Trained models as bytes: linear ones as numbers (``linear``), the others as archives of skops.
+"""Safe serialization of trained models: linear ones as numbers (``linear``), others as skops archives.
 
-An archive is made the same for the same model: skops names its entries by memory addresses and dates them, so both are
-replaced.
+Archives are reproducible: skops names entries by memory addresses and dates them; both are replaced.
 
-What is promised of bytes from anybody: loading them and predicting builds nothing but what ``trusted_types`` lists (and
-classes of the modules that the caller names, with any state); none of that runs code of the archive's, opens files or
-starts processes; and whatever goes wrong is a CorruptArtifact. What is not: that compiled code of scikit-learn survives
-every state. Trees and support vectors are looked through, but a state that was made up with care can still end the
-process, or use up its time and memory: a server is to call ``predict_archived`` in a process that may die.
+Security: loading and predicting from untrusted bytes creates only types of ``trusted_types`` (and classes of modules
+that the caller names, with any state); they run no code of the archive, open no files, and start no processes; every
+failure is a CorruptArtifact. Not covered: compiled code of scikit-learn with malicious state. Trees and support vectors
+are checked, but a crafted state can still crash the process, or exhaust its time and memory: a server must call
+``predict_archived`` in a sandbox process.
 """
 
 import io
@@ -25,73 +24,75 @@ from numpy.typing import NDArray
 from models import Fault, InvalidRequest
 from models.arrays import Floats
 from models.errors import CorruptArtifact
-from solvers.learners.estimators import parts_of
-from solvers.learners.linear import kind_of, linear_numbers
-from solvers.learners.trusted_types import paths_of, strangers
+from solvers.learners.estimators import iterate_parts
+from solvers.learners.linear import get_model_kind, pack_linear
+from solvers.learners.trusted_types import find_untrusted, list_types
 from solvers.zips import write_stored_zip
 
 _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
-"""Ensembles that check a table once for all of their trees."""
+"""Ensembles that check a table once for all their trees."""
 
 
 def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
-    """Keep a trained classifier; raises InvalidRequest if it holds types neither trusted nor of ``modules``."""
-    if kind_of(classifier) == "skops":
-        return _archive(classifier, modules)
-    return linear_numbers(classifier).astype("<f8").tobytes()
+    """Serialize a trained classifier; raises InvalidRequest for types neither trusted nor of ``modules``."""
+    if get_model_kind(classifier) == "skops":
+        return _write_archive(classifier, modules)
+    return pack_linear(classifier).astype("<f8").tobytes()
 
 
 def predict_archived(
     data: bytes, table: Floats, classes: int, modules: Sequence[str] = ()
 ) -> tuple[NDArray[np.intp], Floats | None]:
-    """Load a model and predict, all in this thread: class codes (n,), and probabilities (n, classes) if it gives any.
+    """Load a model and predict, in this thread: class codes (n,), and probabilities (n, classes) or None.
 
-    Raises CorruptArtifact for whatever goes wrong, but for what ends the process (see the module's docstring).
+    Raises CorruptArtifact for any failure, except a crash of the process (see the module's docstring).
     """
     import joblib
 
-    model = from_archive(data, table.shape[1], modules)
-    with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
+    model = load_archive(data, table.shape[1], modules)
+    with _convert_errors("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)
-        shares = _probabilities(model, table)
+        probabilities = _probabilities(model, table)
         if codes.size and (codes.min() < 0 or codes.max() >= classes):
-            raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
-        if codes.shape != (len(table),) or (shares is not None and shares.shape != (len(table), classes)):
-            answers = f"{codes.shape} classes and {None if shares is None else shares.shape} probabilities"
-            raise CorruptArtifact(f"the model answers {answers} for {len(table)} items of {classes} classes")
-    return codes, shares
+            raise CorruptArtifact(f"predicted class must be below {classes}, got {codes.max()}")
+        if codes.shape != (len(table),) or (probabilities is not None and probabilities.shape != (len(table), classes)):
+            shapes = f"{codes.shape} and {None if probabilities is None else probabilities.shape}"
+            raise CorruptArtifact(f"predictions have shapes {shapes} for {len(table)} items of {classes} classes")
+    return codes, probabilities
 
 
 def _probabilities(model: Any, table: Floats) -> Floats | None:
-    """Give the probabilities, if there are any: some classifiers have the method, but refuse by their parameters."""
+    """Return probabilities or None: some classifiers have the method, but reject it by their parameters."""
     try:
         return np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
     except ValueError:
         return None
 
 
-def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
-    """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes.
+def load_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
+    """Load a model of trusted types; raises CorruptArtifact for any other bytes.
 
-    modules: whose classes are trusted too, whatever state the bytes give them; for learners of one's own.
+    Args:
+        columns: expected number of columns.
+        modules: modules whose classes are trusted too, with any state.
     """
     skops = import_module("skops.io")
-    with _refusing("the model cannot be read"):
+    with _convert_errors("the model cannot be read"):
         schema = _schema(data)
-        untrusted = strangers(schema, modules)
+        untrusted = find_untrusted(schema, modules)
         if untrusted:
-            raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(untrusted)}")
-        model = skops.loads(data, trusted=paths_of(schema))
+            raise CorruptArtifact(f"the model has untrusted types: {', '.join(untrusted)}")
+        model = skops.loads(data, trusted=list_types(schema))
         steps = _steps(model)
         if any(step.n_features_in_ != columns for step in steps):
-            raise CorruptArtifact(f"the model is not one of {columns} columns")
+            raise CorruptArtifact(f"the model must have {columns} columns")
         _check_parts(model)
     return model
 
 
 @contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    """Turn anything that readers raise at bytes, and scikit-learn at models, that were made up into one error."""
+def _convert_errors(what: str) -> Iterator[None]:
+    """Convert any exception to CorruptArtifact."""
     try:
         yield
     except CorruptArtifact:
@@ -101,16 +102,16 @@ def _refusing(what: str) -> Iterator[None]:
 
 
 def _schema(data: bytes) -> Any:
-    """Read what an archive says that it holds; entries that unpack to more than there are bytes are refused."""
+    """Read the schema of an archive; compressed entries are rejected."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
         if packed:
-            raise CorruptArtifact(f"the model holds compressed entries: {', '.join(packed)}")
+            raise CorruptArtifact(f"the model has compressed entries: {', '.join(packed)}")
         return json.loads(archive.read("schema.json"))
 
 
 def _steps(model: Any) -> list[Any]:
-    """Take a model apart: a classifier, alone or after a StandardScaler; raises TypeError for anything else."""
+    """Return the steps of a model: a classifier, alone or after a StandardScaler; raises TypeError otherwise."""
     from sklearn.base import ClassifierMixin
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
@@ -119,37 +120,34 @@ def _steps(model: Any) -> list[Any]:
     kinds = [type(step) for step in steps]
     if kinds[:-1] not in ([], [StandardScaler]) or not issubclass(kinds[-1], ClassifierMixin):
         sequence = ", then ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"it is {sequence}, must be a classifier, alone or after a StandardScaler")
+        raise TypeError(f"must be a classifier, alone or after a StandardScaler, got {sequence}")
     return steps
 
 
-def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
-    """Write a skops archive that depends on nothing but the model."""
+def _write_archive(classifier: Any, modules: Sequence[str]) -> bytes:
+    """Return a reproducible skops archive."""
     try:
         _steps(classifier)
         data = import_module("skops.io").dumps(classifier)
-        untrusted = strangers(_schema(data), modules)
-    except Exception as error:  # an archive is made by asking every part for its state
-        raise InvalidRequest.from_faults(Fault(("learner",), f"its models cannot be kept: {error}")) from error
+        untrusted = find_untrusted(_schema(data), modules)
+    except Exception as error:  # skops calls every part for its state
+        raise InvalidRequest.from_faults(Fault(("learner",), f"its models cannot be serialized: {error}")) from error
     if untrusted:
-        fault = f"its models hold types that are not trusted to be loaded again: {', '.join(untrusted)}"
+        fault = f"its models have untrusted types: {', '.join(untrusted)}"
         raise InvalidRequest.from_faults(Fault(("learner",), fault))
     with zipfile.ZipFile(io.BytesIO(data)) as old:
         names: dict[str, str] = {}
         numbers: dict[Any, int] = {}
-        schema = _renamed(json.loads(old.read("schema.json")), names, numbers)
+        schema = _renumber(json.loads(old.read("schema.json")), names, numbers)
         entries = {"schema.json": json.dumps(schema, sort_keys=True).encode()}
         entries |= {kept: old.read(name) for name, kept in names.items()}
     return write_stored_zip(entries)
 
 
-def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
-    """Copy a schema with memory addresses and the names made from them replaced, in the order that they are met.
-
-    Equal plain values are one, whether or not they happened to be one object where the model was trained.
-    """
+def _renumber(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
+    """Copy a schema with memory addresses, and names made from them, numbered in order; equal plain values are one."""
     if isinstance(node, list):
-        return [_renamed(each, names, numbers) for each in node]
+        return [_renumber(each, names, numbers) for each in node]
     if not isinstance(node, dict):
         return node
     copy: dict[str, Any] = {}
@@ -160,17 +158,14 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
         elif key == "file" and isinstance(value, str):
             copy[key] = names.setdefault(value, f"{len(names)}.{value.rpartition('.')[2]}")
         else:
-            copy[key] = _renamed(value, names, numbers)
+            copy[key] = _renumber(value, names, numbers)
     return copy
 
 
 def _check_parts(model: Any) -> None:
-    """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them.
-
-    They are held against the columns of the estimator that they belong to, which refuses tables of others.
-    """
+    """Reject trees and support vectors with indices out of range, or cycles, for the columns of their estimator."""
     owned, trees = set(), set()
-    for part in parts_of(model):
+    for part in iterate_parts(model):
         kind = type(part)
         if not kind.__module__.startswith("sklearn."):
             continue
@@ -185,39 +180,39 @@ def _check_parts(model: Any) -> None:
                 owned.add(id(tree))
         elif hasattr(part, "_n_support"):
             _check_support(part, part.n_features_in_)
-        elif kind.__module__ in _UNCHECKED and hasattr(part, "estimators_"):  # not one that is still to be trained
+        elif kind.__module__ in _UNCHECKED and hasattr(part, "estimators_"):  # not an untrained one
             _check_members(part)
     if not trees <= owned:
-        raise CorruptArtifact(f"{len(trees - owned)} of {len(trees)} trees belong to no estimator")
+        raise CorruptArtifact(f"{len(trees - owned)} of {len(trees)} trees have no estimator")
 
 
 def _check_members(ensemble: Any) -> None:
-    """Hold the trees of a forest or of boosting, which give them their table unchecked, against the whole."""
+    """Check the trees of an ensemble that gives them its table unchecked."""
     members = np.asarray(ensemble.estimators_, dtype=object)
     boosted = 1 if ensemble.n_classes_ == 2 else ensemble.n_classes_
-    fine = (
+    is_valid = (
         members.size > 0
         and members.shape[1:] in ((), (boosted,))
         and all(tree.n_features_in_ == ensemble.n_features_in_ for tree in members.flat)
     )
-    if not fine:
-        raise CorruptArtifact(f"an ensemble of {' x '.join(map(str, members.shape))} trees contradicts itself")
+    if not is_valid:
+        raise CorruptArtifact(f"an ensemble of {' x '.join(map(str, members.shape))} trees is inconsistent")
 
 
 def _check_predictor(tree: Any, columns: int) -> None:
-    """Look through a tree of histogram boosting; splits by category are not kept (their sets are followed too)."""
+    """Check a tree of histogram boosting; categorical splits are rejected."""
     nodes, count = tree.nodes, len(tree.nodes)
     inner = nodes[nodes["is_leaf"] == 0]
     own = np.flatnonzero(nodes["is_leaf"] == 0)
-    fine = (
+    is_valid = (
         count > 0
         and bool(np.all((inner["left"] > own) & (inner["left"] < count)))
         and bool(np.all((inner["right"] > own) & (inner["right"] < count)))
         and bool(np.all((inner["feature_idx"] >= 0) & (inner["feature_idx"] < columns)))
         and not np.any(nodes["is_categorical"])
     )
-    if not fine:
-        raise CorruptArtifact(f"a tree of {count} nodes points outside itself")
+    if not is_valid:
+        raise CorruptArtifact(f"a tree of {count} nodes has indices out of range")
 
 
 def _check_tree(tree: Any, columns: int) -> None:
@@ -225,22 +220,22 @@ def _check_tree(tree: Any, columns: int) -> None:
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     leaf = left == -1
     inner = ~leaf
-    fine = (
+    is_valid = (
         np.all((left[inner] > nodes[inner]) & (left[inner] < tree.node_count))
         and np.all((right[inner] > nodes[inner]) & (right[inner] < tree.node_count))
         and np.all((feature[inner] >= 0) & (feature[inner] < tree.n_features))
         and tree.node_count > 0
         and tree.n_features == columns
     )
-    if not fine:
-        raise CorruptArtifact(f"a tree of {tree.node_count} nodes points outside itself")
+    if not is_valid:
+        raise CorruptArtifact(f"a tree of {tree.node_count} nodes has indices out of range")
 
 
 def _check_support(machine: Any, columns: int) -> None:
-    """Hold the arrays of a support vector machine, which libsvm trusts, against each other."""
+    """Check the arrays of a support vector machine, which libsvm trusts."""
     counts, vectors = np.asarray(machine._n_support), np.asarray(machine.support_vectors_)
     classes, pairs = len(machine.classes_), len(machine.classes_) * (len(machine.classes_) - 1) // 2
-    fine = (
+    is_valid = (
         counts.shape == (classes,)
         and bool(np.all(counts >= 0))
         and vectors.shape == (int(counts.sum()), columns)
@@ -251,5 +246,5 @@ def _check_support(machine: Any, columns: int) -> None:
         and np.asarray(machine._probB).shape == np.asarray(machine._probA).shape
         and machine.kernel != "precomputed"  # whose support_ points into the table
     )
-    if not fine:
-        raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors contradicts itself")
+    if not is_valid:
+        raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors is inconsistent")

@@ -1,11 +1,10 @@
-"""Many logistic regressions at once: one for each of many sets of columns of the same table, by Newton's method.
+"""Batched logistic regression: one model per set of columns of the same table, by Newton's method.
 
 The loss is that of scikit-learn's ``LogisticRegression``: C times the sum of the items' log losses, plus half the
-squared norm of the coefficients; the intercept is free. It is convex, so Newton's method finds the one minimum. Sets of
-equally many columns are trained together, as stacked matrices. Gradients are in double precision; the matrix of second
-derivatives only steers, and is in single precision. Where there are many sets, the model of all their columns is
-trained first, and each starts at the least of the parabola around it among models without the other columns: that
-saves half of the steps.
+squared norm of the coefficients, without the intercept. It is convex, so Newton's method finds the unique minimum. Sets
+with equally many columns are trained together, as stacked matrices. Gradients are in double precision, the Hessian in
+single precision. For many sets, the model of all columns is trained first; each set starts at the minimum of its
+quadratic approximation without the other columns, which halves the number of steps.
 
 A model of k outputs (1 for two classes, else one for each class) over d columns is (k, d + 1) numbers, the intercept
 last.
@@ -22,19 +21,19 @@ from models.arrays import Floats
 
 Columns = Sequence[int]
 
-AT_ONCE = 1 << 18
-"""Numbers of the stacked tables that are held at once: 2 MB, which a processor's cache holds."""
-MOST_STEPS = 100
-HALVINGS = 30
-ENOUGH = 1e-5
-"""Training ends when no coefficient moved by more than this share of the largest one, or of 1: what is left is then
-some 1e-9 of it, for near the end each step leaves a thousandth of the error or less."""
-CLOSE = 1e-3
-"""After such a move the second derivatives need not be worked out again."""
-STEEP = 100.0
-"""From this C on single precision does not steer well enough."""
-WORTH = 4.0
-"""The model of all columns is trained when the sets together are so many times its effort."""
+MAX_NUMBERS = 1 << 18
+"""Maximum size of the stacked tables, in numbers: 2 MB, which fits into a processor's cache."""
+MAX_STEPS = 100
+MAX_HALVINGS = 30
+TOLERANCE = 1e-5
+"""Training ends when no coefficient moves by more than this share of the largest one, or of 1; the error is then some
+1e-9."""
+FROZEN_CURVATURE_MOVE = 1e-3
+"""After smaller moves the Hessian is reused."""
+MIN_DOUBLE_PRECISION_C = 100.0
+"""From this C on the Hessian is in double precision."""
+MIN_WARM_START_RATIO = 4.0
+"""Minimum ratio of the effort of all sets to that of the model of all columns, for training that first."""
 
 
 def fit_sets(
@@ -46,8 +45,10 @@ def fit_sets(
 ) -> list[Floats]:
     """Train a model on each set of columns.
 
-    table: (n, D) float64, best of columns with mean 0 and deviation 1; labels: (n,) codes below ``classes``. Returns a
-    model for each set. Takes O(n p²) time for each of three to ten steps and a set of p outputs times columns.
+    Args:
+        table: (n, D), preferably standardized.
+        labels: (n,), codes below ``classes``.
+    Complexity: O(n p²) for each of three to ten steps and each set, for p outputs times columns.
 
     >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit_sets(x, np.array([0, 0, 1, 1]), 2, [[0]])[0][:, 0].round(4).tolist()
@@ -56,41 +57,46 @@ def fit_sets(
     whole = np.vstack((table.T, np.ones(len(table))))
     truth = (np.arange(classes)[:, None] == np.asarray(labels)).astype(np.float64)
     truth = truth[1:] if classes == 2 else truth
-    parabola = _Parabola.of(whole, truth, sets, C)
+    approximation = _QuadraticApproximation.from_sets(whole, truth, sets, C)
     fitted: list[Floats] = [np.zeros(0)] * len(sets)
-    for places in _batches([len(columns) for columns in sets], len(table), classes):
+    for places in _group_by_size([len(columns) for columns in sets], len(table), classes):
         columns = np.array([[*sets[place], table.shape[1]] for place in places])
-        starts = np.zeros((len(places), len(truth), columns.shape[1])) if parabola is None else parabola.least(columns)
+        starts = (
+            np.zeros((len(places), len(truth), columns.shape[1]))
+            if approximation is None
+            else approximation.minimize(columns)
+        )
         for place, model in zip(places, _newton(whole[columns], truth, starts, C), strict=True):
             fitted[place] = model
     return fitted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parabola:
-    """The loss around the model of some columns. curvature: (k, D, k, D) second derivatives, slope: (k, D), curvature
-    times the model; places: where the columns of the table stand among the D."""
+class _QuadraticApproximation:
+    """Loss around the model of D columns: Hessian (k, D, k, D), Hessian times model (k, D), and column indices."""
 
     curvature: Floats
     slope: Floats
     places: NDArray[np.intp]
 
     @classmethod
-    def of(cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float) -> "_Parabola | None":
-        """Train all columns that are in any set, unless that takes long beside the sets."""
+    def from_sets(
+        cls, whole: Floats, truth: Floats, sets: Sequence[Columns], C: float
+    ) -> "_QuadraticApproximation | None":
+        """Train the model of all columns in any set, or return None if that is too expensive."""
         used = sorted({column for columns in sets for column in columns})
         k, p = len(truth), len(used) + 1
-        if sum((len(columns) + 1) ** 2 for columns in sets) < WORTH * p**2:
+        if sum((len(columns) + 1) ** 2 for columns in sets) < MIN_WARM_START_RATIO * p**2:
             return None
         columns = np.array([*used, len(whole) - 1])
         tables = whole[columns][None]
         model = _newton(tables, truth, np.zeros((1, k, p)), C)
-        curvature = _curvature(_steering(tables, C), _evaluate(tables, truth, model, C)[1], C)[0]
+        curvature = _compute_hessians(_cast_for_hessian(tables, C), _evaluate(tables, truth, model, C)[1], C)[0]
         slope = (curvature @ model.reshape(-1)).reshape(k, p)
         return cls(curvature.reshape(k, p, k, p), slope, np.searchsorted(columns, np.arange(len(whole))))
 
-    def least(self, columns: NDArray[np.intp]) -> Floats:
-        """Find where it is least for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
+    def minimize(self, columns: NDArray[np.intp]) -> Floats:
+        """Return the minima for models of a batch of columns, (b, p), that are 0 elsewhere: (b, k, p)."""
         own = self.places[columns]
         b, p = own.shape
         k = len(self.slope)
@@ -103,17 +109,19 @@ class _Parabola:
         return np.asarray(least.reshape(b, k, p))
 
 
-def probabilities(model: Floats, table: Floats) -> Floats:
-    """Give the probability of each class, (classes, n), for items whose columns are rows, (d, n).
+def predict_probabilities(model: Floats, table: Floats) -> Floats:
+    """Return class probabilities, (classes, n), of items.
 
-    model: (k, d + 1). Leading dimensions of both stand for many models, each with its own table.
+    Args:
+        model: (k, d + 1), or a batch of models, each with its own table.
+        table: (d, n), transposed.
     """
-    shares = _shares(model[..., :-1] @ table + model[..., -1:])
-    return np.concatenate((1 - shares, shares), axis=-2) if model.shape[-2] == 1 else shares
+    probabilities = _to_probabilities(model[..., :-1] @ table + model[..., -1:])
+    return np.concatenate((1 - probabilities, probabilities), axis=-2) if model.shape[-2] == 1 else probabilities
 
 
-def _shares(scores: Floats) -> Floats:
-    """Give what each output holds likely, (..., k, n), from scores."""
+def _to_probabilities(scores: Floats) -> Floats:
+    """Convert scores to probabilities of outputs, (..., k, n)."""
     from scipy.special import expit, softmax
 
     if scores.shape[-2] == 1:
@@ -121,14 +129,14 @@ def _shares(scores: Floats) -> Floats:
     return np.asarray(softmax(scores, axis=-2))
 
 
-def _batches(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
-    """Put sets of equal size together, as many as may be held at once."""
+def _group_by_size(sizes: Sequence[int], rows: int, classes: int) -> list[list[int]]:
+    """Group sets of equal size, up to the maximum batch size."""
     outputs = 1 if classes == 2 else classes
     batches: list[list[int]] = []
     for place in sorted(range(len(sizes)), key=lambda place: sizes[place]):
         width = sizes[place] + 1
-        most = max(AT_ONCE // (rows * (width + outputs) + (outputs * width) ** 2), 1)
-        if not batches or sizes[batches[-1][0]] != sizes[place] or len(batches[-1]) >= most:
+        limit = max(MAX_NUMBERS // (rows * (width + outputs) + (outputs * width) ** 2), 1)
+        if not batches or sizes[batches[-1][0]] != sizes[place] or len(batches[-1]) >= limit:
             batches.append([])
         batches[-1].append(place)
     return batches
@@ -138,79 +146,80 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
     """Train a batch: tables (b, p, n), truth (k, n), starts (b, k, p): (b, k, p)."""
     b, p, _ = tables.shape
     k = len(truth)
-    steering = _steering(tables, C)
+    steering = _cast_for_hessian(tables, C)
     fitted = np.zeros((b, k, p))
-    active, models, losses, shares = np.arange(b), *_better(tables, truth, starts, C)
+    active, models, losses, probabilities = np.arange(b), *_choose_starts(tables, truth, starts, C)
     close = False
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if not close:
-            curvature = _curvature(steering, shares, C)
-        slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
+            curvature = _compute_hessians(steering, probabilities, C)
+        slopes = C * (probabilities - truth) @ tables.swapaxes(1, 2)
         slopes[..., :-1] += models[..., :-1]
         steps = np.asarray(np.linalg.solve(curvature, slopes.reshape(-1, k * p, 1))).reshape(-1, k, p)
         before = models
-        models, losses, shares = _descend(tables, truth, before, steps, losses, C)
+        models, losses, probabilities = _search_line(tables, truth, before, steps, losses, C)
         fitted[active] = models
         moved = np.abs(models - before).max(axis=(1, 2)) / np.maximum(np.abs(models).max(axis=(1, 2)), 1.0)
-        going = moved > ENOUGH
-        close = bool(np.all(moved <= CLOSE))
-        if not going.any():
+        is_moving = moved > TOLERANCE
+        close = bool(np.all(moved <= FROZEN_CURVATURE_MOVE))
+        if not is_moving.any():
             break
-        if not going.all():
-            active, models, losses, shares = active[going], models[going], losses[going], shares[going]
-            tables, steering, curvature = tables[going], steering[going], curvature[going]
+        if not is_moving.all():
+            active, models, losses, probabilities = (
+                active[is_moving],
+                models[is_moving],
+                losses[is_moving],
+                probabilities[is_moving],
+            )
+            tables, steering, curvature = tables[is_moving], steering[is_moving], curvature[is_moving]
     if k > 1:
-        fitted[..., -1] -= fitted[..., -1].mean(axis=1, keepdims=True)  # single precision lets them drift together
+        fitted[..., -1] -= fitted[..., -1].mean(axis=1, keepdims=True)  # single precision lets them drift
     return fitted
 
 
-def _steering(tables: Floats, C: float) -> NDArray[np.floating]:
-    return tables.astype(np.float32 if C < STEEP else np.float64)
+def _cast_for_hessian(tables: Floats, C: float) -> NDArray[np.floating]:
+    return tables.astype(np.float32 if C < MIN_DOUBLE_PRECISION_C else np.float64)
 
 
-def _better(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
-    """Start at 0 instead where that is better: models, losses, shares."""
-    losses, shares = _evaluate(tables, truth, starts, C)
-    even = max(len(truth), 2)
-    level = C * truth.shape[1] * log(even)
+def _choose_starts(tables: Floats, truth: Floats, starts: Floats, C: float) -> tuple[Floats, Floats, Floats]:
+    """Replace starts by 0 where that is better; return models, losses, and probabilities."""
+    losses, probabilities = _evaluate(tables, truth, starts, C)
+    outputs = max(len(truth), 2)
+    level = C * truth.shape[1] * log(outputs)
     worse = ~(losses < level)
     return (
         np.where(worse[:, None, None], 0.0, starts),
         np.where(worse, level, losses),
-        np.where(worse[:, None, None], 1 / even, shares),
+        np.where(worse[:, None, None], 1 / outputs, probabilities),
     )
 
 
 def _evaluate(tables: Floats, truth: Floats, models: Floats, C: float) -> tuple[Floats, Floats]:
-    """Give each model's loss, (b,), and what its outputs hold likely, (b, k, n)."""
+    """Return each model's loss, (b,), and the probabilities of its outputs, (b, k, n)."""
     scores = models @ tables
     if len(truth) == 1:
         ratios = np.exp(-np.abs(scores))  # of the less likely class to the other
         sums = 1 + ratios
-        shares = np.where(scores > 0, 1.0, ratios) / sums
+        probabilities = np.where(scores > 0, 1.0, ratios) / sums
         misses = np.log(sums) + np.maximum(scores, 0) - truth * scores
     else:
         scores -= scores.max(axis=1, keepdims=True)
         raised = np.exp(scores)
         sums = raised.sum(axis=1, keepdims=True)
-        shares = raised / sums
+        probabilities = raised / sums
         misses = np.log(sums) - (truth * scores).sum(axis=1, keepdims=True)
-    return C * misses.sum(axis=(1, 2)) + 0.5 * (models[..., :-1] ** 2).sum(axis=(1, 2)), shares
+    return C * misses.sum(axis=(1, 2)) + 0.5 * (models[..., :-1] ** 2).sum(axis=(1, 2)), probabilities
 
 
-def _curvature(tables: NDArray[np.floating], shares: Floats, C: float) -> Floats:
-    """Give second derivatives, (b, k p, k p).
-
-    The intercepts of all classes may rise together and change nothing; they are held back from it by a term that is 0
-    along every slope.
-    """
+def _compute_hessians(tables: NDArray[np.floating], probabilities: Floats, C: float) -> Floats:
+    """Return Hessians, (b, k p, k p), with a penalty on a common shift of all intercepts, which the loss ignores."""
     b, p, _ = tables.shape
-    k = shares.shape[1]
-    held = shares.astype(tables.dtype)
+    k = probabilities.shape[1]
+    cast = probabilities.astype(tables.dtype)
     curvature = np.zeros((b, k, p, k, p))
     for i in range(k):
         for j in range(i, k):
-            weights = C * held[:, i] * ((i == j) - held[:, j])
+            weights = C * cast[:, i] * ((i == j) - cast[:, j])
             curvature[:, i, :, j] = (tables * weights[:, None]) @ tables.swapaxes(1, 2)
             curvature[:, j, :, i] = curvature[:, i, :, j].swapaxes(1, 2)
     penalty = np.eye(k * p).reshape(k, p, k, p)
@@ -218,7 +227,7 @@ def _curvature(tables: NDArray[np.floating], shares: Floats, C: float) -> Floats
     return (curvature + penalty).reshape(b, k * p, k * p)
 
 
-def _descend(
+def _search_line(
     tables: Floats,
     truth: Floats,
     models: Floats,
@@ -226,13 +235,13 @@ def _descend(
     losses: Floats,
     C: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Take each model's step, halved until the loss does not rise beyond rounding: models, losses, shares."""
+    """Take each model's step, halved until the loss does not increase; return models, losses, and probabilities."""
     lengths = np.ones(len(models))
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         reached = models - lengths[:, None, None] * steps
-        reached_losses, shares = _evaluate(tables, truth, reached, C)
+        reached_losses, probabilities = _evaluate(tables, truth, reached, C)
         worse = ~(reached_losses <= losses + 1e-12 * np.abs(losses))
         if not worse.any():
             break
         lengths[worse] /= 2
-    return reached, reached_losses, shares
+    return reached, reached_losses, probabilities

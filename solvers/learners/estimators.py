@@ -1,4 +1,4 @@
-"""The learner, a black box: a scikit-learn classifier by its import path, and the accuracy that it reaches.
+"""Scikit-learn classifiers by import path: creation, training, and cross-validation.
 
 Accuracy is the mean over fixed folds, the same for every feature set, so that sets are compared on the same items. The
 empty feature set is the most common class at cost 0.
@@ -22,11 +22,11 @@ from solvers.item_splits import ItemRows, rarest_label_of_items
 Folds = Sequence[tuple[Int64s, Int64s]]
 
 ALLOWED_MODULES = ("sklearn.",)
-"""Modules that learners may come from, unless a setting adds more: prefixes of dotted names."""
+"""Allowed modules of learners, as prefixes of dotted names; a setting may add more."""
 _DESCRIBED = {"learner", "learner_params"}
 
 
-def make(
+def make_classifier(
     path: str,
     params: Mapping[str, Any],
     allowed_modules: Sequence[str] = ALLOWED_MODULES,
@@ -34,30 +34,33 @@ def make(
     standardize: bool = False,
     seed: int = 0,
 ) -> Any:
-    """Make an untrained classifier; with ``standardize`` behind a StandardScaler. Raises InvalidRequest otherwise.
+    """Return an untrained classifier; raises InvalidRequest if it is not allowed or its parameters are invalid.
 
-    Imports from allowed modules only, and takes only classes that are defined in one. A classifier that draws random
-    numbers is given ``seed``, unless the parameters say otherwise. A parameter that is a classifier itself is written
-    as ``{"learner": path, "learner_params": {...}}``, also inside lists.
+    A parameter that is a classifier is ``{"learner": path, "learner_params": {...}}``, also inside lists.
 
-    >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
+    Args:
+        path: import path of a class that is defined in an allowed module.
+        standardize: whether to put a StandardScaler before it.
+        seed: its random_state, unless ``params`` has one.
+
+    >>> make_classifier("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
     2
     """
     from sklearn.base import ClassifierMixin, is_classifier
 
-    kind = _class(path, allowed_modules)
-    params = {name: _with_learners(value, allowed_modules, seed) for name, value in params.items()}
+    kind = _import_class(path, allowed_modules)
+    params = {name: _make_nested(value, allowed_modules, seed) for name, value in params.items()}
     if not issubclass(kind, ClassifierMixin):
-        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no classifier"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} must be a classifier"))
     try:
         classifier = kind(**params)
-        is_classifier(classifier)  # looks into the estimators that some are given
+        is_classifier(classifier)  # checks nested estimators
     except Exception as error:  # a black box may raise anything
-        raise InvalidRequest.from_faults(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner_params",), f"not valid for {path}: {error}")) from error
     if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
-        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} has no fit and predict"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} must have fit and predict"))
     if not is_classifier(classifier):
-        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no classifier"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} must be a classifier"))
     if "random_state" in classifier.get_params(deep=False) and "random_state" not in params:
         classifier.set_params(random_state=seed)
     if not standardize:
@@ -68,34 +71,36 @@ def make(
     return make_pipeline(StandardScaler(), classifier)
 
 
-def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
-    """Put classifiers in the place of what describes them."""
+def _make_nested(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
+    """Replace descriptions of classifiers by classifiers."""
     if isinstance(value, list):
-        return [_with_learners(each, allowed_modules, seed) for each in value]
+        return [_make_nested(each, allowed_modules, seed) for each in value]
     if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
         params = value.get("learner_params", {})
         if isinstance(params, dict):
-            return make(value["learner"], params, allowed_modules, seed=seed)
+            return make_classifier(value["learner"], params, allowed_modules, seed=seed)
     return value
 
 
-def _class(path: str, allowed_modules: Sequence[str]) -> type:
-    """Import a class, if path and class belong to allowed modules."""
+def _import_class(path: str, allowed_modules: Sequence[str]) -> type:
+    """Import a class if both its path and its definition are in allowed modules."""
     module, _, name = path.rpartition(".")
     listed = ", ".join(allowed_modules)
     if not is_allowed(module, allowed_modules):
-        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
+        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} not allowed; allowed modules: {listed}"))
     try:
         learner = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError, RecursionError) as error:  # what odd names lead to
+    except (ImportError, AttributeError, ValueError, RecursionError) as error:
         raise InvalidRequest.from_faults(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
     if not inspect.isclass(learner) or not is_allowed(learner.__module__, allowed_modules):
-        raise InvalidRequest.from_faults(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
+        raise InvalidRequest.from_faults(
+            Fault(("learner",), f"{path} must be a class of the allowed modules: {listed}")
+        )
     return learner
 
 
 def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
-    """Tell whether a module is one of those allowed, or inside one.
+    """Return whether a module is an allowed one, or inside one.
 
     >>> is_allowed("sklearn.tree", ["sklearn."]), is_allowed("mine", ["mine"]), is_allowed("mines", ["mine"])
     (True, True, False)
@@ -105,10 +110,10 @@ def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
     )
 
 
-def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
-    """Cut the rows into folds that keep the shares of the classes: pairs of rows to train on and to test on.
+def make_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
+    """Return stratified folds, as pairs of training and test rows; rows of one item are in one fold.
 
-    Rows of one item are in one fold. Raises InvalidRequest if a class has fewer items than there are folds.
+    Raises InvalidRequest if a class has fewer items than folds.
     """
     grouped = ItemRows.from_codes(dataset.item_codes)
     labels = rarest_label_of_items(grouped, dataset.labels)
@@ -116,7 +121,7 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     least = int(np.argmin(counts))
     if counts[least] < folds:
         counted = f"{counts[least]} {grouped.counted}"
-        fault = f"class {dataset.classes[least]!r} has {counted}, {folds} folds need {folds} of each"
+        fault = f"class {dataset.classes[least]!r} must have at least {folds} rows for {folds} folds, got {counted}"
         raise InvalidRequest.from_faults(Fault(("folds",), fault))
     from sklearn.model_selection import StratifiedKFold
 
@@ -125,64 +130,64 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     return tuple((np.flatnonzero(~part), np.flatnonzero(part)) for part in tested)
 
 
-def accuracy_of(right: Bools, folds: Folds) -> float:
-    """Take the mean of the accuracies on folds, given what is right, (n,).
+def compute_accuracy(right: Bools, folds: Folds) -> float:
+    """Return the mean accuracy over folds, given which rows are correct, (n,).
 
-    >>> accuracy_of(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
+    >>> compute_accuracy(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
     0.5
     """
     return float(np.mean([float(np.mean(right[test])) for _, test in folds]))
 
 
-def cross_validated(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
-    """Tell of each row whether the classifier that was trained without its fold is right about it, (n,)."""
+def cross_validate(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
+    """Return which rows are correct, (n,), by the classifier trained without their fold."""
     from sklearn.base import clone
 
     right = np.zeros(len(labels), dtype=bool)
     for train, test in folds:
-        with refusals():
-            trained = train_on(clone(classifier), table[train], labels[train])
+        with convert_errors():
+            trained = train_classifier(clone(classifier), table[train], labels[train])
             right[test] = trained.predict(table[test]) == labels[test]
     return right
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Turn what a black box raises, which may be anything, into a refusal of its parameters."""
+def convert_errors() -> Iterator[None]:
+    """Convert any exception of a classifier to InvalidRequest."""
     try:
         yield
     except ParsimonyError:
         raise
     except Exception as error:
-        raise InvalidRequest.from_faults(Fault(("learner_params",), f"the learner refuses: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("learner_params",), f"rejected by the learner: {error}")) from error
 
 
-def train_on(classifier: Any, table: Floats, labels: Int32s) -> Any:
-    """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop.
+def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
+    """Train a classifier; errors are InvalidRequest, convergence warnings are ignored.
 
-    Neighbours are found by brute force afterwards, whatever was to find them: the same ones, up to ties. A search tree
-    is compiled state, which could not be checked when it is loaded again.
+    Nearest neighbors are searched by brute force afterwards, with equal results up to ties: a search tree is compiled
+    state, which cannot be checked when it is loaded.
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    with refusals(), warnings.catch_warnings():
+    with convert_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         trained = classifier.fit(table, labels)
-    for part in parts_of(trained):
+    for part in iterate_parts(trained):
         if getattr(part, "_fit_method", None) in ("kd_tree", "ball_tree"):
             part._fit_method, part._tree = "brute", None
     return trained
 
 
-def copied(classifier: Any) -> Any:
-    """Copy as the way into another process does, so that here and there the same comes of it, to the last byte."""
+def copy_classifier(classifier: Any) -> Any:
+    """Copy through pickle, so that results are equal to those of another process, to the last byte."""
     from sklearn.base import clone
 
     return pickle.loads(pickle.dumps(clone(classifier)))
 
 
-def parts_of(model: Any) -> Iterator[Any]:
-    """Go through everything that a model is made of."""
+def iterate_parts(model: Any) -> Iterator[Any]:
+    """Yield all objects that a model consists of."""
     pending, seen = [model], set()
     while pending:
         each = pending.pop()

@@ -1,4 +1,4 @@
-"""Linear models as numbers: which classifiers can be kept so, and predicting from them as scikit-learn does."""
+"""Linear models as arrays of numbers: serialization, and predictions equal to scikit-learn's."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ _OVR = {"liblinear": "ovr"}
 """Solvers that train one class against the rest."""
 
 
-def kind_of(classifier: Any) -> str:
-    """Tell how a classifier is kept: "softmax" or "none" (linear, with such probabilities or without), or "skops".
+def get_model_kind(classifier: Any) -> str:
+    """Return the storage format: "softmax" (linear), "none" (linear without probabilities), or "skops" (archive).
 
     >>> from sklearn.linear_model import LogisticRegression
-    >>> kind_of(LogisticRegression())
+    >>> get_model_kind(LogisticRegression())
     'softmax'
     """
     last = classifier.steps[-1][1] if hasattr(classifier, "steps") else classifier
@@ -31,16 +31,16 @@ def kind_of(classifier: Any) -> str:
     if not kind.__module__.startswith("sklearn.linear_model.") and not kind.__module__.startswith("sklearn.svm."):
         return "skops"
     if kind.__name__ == "SGDClassifier" and last.loss in ("log_loss", "modified_huber"):
-        return "skops"  # probabilities that are no softmax
+        return "skops"  # probabilities other than softmax
     if kind.__name__ == "LogisticRegression" and "ovr" in (getattr(last, "multi_class", None), _OVR.get(last.solver)):
         return "skops"
     return _LINKS.get(kind.__name__, "skops")
 
 
-def linear_numbers(classifier: Any) -> Floats:
-    """Write a trained linear model of d columns and k rows of coefficients, alone or after a scaler, as numbers.
+def pack_linear(classifier: Any) -> Floats:
+    """Return a trained linear model, alone or after a scaler, as numbers.
 
-    One after the other: mean (d,), scale (d,), coefficients (k · d,) and intercepts (k,).
+    Concatenates mean (d,), scale (d,), coefficients (k · d,), and intercepts (k,), for d columns and k outputs.
     """
     last, scaler = classifier, None
     if hasattr(classifier, "steps"):
@@ -52,16 +52,18 @@ def linear_numbers(classifier: Any) -> Floats:
     return np.concatenate((mean, scale, coefficients.reshape(-1), intercepts))
 
 
-def linear_length(columns: int, classes: int) -> int:
-    """Count the numbers of a linear model."""
+def count_linear_numbers(columns: int, classes: int) -> int:
+    """Return the length of ``pack_linear`` for a model."""
     rows = 1 if classes == 2 else classes
     return 2 * columns + rows * columns + rows
 
 
 def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[np.intp], Floats | None]:
-    """Predict as scikit-learn does: the class of the largest score, and with "softmax" the probabilities.
+    """Predict class codes (n,), and with "softmax" probabilities (n, classes).
 
-    numbers: as of ``linear_numbers``; table: (n, d). Returns class codes (n,) and probabilities (n, classes).
+    Args:
+        numbers: from ``pack_linear``.
+        table: (n, d).
     """
     d = table.shape[1]
     mean, scale, rest = numbers[:d], numbers[d : 2 * d], numbers[2 * d :]

@@ -1,8 +1,7 @@
-"""From the columns of a table to the numbers that classifiers learn from: fitted by scikit-learn on the training rows.
+"""Preprocessing of tables: imputation, standardization, and one-hot encoding, fitted on training rows.
 
-A missing number becomes the median of its column, and columns get mean 0 and deviation 1. A missing category becomes
-the most frequent one, and a column of categories becomes one column for each category of the training rows: 1 where it
-is the row's, else 0; a category that was not among them has 0 everywhere. What was fitted is kept as arrays.
+Missing numbers become the median of their column; numbers are standardized. Missing categories become the most frequent
+one; categories are one-hot encoded, unknown ones as all 0. Fitted values are arrays.
 """
 
 from dataclasses import dataclass
@@ -14,9 +13,14 @@ from models.arrays import Bools, Floats, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preparation:
-    """How d columns become D. fills: (d,) what stands for a missing cell; shifts, scales: (d,) of numbers, 0 and 1 for
-    categories; offsets: (d + 1,) where in ``codes`` the categories of each column stand, none for numbers; codes: of
-    categories, as in the table."""
+    """Fitted preprocessing from d columns to D.
+
+    Attributes:
+        fills: (d,), imputed values.
+        shifts, scales: (d,), for numbers; 0 and 1 for categories.
+        offsets: (d + 1,), offsets into ``codes`` by column, empty for numbers.
+        codes: of categories, as in the table.
+    """
 
     fills: Floats
     shifts: Floats
@@ -25,10 +29,10 @@ class Preparation:
     codes: Int64s
 
     @classmethod
-    def fitted(cls, values: Floats, categorical: Bools) -> "Preparation":
-        """Fit to training rows (n, d), NaN where a cell is missing.
+    def fit(cls, values: Floats, categorical: Bools) -> "Preparation":
+        """Fit on training rows (n, d), with NaN for missing cells.
 
-        >>> made = Preparation.fitted(np.array([[1.0, 0.0], [3.0, 2.0], [np.nan, 2.0]]), np.array([False, True]))
+        >>> made = Preparation.fit(np.array([[1.0, 0.0], [3.0, 2.0], [np.nan, 2.0]]), np.array([False, True]))
         >>> made.apply(np.array([[3.0, np.nan], [2.0, 0.0]])).round(3).tolist()
         [[1.225, 0.0, 1.0], [0.0, 1.0, 0.0]]
         """
@@ -54,11 +58,11 @@ class Preparation:
 
     @property
     def widths(self) -> Int64s:
-        """How many columns each column becomes: (d,)."""
+        """Number of output columns of each column, (d,)."""
         return np.maximum(np.diff(self.offsets), 1)
 
     def apply(self, values: Floats) -> Floats:
-        """Prepare rows, (n, d) to (n, D)."""
+        """Transform rows, (n, d) to (n, D)."""
         whole = np.where(np.isnan(values), self.fills, values)
         blocks = []
         for column, (start, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):

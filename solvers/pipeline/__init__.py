@@ -1,21 +1,22 @@
-"""The pipeline: stages of features, early exits and a reject option, chosen among all configurations or by evolution.
+"""Budgeted classification in stages of features, with early exits and a reject option.
 
+Configurations are found by exhaustive search or by an evolutionary algorithm. Source:
 Hamilton, Fulp, *Evolutionary Optimization of High-Coverage Budgeted Classifiers* (EMSCO).
 
 ==================  =========================================================================================
-module              what of the paper
+module              contents
 ==================  =========================================================================================
 ``configurations``  ordered feature-set partitions (Sections 2.1, 3.1, Equations 1 and 2)
-``answer_bank``     what the classifier of each feature set says, trained once; ``bit_rows`` rows as bit sets
+``answer_bank``     cached predictions of the classifier of each feature set; ``bit_rows`` rows as bit sets
 ``objectives``      conclusiveness, conclusive accuracy, cost (Equations 3 to 5); ``unit_costs`` exact sums
-``exact_front``     the exact front of Section 4.3; ``exact_front_search`` the loop, ``_kernel`` the walk
+``exact_front``     exact Pareto front (Section 4.3); ``exact_front_search`` its loop, ``_kernel`` its compiled part
 ``operators``       selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
 ``emsco``           generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
-``chains``          (ours) features in order, cut into stages; ``fewer_features`` what is reached without some of them
-``front``           which search to use, and what it found
-``prepared_data``   a table cut into parts, its learner
-``classifiers``     any learner's classifiers; ``batch_logistic`` many regressions at once
-``contents``        what a plan keeps, and what its arrays promise; ``plan`` how it answers, ``items`` read
+``chains``          (ours) forward selection, cut into stages; ``fewer_features`` configurations without some features
+``front``           choice of the search, and its result
+``prepared_data``   split and prepared table, learner
+``classifiers``     training of the classifiers of feature sets
+``contents``        fields of a plan and their validation; ``plan`` decisions, ``items`` parsing of items
 ==================  =========================================================================================
 """
 

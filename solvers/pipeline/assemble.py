@@ -1,4 +1,4 @@
-"""The plan, put together from what a build found."""
+"""Assembly of a pipeline plan from the results of a build."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from models import FeatureTable
 from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
-from solvers.pipeline.classifiers import Answers, Learner, confident, predict, stacked
+from solvers.pipeline.classifiers import Answers, Learner, predict, stack_answers, take_most_likely
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
@@ -16,35 +16,35 @@ from solvers.pipeline.prepared_data import PreparedData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Models:
-    """Trained models of feature sets, by rising mask, as bytes of a kind."""
+class PipelineModels:
+    """Serialized models of feature sets, by increasing mask."""
 
     kind: str
     masks: UInt64s
     data: list[bytes]
 
-    def answers(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
-        """Let kept models answer for prepared rows, as a bank asks."""
+    def predict_sets(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
+        """Predict prepared rows with the models of feature sets."""
         answers = []
         for mask in masks.tolist():
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
             own = table[:, learner.columns_of(mask)]
-            answers.append(confident(predict(self.kind, data, own, learner.classes, learner.modules)))
-        return stacked(answers)
+            answers.append(take_most_likely(predict(self.kind, data, own, learner.classes, learner.modules)))
+        return stack_answers(answers)
 
 
-def assemble(
+def assemble_plan(
     dataset: FeatureTable,
     options: PipelineOptions,
     data: PreparedData,
-    models: Models,
+    models: PipelineModels,
     front: FrontSearch,
     tested: Scores,
     cost_errors: Floats,
 ) -> PipelinePlan:
-    """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage.
+    """Return a plan, with configurations by increasing cost, then decreasing accuracy and coverage, on the test rows.
 
-    tested, cost_errors: what they achieve there, and the standard errors, (s,), of their costs.
+    tested, cost_errors: scores of the front on the test rows, and standard errors of its costs, (s,).
     """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
@@ -70,8 +70,8 @@ def assemble(
         offsets=preparation.offsets,
         codes=preparation.codes,
         chromosomes=front.chromosomes[order],
-        validated=achieved(front.scores)[order],
-        tested=achieved(tested)[order],
+        validated=tabulate_scores(front.scores)[order],
+        tested=tabulate_scores(tested)[order],
         model_kind=models.kind,
         model_masks=models.masks,
         model_offsets=np.cumsum([0, *(lengths if archived else lengths // 8)], dtype=np.int64),
@@ -82,7 +82,7 @@ def assemble(
     )
 
 
-def achieved(scores: Scores) -> Floats:
-    """Tabulate coverage, accuracy, cost and false-positive rate, (c, 4); NaN where no class is positive."""
+def tabulate_scores(scores: Scores) -> Floats:
+    """Return coverage, accuracy, cost, and false-positive rate (NaN without a positive class), (c, 4)."""
     alarms = np.full(len(scores.cost), np.nan) if scores.alarms is None else scores.false_positive_rate
     return np.column_stack((scores.coverage, scores.accuracy, scores.cost, alarms))

@@ -1,14 +1,14 @@
-"""Rows as bit sets: what is true of which evaluation row, 64 rows to a word."""
+"""Packed bit sets of rows, 64 rows per word."""
 
 import numpy as np
 
 from models.arrays import Bools, Int64s, UInt64s
 
 
-def pack(flags: Bools) -> UInt64s:
+def pack_bits(flags: Bools) -> UInt64s:
     """Pack booleans (..., rows) into words (..., ceil(rows / 64)): bit i of word w is row 64 w + i; spare bits are 0.
 
-    >>> pack(np.array([[True, False, True], [False, False, False]])).tolist()
+    >>> pack_bits(np.array([[True, False, True], [False, False, False]])).tolist()
     [[5], [0]]
     """
     octets = np.packbits(np.ascontiguousarray(flags, dtype=bool), axis=-1, bitorder="little")
@@ -18,20 +18,20 @@ def pack(flags: Bools) -> UInt64s:
     return np.ascontiguousarray(octets).view(np.dtype("<u8")).astype(np.uint64, copy=False)
 
 
-def unpack(packed: UInt64s, rows: int) -> Bools:
+def unpack_bits(packed: UInt64s, rows: int) -> Bools:
     """Unpack words (..., w) into booleans (..., rows).
 
-    >>> unpack(np.array([[5]], dtype=np.uint64), 3).tolist()
+    >>> unpack_bits(np.array([[5]], dtype=np.uint64), 3).tolist()
     [[True, False, True]]
     """
     octets = np.ascontiguousarray(packed.astype("<u8", copy=False)).view(np.uint8)
     return np.unpackbits(octets, axis=-1, count=rows, bitorder="little").astype(bool)
 
 
-def count(packed: UInt64s) -> Int64s:
-    """Count the bits of each set: (..., w) to (...).
+def count_bits(packed: UInt64s) -> Int64s:
+    """Count the bits of each set, (..., w) to (...).
 
-    >>> count(np.array([[5, 1], [0, 0]], dtype=np.uint64)).tolist()
+    >>> count_bits(np.array([[5, 1], [0, 0]], dtype=np.uint64)).tolist()
     [3, 0]
     """
     return np.asarray(np.bitwise_count(packed).sum(axis=-1, dtype=np.int64))

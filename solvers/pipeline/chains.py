@@ -1,8 +1,6 @@
-"""Chains: features in order, cut into stages (``fewer_features`` looks at them).
+"""Chains: features ordered by forward selection, cut into stages (used by ``fewer_features``).
 
-Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
-right for its cost, or whatever it costs. An order is a chain; it is cut into stages after its first features, one each,
-and evenly.
+An order is cut into stages in two ways: one feature per stage with the rest in the last, and evenly.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,40 +9,43 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress
-from solvers.pipeline.configurations import single_stage
+from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import Scores
 
 
-def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
-    """Cut an order of n features, (n,), into each number of stages, the most first: after single ones, and evenly."""
+def cut_into_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
+    """Yield chains, (n,), of an order with each number of stages, the most first: one feature per stage, and even."""
     for stages in range(min(max_stages, len(order)), 0, -1):
-        yield from (_singly(order, stages), _evenly(order, stages))
+        yield from (_cut_singly(order, stages), _cut_evenly(order, stages))
 
 
-def forward_order(
+def order_by_forward_selection(
     evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = no_progress, *, for_its_cost: bool = True
 ) -> Int64s:
-    """Order features by forward selection: next comes what is free, then what sets most rows right for its cost, or,
-    unless ``for_its_cost``, what sets most right; among equals the cheaper, then the first."""
+    """Order features by forward selection.
+
+    Free features come first, then those with the most additional correct rows per cost, or, unless ``for_its_cost``,
+    the most additional correct rows. Ties go to the cheaper, then the first feature.
+    """
     n = len(costs)
     order: list[int] = []
     right = 0
     while len(order) < n:
-        progress(len(order), n, "putting features in order")
-        left = np.setdiff1d(np.arange(n), order)
-        scores, prices = evaluate(np.stack([single_stage([*order, f], n) for f in left])), costs[left]
+        progress(len(order), n, "forward selection of features")
+        remaining = np.setdiff1d(np.arange(n), order)
+        scores, prices = evaluate(np.stack([make_single_stage([*order, f], n) for f in remaining])), costs[remaining]
         paid = for_its_cost & (prices > 0)
         gains = (scores.right - right) / np.where(paid, prices, 1.0)
-        best = int(np.lexsort((left, prices, -gains, paid))[0])
-        order.append(int(left[best]))
+        best = int(np.lexsort((remaining, prices, -gains, paid))[0])
+        order.append(int(remaining[best]))
         right = int(scores.right[best])
     return np.array(order, dtype=np.int64)
 
 
-def _singly(order: Int64s, stages: int) -> Int8s:
-    """Give each stage one feature, and the last one all that are left.
+def _cut_singly(order: Int64s, stages: int) -> Int8s:
+    """Cut an order into single features, with the rest in the last stage.
 
-    >>> _singly(np.array([2, 0, 1, 3]), 3).tolist()
+    >>> _cut_singly(np.array([2, 0, 1, 3]), 3).tolist()
     [1, 2, 0, 2]
     """
     genes = np.empty(len(order), dtype=np.int8)
@@ -52,10 +53,10 @@ def _singly(order: Int64s, stages: int) -> Int8s:
     return genes
 
 
-def _evenly(order: Int64s, stages: int) -> Int8s:
-    """Cut an order into stages of nearly as many features.
+def _cut_evenly(order: Int64s, stages: int) -> Int8s:
+    """Cut an order into stages of nearly equal size.
 
-    >>> _evenly(np.array([2, 0, 1, 3]), 2).tolist()
+    >>> _cut_evenly(np.array([2, 0, 1, 3]), 2).tolist()
     [0, 1, 0, 1]
     """
     genes = np.empty(len(order), dtype=np.int8)

@@ -1,8 +1,8 @@
-"""Configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
+"""Pipeline configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
 
-A chromosome of n genes in {0, ..., k - 1} says at which stage each feature is acquired; -1, an option, that it never
-is. Only chromosomes without gaps, whose stages 0 to s - 1 all have features, stand for ordered partitions; compression
-closes gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
+A chromosome of n genes in {0, ..., k - 1} assigns a stage to each feature; -1 means never acquired. Chromosomes without
+gaps, whose stages 0 to s - 1 all have features, represent ordered partitions; compression closes gaps. Stage j's
+classifier knows the features of stages 0 to j: one bit mask per stage.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,21 @@ from models.errors import Fault, InvalidRequest
 
 REMOVED = -1
 """The gene of a feature that no stage acquires."""
-MOST_FEATURES = 63
-"""Features that a mask holds."""
-MOST_STAGES = 127
-"""Stages that a gene can name."""
+MAX_FEATURES = 63
+"""Number of features in a mask."""
+MAX_STAGES = 127
+"""Number of stages that a gene can represent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
-    """The front, by falling coverage, then accuracy. coverage, accuracy (conclusive), cost (mean): (f,) float64, none
-    dominated, no two alike; chromosomes: (f, n) int8. examined, pruned: how many configurations were looked at, and
-    ruled out together; their sum is the number of all."""
+    """Pareto front, by decreasing coverage, then accuracy, without duplicates.
+
+    Attributes:
+        coverage, accuracy, cost: (f,), conclusive accuracy and mean cost.
+        chromosomes: (f, n).
+        examined, pruned: numbers of configurations evaluated and pruned; their sum is the number of all.
+    """
 
     coverage: Floats
     accuracy: Floats
@@ -36,47 +40,46 @@ class Frontier:
     pruned: int
 
 
-def partitions(n: int, k: int) -> int:
+def count_partitions(n: int, k: int) -> int:
     """Count the ordered partitions of n features into exactly k stages (Eq. 1).
 
-    >>> partitions(4, 2)
+    >>> count_partitions(4, 2)
     14
     """
     return sum((-1) ** (k - i) * comb(k, i) * i**n for i in range(k + 1))
 
 
-def configurations(n: int, k: int) -> int:
+def count_configurations(n: int, k: int) -> int:
     """Count the ordered partitions of n features into at most k stages (Eq. 2).
 
-    >>> configurations(14, 4), configurations(12, 4), configurations(8, 4)
+    >>> count_configurations(14, 4), count_configurations(12, 4), count_configurations(8, 4)
     (254152083, 15199275, 46875)
     """
-    return sum(partitions(n, j) for j in range(1, min(n, k) + 1))
+    return sum(count_partitions(n, j) for j in range(1, min(n, k) + 1))
 
 
-def checked(chromosomes: Int8s) -> Int8s:
-    """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as
-    int8."""
+def check_chromosomes(chromosomes: Int8s) -> Int8s:
+    """Return chromosomes as int8; raises InvalidRequest unless they are (c, n) integers in range."""
     genes = np.asarray(chromosomes)
     if genes.ndim != 2 or genes.dtype.kind not in "iu":
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have shape {genes.shape} and type {genes.dtype}, must be (c, n) whole numbers")
+            Fault(("chromosomes",), f"must be (c, n) integers, got shape {genes.shape} and type {genes.dtype}")
         )
-    if not 1 <= genes.shape[1] <= MOST_FEATURES:
+    if not 1 <= genes.shape[1] <= MAX_FEATURES:
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MOST_FEATURES}")
+            Fault(("chromosomes",), f"must have 1 to {MAX_FEATURES} features, got {genes.shape[1]}")
         )
-    if genes.size and not (genes.min() >= REMOVED and genes.max() < MOST_STAGES):
+    if genes.size and not (genes.min() >= REMOVED and genes.max() < MAX_STAGES):
         raise InvalidRequest.from_faults(
-            Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MOST_STAGES - 1}")
+            Fault(("chromosomes",), f"genes must be from -1 to {MAX_STAGES - 1}, got {genes.min()} to {genes.max()}")
         )
     return genes.astype(np.int8, copy=False)
 
 
-def single_stage(features: Sequence[int], n: int) -> Int8s:
-    """Write, as a chromosome of n genes, that these features are acquired in one stage, and the others never.
+def make_single_stage(features: Sequence[int], n: int) -> Int8s:
+    """Return the chromosome of n genes that acquires these features in one stage.
 
-    >>> single_stage([0, 2], 3).tolist()
+    >>> make_single_stage([0, 2], 3).tolist()
     [0, -1, 0]
     """
     genes = np.full(n, REMOVED, dtype=np.int8)
@@ -84,32 +87,32 @@ def single_stage(features: Sequence[int], n: int) -> Int8s:
     return genes
 
 
-def stage_counts(chromosomes: Int8s) -> Int64s:
-    """Count the stages of compressed chromosomes, (c, n): (c,).
+def count_stages(chromosomes: Int8s) -> Int64s:
+    """Count the stages of compressed chromosomes, (c, n) to (c,).
 
-    >>> stage_counts(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
+    >>> count_stages(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
     [2, 1]
     """
     return np.asarray(chromosomes.max(axis=1).astype(np.int64) + 1)
 
 
-def compress(chromosomes: Int8s) -> Int8s:
-    """Close the gaps between stages, in order (Section 3.1.1). O(c (n + k)) time.
+def compress_chromosomes(chromosomes: Int8s) -> Int8s:
+    """Close the gaps between stages, in order (Section 3.1.1). Complexity: O(c (n + k)).
 
-    >>> compress(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
+    >>> compress_chromosomes(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
     [[0, 0, 0, 1], [1, -1, 0, 1]]
     """
-    most = int(chromosomes.max(initial=REMOVED)) + 1
-    used = members(chromosomes, most) > 0
+    stages = int(chromosomes.max(initial=REMOVED)) + 1
+    used = count_stage_features(chromosomes, stages) > 0
     removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
     places: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
-    return np.take_along_axis(places, chromosomes.astype(np.intp) % (most + 1), axis=1).astype(np.int8)
+    return np.take_along_axis(places, chromosomes.astype(np.intp) % (stages + 1), axis=1).astype(np.int8)
 
 
-def members(chromosomes: Int8s, stages: int) -> Int64s:
-    """Count the features of each of so many stages: (c, n) to (c, stages).
+def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:
+    """Count the features of each stage, (c, n) to (c, stages).
 
-    >>> members(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
+    >>> count_stage_features(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
     [[1, 2, 0]]
     """
     c = len(chromosomes)
@@ -118,12 +121,12 @@ def members(chromosomes: Int8s, stages: int) -> Int64s:
     return counts.reshape(c, stages + 1)[:, :stages].astype(np.int64, copy=False)
 
 
-def stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
-    """Give the features known at each of so many stages as masks: (c, n) to (c, stages) uint64, bit i = feature i.
+def make_stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
+    """Return masks of the features known at each stage, (c, n) to (c, stages); bit i is feature i.
 
-    After a chromosome's last stage its masks stay the same. O(c n stages) time.
+    After a chromosome's last stage its masks stay the same. Complexity: O(c n stages).
 
-    >>> stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
+    >>> make_stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
     [[2, 3], [7, 7]]
     """
     known = (chromosomes[:, None, :] <= np.arange(stages)[:, None]) & (chromosomes >= 0)[:, None, :]

@@ -1,15 +1,12 @@
-"""EMSCO: chromosomes evolve over generations (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
+"""EMSCO, an evolutionary multi-objective algorithm (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
 
-``Emsco`` asks for scores of chromosomes and is told them, so that who evaluates is not its concern; ``evolve`` does
-both in a loop.
+``Emsco`` proposes chromosomes and receives their scores; ``evolve_front`` runs it in a loop.
 
-**Property 1** holds because a generation keeps every unique non-dominated chromosome of the one before: whatever was
-evaluated is kept until something dominates it, and what dominates it is kept in its turn. So the last generation's
-front is the front of all that was ever evaluated, and no archive is needed.
+**Property 1** holds because a generation keeps every unique non-dominated chromosome of the previous one. So the last
+generation's front is the front of all evaluated chromosomes, and no archive is needed.
 
-**Property 2** is kept in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm. Where
-a norm is 0 (nothing covered, and not the cheapest while something is free) fitness is 0, and gamma is taken over the
-rest.
+**Property 2** is computed in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm.
+Where a norm is 0 (no coverage, and not the cheapest while something is free) fitness is 0, and gamma excludes it.
 """
 
 from collections.abc import Callable
@@ -21,25 +18,28 @@ import numpy as np
 from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, no_progress
-from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
+from solvers.pipeline.configurations import MAX_FEATURES, MAX_STAGES, count_stages
 from solvers.pipeline.objectives import Scores
-from solvers.pipeline.operators import mutate, recombine, roulette
+from solvers.pipeline.operators import draw_parents, mutate_genes, recombine_parents
 
 Evaluate = Callable[[Int8s], Scores]
-"""Scores chromosomes, (c, n), on always the same rows."""
+"""Scores chromosomes, (c, n), always on the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """EMSCO's parameters; the defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
+class EvolutionSettings:
+    """Parameters of EMSCO; defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
 
-    population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
-    within (0, 1); beta: above 0, larger for fewer stages; epsilon: above 0, of gamma. generations: bred at most;
-    patience: the search ends when the fittest has been the same for so many.
-
-    distinct: keep one chromosome for each vector of objectives, that of fewest stages, instead of every chromosome. On
-    data where many chromosomes come to the same (Credit with k = 4) the front of a generation otherwise fills up with
-    them, and the run ends early: not dominated are soon as many as the population.
+    Attributes:
+        population: size of a generation.
+        mutation, recombination: probabilities.
+        elite: b, the share of unique chromosomes kept, within (0, 1).
+        beta: above 0, larger for fewer stages.
+        epsilon: above 0, of gamma.
+        generations: maximum number.
+        patience: generations with the same fittest chromosome before the search ends.
+        distinct: keep one chromosome, of fewest stages, per vector of objectives. Otherwise duplicates can fill the
+            front, and end the run early (Credit with k = 4).
     """
 
     population: int = 300
@@ -56,25 +56,25 @@ class Settings:
         """Raise InvalidRequest for parameters out of range."""
         at_least = {"population": 2, "generations": 0, "patience": 1}
         faults = [
-            Fault((name,), f"is {getattr(self, name)}, must be at least {least}")
+            Fault((name,), f"must be at least {least}, got {getattr(self, name)}")
             for name, least in at_least.items()
             if getattr(self, name) < least
         ]
         for name in ("mutation", "recombination"):
             if not 0 <= getattr(self, name) <= 1:
-                faults.append(Fault((name,), f"is {getattr(self, name)}, must be from 0 to 1"))
+                faults.append(Fault((name,), f"must be from 0 to 1, got {getattr(self, name)}"))
         if not 0 < self.elite < 1:
-            faults.append(Fault(("elite",), f"is {self.elite}, must be between 0 and 1"))
+            faults.append(Fault(("elite",), f"must be between 0 and 1, got {self.elite}"))
         for name in ("beta", "epsilon"):
             if not 0 < getattr(self, name) < np.inf:
-                faults.append(Fault((name,), f"is {getattr(self, name)}, must be above 0 and finite"))
+                faults.append(Fault((name,), f"must be above 0 and finite, got {getattr(self, name)}"))
         if faults:
             raise InvalidRequest.from_faults(*faults)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Chromosomes, (c, n), by falling fitness, with scores, (c,): rank (the front has the largest), log_fitness."""
+class RankedPopulation:
+    """Chromosomes, (c, n), by decreasing fitness, with scores and ranks, (c,); the front has the highest rank."""
 
     chromosomes: Int8s
     scores: Scores
@@ -82,34 +82,33 @@ class Ranked:
     log_fitness: Floats
 
     @classmethod
-    def of(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "Ranked":
-        """Rank (Eq. 8) and rate (Eq. 9) a generation; among equals fewer stages, then lexicographic order come first.
-
-        O(c² log c) time at worst.
-        """
+    def from_scores(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "RankedPopulation":
+        """Rank a generation (Eq. 8 and 9); ties go to fewer stages, then lexicographic order. O(c² log c)."""
         import moocore
 
-        levels = moocore.pareto_rank(scores.maximised(), maximise=True).astype(np.int64)
-        rank, norms = levels.max() - levels, scores.norms()
-        order = np.lexsort((*chromosomes.T[::-1], stage_counts(chromosomes), -norms, -rank))
-        fitness = log_fitness(rank, norms, epsilon)
+        levels = moocore.pareto_rank(scores.stack_objectives(), maximise=True).astype(np.int64)
+        rank, norms = levels.max() - levels, scores.compute_norms()
+        order = np.lexsort((*chromosomes.T[::-1], count_stages(chromosomes), -norms, -rank))
+        fitness = compute_log_fitness(rank, norms, epsilon)
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
-    def unique(self, by_objectives: bool) -> Int64s:
-        """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
-        rows = np.ascontiguousarray(self.scores.maximised() if by_objectives else self.chromosomes)
+    def find_unique(self, by_objectives: bool) -> Int64s:
+        """Return the indices of unique chromosomes, or of the fittest per vector of objectives, in order."""
+        rows = np.ascontiguousarray(self.scores.stack_objectives() if by_objectives else self.chromosomes)
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
-    def take(self, places: Int64s) -> "Ranked":
-        """Take some of them."""
-        return Ranked(self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places])
+    def take(self, places: Int64s) -> "RankedPopulation":
+        """Select chromosomes by index."""
+        return RankedPopulation(
+            self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places]
+        )
 
 
-def log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
-    """Give the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
+def compute_log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
+    """Return the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
 
-    >>> np.exp(log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
+    >>> np.exp(compute_log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
     [2.01, 2.0]
     """
     positive = norms[norms > 0]
@@ -119,19 +118,22 @@ def log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
 
 
 class Emsco:
-    """A run of EMSCO: ask for chromosomes, tell their scores, until ``halted`` says why it has ended.
+    """A run of EMSCO: evaluate proposed chromosomes and report their scores until ``halted`` is set.
 
-    features: n, at most 63; max_stages: k, taken as n if larger. Raises InvalidRequest for numbers out of range. The
-    same generator state gives the same run. A generation of c takes O(c² log c + c n) time beside the evaluation.
+    Args:
+        features: n, at most 63.
+        max_stages: k, reduced to n if larger.
+        rng: the same state gives the same run.
+    Complexity: O(c² log c + c n) per generation of c, plus the evaluation.
 
     >>> from solvers.pipeline.objectives import Scores
     >>> def evaluate(genes):
     ...     stages = genes.max(axis=1) + 1
     ...     return Scores(10, 11 - stages, 9 - stages, 10.0 / stages)
-    >>> run = Emsco(4, 3, Settings(population=40, generations=15), np.random.default_rng(7))
+    >>> run = Emsco(4, 3, EvolutionSettings(population=40, generations=15), np.random.default_rng(7))
     >>> while run.halted is None:
-    ...     run.tell(evaluate(run.ask()))
-    >>> run.front().scores.cost.round(2).tolist(), run.halted
+    ...     run.report_scores(evaluate(run.next_chromosomes()))
+    >>> run.get_front().scores.cost.round(2).tolist(), run.halted
     ([3.33, 5.0, 10.0], 'generations')
     """
 
@@ -139,69 +141,73 @@ class Emsco:
         self,
         features: int,
         max_stages: int,
-        settings: Settings,
+        settings: EvolutionSettings,
         rng: np.random.Generator,
     ) -> None:
         _check(features, max_stages, settings)
-        self._features, self._stages = features, min(max_stages, features, MOST_STAGES)
+        self._features, self._stages = features, min(max_stages, features, MAX_STAGES)
         self._settings, self._rng = settings, rng
-        self._elites: Ranked | None = None
+        self._elites: RankedPopulation | None = None
         self._fittest: Int8s | None = None
         self._same = 0
-        # Algorithm 3, ``init``: the configuration of one stage, mutated as often as the population counts
-        self._asked = self._mutated(np.zeros((settings.population, features), dtype=np.int8))
+        # Algorithm 3, ``init``: mutations of the configuration of one stage
+        self._proposed = self._mutate(np.zeros((settings.population, features), dtype=np.int8))
         self.generation = 0
-        """Generations bred so far: 0 is the first one, drawn at random."""
+        """Number of generations bred; 0 is the initial, random one."""
         self.halted: str | None = None
-        """Why the run has ended: ``generations``, ``population`` (a whole one is not dominated) or ``patience``."""
-        self.current: Ranked
-        """The generation told last, by falling fitness."""
+        """Reason for the end: ``generations``, ``population`` (none of it is dominated), or ``patience``."""
+        self.current: RankedPopulation
+        """The last reported generation."""
 
-    def ask(self) -> Int8s:
-        """Give the chromosomes whose scores are wanted next, (c, n), c at most the population."""
-        return self._asked
+    def next_chromosomes(self) -> Int8s:
+        """Return the chromosomes to evaluate next, (c, n), c at most the population."""
+        return self._proposed
 
-    def tell(self, scores: Scores) -> None:
-        """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
-        generation, epsilon = self._asked, self._settings.epsilon
+    def report_scores(self, scores: Scores) -> None:
+        """Receive the scores of the proposed chromosomes, and breed the next ones unless the run ends."""
+        generation, epsilon = self._proposed, self._settings.epsilon
         if len(scores.cost) != len(generation):
-            raise InvalidRequest.from_faults(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
+            raise InvalidRequest.from_faults(Fault(("scores",), f"must be {len(generation)}, got {len(scores.cost)}"))
         if self._elites is not None:
             generation = np.concatenate((self._elites.chromosomes, generation))
-            scores = self._elites.scores.joined(scores)
+            scores = self._elites.scores.append_scores(scores)
             self.generation += 1
-        self.current = Ranked.of(generation, scores, epsilon)
-        self._elites = self.elites()
-        self.halted = self._reason(len(self._elites.rank))
+        self.current = RankedPopulation.from_scores(generation, scores, epsilon)
+        self._elites = self.select_elites()
+        self.halted = self._halting_reason(len(self._elites.rank))
         if self.halted is None:
-            self._asked = self._bred(self._settings.population - len(self._elites.rank))
+            self._proposed = self._breed(self._settings.population - len(self._elites.rank))
 
-    def elites(self) -> Ranked:
-        """Give the fittest unique chromosomes: the share b of them, but all that are not dominated (Section 3.2.2)."""
-        unique = self.current.unique(self._settings.distinct)
+    def select_elites(self) -> RankedPopulation:
+        """Return the fittest share b of unique chromosomes, and at least all non-dominated ones (Section 3.2.2)."""
+        unique = self.current.find_unique(self._settings.distinct)
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
 
-    def front(self) -> Ranked:
-        """Give what is not dominated, by falling fitness; of equal objectives that of fewest stages, then the first in
-        lexicographic order. Nothing evaluated in the whole run dominates any of it."""
+    def get_front(self) -> RankedPopulation:
+        """Return the non-dominated chromosomes of the whole run, by decreasing fitness.
+
+        Of equal objectives it keeps the one of fewest stages, then the first in lexicographic order.
+        """
         import moocore
 
         best = np.flatnonzero(self.current.rank == self.current.rank[0])
-        kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
+        kept = moocore.is_nondominated(self.current.scores.stack_objectives()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])
 
-    def _bred(self, count: int) -> Int8s:
+    def _breed(self, count: int) -> Int8s:
         genes = self.current.chromosomes
-        parents = roulette(self.current.log_fitness, 2 * count, self._rng)
-        children = recombine(genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng)
-        return self._mutated(children)
+        parents = draw_parents(self.current.log_fitness, 2 * count, self._rng)
+        children = recombine_parents(
+            genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng
+        )
+        return self._mutate(children)
 
-    def _mutated(self, genes: Int8s) -> Int8s:
+    def _mutate(self, genes: Int8s) -> Int8s:
         using = self._settings
-        return mutate(genes, using.mutation, self._stages, using.beta, self._rng)
+        return mutate_genes(genes, using.mutation, self._stages, using.beta, self._rng)
 
-    def _reason(self, elites: int) -> str | None:
+    def _halting_reason(self, elites: int) -> str | None:
         """Check the three halting rules of Section 3.4."""
         fittest = self.current.chromosomes[0]
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)
@@ -213,41 +219,39 @@ class Emsco:
         return "generations" if self.generation >= self._settings.generations else None
 
 
-def _check(features: int, max_stages: int, settings: Settings) -> None:
-    if not 1 <= features <= MOST_FEATURES:
-        raise InvalidRequest.from_faults(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
+def _check(features: int, max_stages: int, settings: EvolutionSettings) -> None:
+    if not 1 <= features <= MAX_FEATURES:
+        raise InvalidRequest.from_faults(Fault(("features",), f"must be from 1 to {MAX_FEATURES}, got {features}"))
     if max_stages < 1:
-        raise InvalidRequest.from_faults(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
+        raise InvalidRequest.from_faults(Fault(("max_stages",), f"must be at least 1, got {max_stages}"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evolved:
-    """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it
-    ended."""
+    """Result of a run: its front, numbers of generations and evaluated chromosomes, and the reason for its end."""
 
-    front: Ranked
+    front: RankedPopulation
     generations: int
     evaluated: int
     halted: str
 
 
-def evolve(
+def evolve_front(
     evaluate: Evaluate,
     features: int,
     max_stages: int,
-    settings: Settings,
+    settings: EvolutionSettings,
     rng: np.random.Generator,
     *,
     progress: Progress = no_progress,
 ) -> Evolved:
-    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
-    cancel."""
+    """Run EMSCO to its end; ``progress`` may raise to cancel."""
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:
-        asked = run.ask()
-        run.tell(evaluate(asked))
+        proposed = run.next_chromosomes()
+        run.report_scores(evaluate(proposed))
         progress(run.generation, settings.generations, "generations")
-        evaluated += len(asked)
+        evaluated += len(proposed)
         halted = run.halted
-    return Evolved(run.front(), run.generation, evaluated, halted)
+    return Evolved(run.get_front(), run.generation, evaluated, halted)

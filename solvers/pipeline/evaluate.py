@@ -1,4 +1,4 @@
-"""Complete items through a pipeline, and its operating points."""
+"""Evaluation of a pipeline on complete items, and its operating points."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ from solvers.pipeline.plan import PipelinePlan
 def evaluate(
     plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, columns: Columns, models: ModelRunner
 ) -> Evaluated:
-    """Send every item through the stages of the configuration that is decided.
+    """Evaluate every item with the configuration that meets the limits.
 
-    Raises InvalidRequest for an item that lacks a feature which a stage acquires.
+    Raises InvalidRequest for an item that lacks an acquired feature.
     """
     decision = plan.decide(limits)
     known = [items.group_cells(at, columns) for at in range(len(items))]
-    steps = plan.steps(decision.solution, known, models.modules, models.run)
+    steps = plan.next_steps(decision.solution, known, models.modules, models.run)
     for at, step in enumerate(steps):
         if isinstance(step, Acquire):
             raise items.make_fault(at, "values", step.features[0], message="is missing")
@@ -39,18 +39,17 @@ def evaluate(
 
 
 def curve(plan: PipelinePlan) -> Sequence[OperatingPoint]:
-    """Return the configurations of the front. They were chosen on other rows, and so may be dominated on these."""
+    """Return the configurations of the front, chosen on validation rows; on test rows some may be dominated."""
     return [
-        OperatingPoint({"solution": one.solution}, expected(plan, one), dict(one))
-        for one in sorted(plan.frontier(), key=lambda one: one.cost)
+        OperatingPoint({"solution": one.solution}, make_expectations(plan, one), dict(one))
+        for one in sorted(plan.list_frontier(), key=lambda one: one.cost)
     ]
 
 
-def expected(plan: PipelinePlan, decision: Configuration) -> Expectations:
-    """Return the accuracy of accepted answers, the coverage, and the cost of an item on the test rows.
+def make_expectations(plan: PipelinePlan, decision: Configuration) -> Expectations:
+    """Return accuracy, coverage, and cost per item on the test rows.
 
-    Where a configuration accepted no row nothing is known of its answers. Where it answers every item coverage is not
-    estimated.
+    Accuracy is None without accepted rows. Coverage is None if every item is answered.
     """
     coverage = decision.coverage
     return Expectations.from_figures(

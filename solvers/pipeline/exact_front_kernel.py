@@ -1,27 +1,27 @@
-"""The walk through all chains of feature sets, compiled: depth first, with shared prefixes, 64 rows at a time.
+"""Compiled branch and bound over chains of feature sets: depth first, with shared prefixes, 64 rows at a time.
 
-A configuration of s stages is a chain S_1 ⊂ ... ⊂ S_s of feature sets, the last with all features F. A node of the walk
-is a prefix of one; it carries the rows R that no set so far has accepted, what was accepted and right, and what the
-rows have paid. Under the last node but one each superset T is closed with F at once: three counts of bits a word.
+A configuration of s stages is a chain S_1 ⊂ ... ⊂ S_s of feature sets, the last with all features F. A search node is a
+prefix of a chain; it carries the rows R that are not accepted yet, counts of accepted and correct rows, and the cost so
+far. At the last level each superset T is closed with F at once: three bit counts per word.
 
-**Bounds.** What a prefix that ends with S can still lead to, whatever sets T with S ⊂ T ⊆ F follow:
+**Bounds** for all completions of a prefix that ends with S, by sets T with S ⊂ T ⊆ F:
 
-- covered are at most the rows covered so far and those of R that some such T accepts;
-- right are at most those right so far and those of R that some such T accepts rightly; wrong are at least those wrong
-  so far and those of R that F accepts (so the chain ends with their being accepted) and no such T accepts rightly.
-  Their quotient bounds the accuracy, since right / (right + wrong) rises with the one and falls with the other;
-- every row of R pays for the next stage, at least its cheapest feature, and those that no T accepts pay for everything.
+- Covered rows: at most those covered so far, and those of R that some T accepts.
+- Correct rows: at most those correct so far, and those of R that some T accepts correctly. Wrong rows: at least those
+  wrong so far, and those of R that F accepts (so the chain accepts them) and no T accepts correctly. Both bound the
+  accuracy, since right / (right + wrong) increases with right and decreases with wrong.
+- Cost: every row of R pays for the next stage, at least its cheapest feature; rows that no T accepts pay for all.
 
-If a configuration is known that is at least as good as all three bounds and cheaper than the third, everything below is
-dominated and not looked at. The same goes for equal cost if it has fewer stages: below is then nothing but the
-dominated and the equal that is not preferred. That is why stage counts are walked in turn. Otherwise equal costs prune
-nothing, so that of equal vectors the preferred one is found. With the next set T given, the bound on cost is sharper: R
-pays for T \\ S, and rows that nothing accepts for F \\ T. All sums are exact (``unit_costs``).
+A node is pruned if a known configuration is at least as good in the first two bounds and cheaper than the third. With
+fewer stages, equal cost prunes too: all that remains is dominated, or equal and not preferred. Therefore stage counts
+are searched in increasing order. Otherwise equal costs do not prune, so that of equal vectors the preferred one is
+found. Given the next set T, the cost bound is sharper: R pays for T \\ S, and rows that no set accepts for F \\ T. All
+sums are exact (``unit_costs``).
 
-**What is known** stands in a list, and in a table of least costs over the rows not covered and the rows wrong: a cell's
-entry is the least cost of a known configuration that is at least as good as all that falls into it. As long as a cell
-is one count wide the table is exact; beyond, it only rules out, and the list decides. Where what is known has fewer
-stages than the walk, the entry is the next smaller number, so that equal costs are ruled out by it too.
+**Known configurations** are in a list, and in a table of least costs over uncovered and wrong rows: a cell holds the
+least cost of a known configuration at least as good as everything in the cell. With cells one count wide the table is
+exact; with wider ones it only prunes, and the list decides. For configurations with fewer stages than the current ones
+a cell holds the next smaller number, so that equal costs are pruned too.
 """
 
 from typing import Any, NamedTuple
@@ -32,20 +32,23 @@ from models.arrays import Floats, Int64s, UInt64s
 from solvers.jit import compile_kernel
 
 SET, TRIED, ALIVE = 2, 3, 4
-"""Columns of a node beside covered and right: its set, the superset tried last, the rows not yet accepted."""
-COVERED, RIGHT, STAGES, CHAIN = 0, 1, 2, 3
-"""Columns of the list: covered, right, stages, then the sets of the chain but the last."""
+"""Columns of a node besides covered and right: its set, the last tried superset, the number of rows not accepted."""
+COVERED, CORRECT, STAGES, CHAIN = 0, 1, 2, 3
+"""Columns of the list: covered, right, stages, then the sets of the chain except the last."""
 DEPTH, SIZE, LOOKED, PASSED, ENTERED = 0, 1, 2, 3, 4
-"""What a walk has come to: its depth (-1 at the end), the length of the list, how many configurations it has looked at
-and passed over, and for how many stages the table was made."""
+"""Entries of a search state: depth (-1 at the end), length of the list, numbers of configurations evaluated and pruned,
+and the stage count of the table."""
 
 
 class Lattice(NamedTuple):
-    """What is known of each feature set, by mask; w words of rows.
+    """Precomputed arrays by feature set (mask), with w words of rows.
 
-    own: (2^n, 2, w) the rows that its classifier accepts, and accepts rightly; ever: the same of any proper superset;
-    unit_costs: (2^n,) in units; cheapest: (2^n,) the price of its cheapest feature; ways: (n + 1, k + 2) how many
-    ordered partitions so many features have into so many stages.
+    Attributes:
+        own: (2^n, 2, w), the rows that its classifier accepts, and accepts correctly.
+        ever: the same for the union of its proper supersets.
+        unit_costs: (2^n,), in units.
+        cheapest: (2^n,), the cost of its cheapest feature.
+        ways: (n + 1, k + 2), numbers of ordered partitions by features and stages.
     """
 
     own: UInt64s
@@ -55,9 +58,9 @@ class Lattice(NamedTuple):
     ways: Int64s
 
 
-class Known(NamedTuple):
-    """The configurations that nothing known dominates: (e, k + 2) counts and chains, (e,) sums of costs; and the table
-    of least costs over rows not covered and rows wrong, a cell for ``width`` counts each way."""
+class KnownFront(NamedTuple):
+    """Non-dominated configurations: (e, k + 2) counts and chains, (e,) sums of costs, and the table of least costs over
+    uncovered and wrong rows, with ``width`` counts per cell."""
 
     entries: Int64s
     costs: Floats
@@ -66,9 +69,8 @@ class Known(NamedTuple):
     rows: int
 
 
-class Place(NamedTuple):
-    """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); a chain (k,) to write to;
-    and ``state`` (5,)."""
+class WalkState(NamedTuple):
+    """Search state by depth: nodes (k, 5), remaining rows (k, w), costs (k,); chain buffer (k,), ``state`` (5,)."""
 
     nodes: Int64s
     rest: UInt64s
@@ -78,12 +80,12 @@ class Place(NamedTuple):
 
 
 inner = compile_kernel(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""How functions are compiled that only ``walk`` calls: without what Python would need to call them."""
+"""Decorator for functions that only ``walk_chains`` calls: compiled without a Python wrapper."""
 
 
 @inner
-def bits(word: np.uint64) -> Any:
-    """Count bits: compilers know this pattern, and make it one instruction."""
+def count_word_bits(word: np.uint64) -> Any:
+    """Count bits; compilers replace this pattern by one instruction."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -91,14 +93,14 @@ def bits(word: np.uint64) -> Any:
 
 
 @inner
-def preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
-    """Tell whether a chain goes before the one of an entry that is equally good."""
+def is_preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
+    """Return whether a chain is preferred over an equally good entry."""
     if entry[STAGES] != stages:
         return bool(stages < entry[STAGES])
     differ = 0
     for j in range(stages - 1):
         differ |= chain[j] ^ entry[CHAIN + j]
-    feature = differ & -differ  # the first whose stage differs; its stage is the number of sets that lack it
+    feature = differ & -differ  # the first whose stage differs; its stage is the number of sets without it
     ours, theirs = 0, 0
     for j in range(stages - 1):
         ours += (chain[j] & feature) == 0
@@ -107,25 +109,25 @@ def preferred(entry: Int64s, stages: int, chain: Int64s) -> bool:
 
 
 @inner
-def write(entry: Int64s, covered: int, right: int, stages: int, chain: Int64s) -> None:
+def write_entry(entry: Int64s, covered: int, right: int, stages: int, chain: Int64s) -> None:
     """Write a configuration into an entry of the list."""
-    entry[COVERED], entry[RIGHT], entry[STAGES] = covered, right, stages
+    entry[COVERED], entry[CORRECT], entry[STAGES] = covered, right, stages
     for j in range(stages - 1):
         entry[CHAIN + j] = chain[j]
 
 
 @inner
-def cell(known: Known, covered: int, wrong: int) -> tuple[int, int]:
-    """Find the cell of the table that these counts fall into: full coverage and no error are at corners."""
+def find_cell(known: KnownFront, covered: int, wrong: int) -> tuple[int, int]:
+    """Return the cell of the table for these counts."""
     return (known.rows - covered) // known.width, wrong // known.width
 
 
 @inner
-def enter(known: Known, covered: int, right: int, cost: float) -> None:
-    """Lower the table's costs where a configuration is at least as good as all that falls into a cell."""
+def lower_cells(known: KnownFront, covered: int, right: int, cost: float) -> None:
+    """Lower the table's costs where a configuration is at least as good as everything in a cell."""
     least, width = known.least, known.width
     for i in range((known.rows - covered + width - 1) // width, len(least)):
-        most = known.rows - i * width  # covered by what falls into row i; of cell j, wrong are j * width or more
+        most = known.rows - i * width  # covered rows in row i; cell j has at least j * width wrong rows
         first = -(-(covered - right) * most // (width * covered)) if covered else 0
         for j in range(first, least.shape[1]):
             if least[i, j] <= cost:  # entries fall along a row
@@ -134,64 +136,73 @@ def enter(known: Known, covered: int, right: int, cost: float) -> None:
 
 
 @inner
-def enter_fewer_stages(known: Known, size: int) -> None:
-    """Fill an empty table from the list: what has fewer stages wins even where costs are equal."""
+def fill_cells(known: KnownFront, size: int) -> None:
+    """Fill an empty table from the list, whose configurations have fewer stages and so prune equal costs."""
     for e in range(size):
-        enter(known, known.entries[e, COVERED], known.entries[e, RIGHT], np.nextafter(known.costs[e], -np.inf))
+        lower_cells(known, known.entries[e, COVERED], known.entries[e, CORRECT], np.nextafter(known.costs[e], -np.inf))
 
 
 @inner
-def keep(known: Known, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s) -> int:
-    """List a configuration, unless it is dominated, and strike off what it dominates; returns the new length."""
+def insert_entry(
+    known: KnownFront, size: int, covered: int, right: int, cost: float, stages: int, chain: Int64s
+) -> int:
+    """Add a configuration unless it is dominated, remove those it dominates, and return the new length."""
     entries, costs = known.entries, known.costs
-    left = 0
+    kept = 0
     for e in range(size):
-        v, c = entries[e, COVERED], entries[e, RIGHT]
+        v, c = entries[e, COVERED], entries[e, CORRECT]
         if v == covered and c == right and costs[e] == cost:
-            if preferred(entries[e], stages, chain):
-                write(entries[e], covered, right, stages, chain)
+            if is_preferred(entries[e], stages, chain):
+                write_entry(entries[e], covered, right, stages, chain)
             return size
         if v >= covered and c * covered >= right * v and costs[e] <= cost:
-            return size  # nothing was struck off: what this one dominates, entry e would have dominated
+            return size  # no entry was removed: entry e would dominate it too
         if not (covered >= v and right * v >= c * covered and cost <= costs[e]):
-            for j in range(entries.shape[1] if left < e else 0):
-                entries[left, j] = entries[e, j]
-            costs[left] = costs[e]
-            left += 1
-    write(entries[left], covered, right, stages, chain)
-    costs[left] = cost
-    enter(known, covered, right, cost)
-    return left + 1
+            for j in range(entries.shape[1] if kept < e else 0):
+                entries[kept, j] = entries[e, j]
+            costs[kept] = costs[e]
+            kept += 1
+    write_entry(entries[kept], covered, right, stages, chain)
+    costs[kept] = cost
+    lower_cells(known, covered, right, cost)
+    return kept + 1
 
 
 @inner
-def bounded(lattice: Lattice, known: Known, place: Place, depth: int) -> tuple[int, float, float]:
-    """Bound what follows a node: rows that nothing to come accepts, the least it costs, and the least cost known of
-    what is at least as accurate and covers as much as it can become."""
+def compute_bounds(lattice: Lattice, known: KnownFront, place: WalkState, depth: int) -> tuple[int, float, float]:
+    """Return bounds of a node: rows that no superset accepts, its least cost, and the least known cost of a
+    configuration with at least its best accuracy and coverage."""
     node, now, full = place.nodes[depth], place.rest[depth], len(lattice.unit_costs) - 1
     base, final = node[SET], lattice.own[full, 0]
     ever, ever_right = lattice.ever[base, 0], lattice.ever[base, 1]
-    never, right, wrong = 0, node[RIGHT], node[COVERED] - node[RIGHT]
+    never, right, wrong = 0, node[CORRECT], node[COVERED] - node[CORRECT]
     for w in range(len(now)):
-        never += bits(now[w] & ~ever[w])
-        right += bits(now[w] & ever_right[w])
-        wrong += bits(now[w] & final[w] & ~ever_right[w])
+        never += count_word_bits(now[w] & ~ever[w])
+        right += count_word_bits(now[w] & ever_right[w])
+        wrong += count_word_bits(now[w] & final[w] & ~ever_right[w])
     covered = node[COVERED] + node[ALIVE] - never
-    # so many wrong of so many covered are at least as accurate as right of right + wrong
+    # maximum wrong rows of ``covered`` at an accuracy of at least right / (right + wrong)
     allowed = covered * wrong // (right + wrong) if right else covered
     cheapest = lattice.cheapest[full ^ base]
     lowest = place.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
-    return never, lowest, known.least[cell(known, covered, allowed)]
+    return never, lowest, known.least[find_cell(known, covered, allowed)]
 
 
 @inner
-def close(
-    lattice: Lattice, known: Known, place: Place, depth: int, chain: Int64s, size: int, never: int, limit: float
+def close_chains(
+    lattice: Lattice,
+    known: KnownFront,
+    place: WalkState,
+    depth: int,
+    chain: Int64s,
+    size: int,
+    never: int,
+    limit: float,
 ) -> int:
-    """Try every superset of a node's set as the last stage but one; returns the new length of the list."""
+    """Try every superset of a node's set as the second-last stage; return the new length of the list."""
     node, now, unit_costs = place.nodes[depth], place.rest[depth], lattice.unit_costs
     full = len(unit_costs) - 1
-    base, covered, right, alive, paid = node[SET], node[COVERED], node[RIGHT], node[ALIVE], place.paid[depth]
+    base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], place.paid[depth]
     final, final_right = lattice.own[full, 0], lattice.own[full, 1]
     free = full ^ base
     sub = free & -free
@@ -202,26 +213,26 @@ def close(
             rest, lost, good = 0, 0, 0
             for w in range(len(now)):
                 on = now[w] & ~accepted[w]
-                rest += bits(on)
-                lost += bits(on & ~final[w])
-                good += bits((now[w] & correct[w]) | (on & final_right[w]))
+                rest += count_word_bits(on)
+                lost += count_word_bits(on & ~final[w])
+                good += count_word_bits((now[w] & correct[w]) | (on & final_right[w]))
             cost = spent + unit_costs[free ^ sub] * rest
             v, c = covered + alive - lost, right + good
-            if cost <= known.least[cell(known, v, v - c)]:
+            if cost <= known.least[find_cell(known, v, v - c)]:
                 chain[depth] = base | sub
-                size = keep(known, size, v, c, cost, depth + 2, chain)
+                size = insert_entry(known, size, v, c, cost, depth + 2, chain)
         sub = (sub - free) & free
     return size
 
 
 @inner
-def descend(lattice: Lattice, place: Place, depth: int, needed: int) -> bool:
-    """Make a child of the node with its next superset that leaves as many features as stages need, if any."""
+def descend_chain(lattice: Lattice, place: WalkState, depth: int, needed: int) -> bool:
+    """Create the child of the node's next superset that leaves ``needed`` features; return whether there is one."""
     node, child = place.nodes[depth], place.nodes[depth + 1]
     full = len(lattice.unit_costs) - 1
     free = full ^ node[SET]
     sub = (node[TRIED] - free) & free
-    while sub != 0 and bits(np.uint64(free ^ sub)) < needed:
+    while sub != 0 and count_word_bits(np.uint64(free ^ sub)) < needed:
         sub = (sub - free) & free
     node[TRIED] = sub
     if sub == 0:
@@ -231,46 +242,46 @@ def descend(lattice: Lattice, place: Place, depth: int, needed: int) -> bool:
     for w in range(place.rest.shape[1]):
         now = place.rest[depth, w]
         place.rest[depth + 1, w] = now & ~lattice.own[top, 0, w]
-        rest += bits(now & ~lattice.own[top, 0, w])
-        good += bits(now & lattice.own[top, 1, w])
+        rest += count_word_bits(now & ~lattice.own[top, 0, w])
+        good += count_word_bits(now & lattice.own[top, 1, w])
     child[SET], child[TRIED], child[ALIVE] = top, 0, rest
-    child[COVERED], child[RIGHT] = node[COVERED] + node[ALIVE] - rest, node[RIGHT] + good
+    child[COVERED], child[CORRECT] = node[COVERED] + node[ALIVE] - rest, node[CORRECT] + good
     place.paid[depth + 1] = place.paid[depth] + lattice.unit_costs[sub] * node[ALIVE]
     return True
 
 
 @compile_kernel(nogil=True, error_model="numpy", cache=True)
-def walk(lattice: Lattice, known: Known, place: Place, stages: int, quota: int) -> None:
-    """Go on from a place, with chains of so many stages, for about so many configurations; stop early if the list has
-    no room for what the next node may lead to."""
+def walk_chains(lattice: Lattice, known: KnownFront, place: WalkState, stages: int, quota: int) -> None:
+    """Continue the search of chains of ``stages`` sets for about ``quota`` configurations, or until the list may
+    overflow at the next node."""
     nodes, state, last = place.nodes, place.state, stages - 2
     full = len(lattice.unit_costs) - 1
     chain = place.chain
     if state[ENTERED] < stages:
-        enter_fewer_stages(known, state[SIZE])
+        fill_cells(known, state[SIZE])
         state[ENTERED] = stages
     if stages == 1:
         node = nodes[0]
-        state[SIZE] = keep(known, state[SIZE], node[COVERED], node[RIGHT], place.paid[0], stages, chain)
+        state[SIZE] = insert_entry(known, state[SIZE], node[COVERED], node[CORRECT], place.paid[0], stages, chain)
         state[LOOKED], state[DEPTH] = state[LOOKED] + 1, -1
     end = state[LOOKED] + state[PASSED] + quota
     while state[DEPTH] >= 0 and state[LOOKED] + state[PASSED] < end:
         depth = state[DEPTH]
         never, limit = 0, np.inf
         if nodes[depth, TRIED] == 0:
-            never, lowest, limit = bounded(lattice, known, place, depth)
+            never, lowest, limit = compute_bounds(lattice, known, place, depth)
             if lowest > limit:
-                free = bits(np.uint64(full ^ nodes[depth, SET]))
+                free = count_word_bits(np.uint64(full ^ nodes[depth, SET]))
                 state[PASSED] += lattice.ways[free, stages - depth]
                 state[DEPTH] -= 1
                 continue
         if depth < last:
-            state[DEPTH] += 1 if descend(lattice, place, depth, stages - depth - 1) else -1
+            state[DEPTH] += 1 if descend_chain(lattice, place, depth, stages - depth - 1) else -1
             continue
         if state[SIZE] + full >= len(known.costs):
             break
         for d in range(depth):
             chain[d] = nodes[d + 1, SET]
-        state[SIZE] = close(lattice, known, place, depth, chain, state[SIZE], never, limit)
-        state[LOOKED] += lattice.ways[bits(np.uint64(full ^ nodes[depth, SET])), 2]
+        state[SIZE] = close_chains(lattice, known, place, depth, chain, state[SIZE], never, limit)
+        state[LOOKED] += lattice.ways[count_word_bits(np.uint64(full ^ nodes[depth, SET])), 2]
         state[DEPTH] -= 1

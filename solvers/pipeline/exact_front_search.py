@@ -1,45 +1,45 @@
-"""The loop of the exact search: its arrays, and the walk's quotas between two reports of progress."""
+"""Loop of the exact search: allocation of its arrays, and progress between calls of the kernel."""
 
 import numpy as np
 
 from models.arrays import Int8s, Int64s, UInt64s
 from solvers.base import Progress
-from solvers.pipeline.bit_rows import count, pack
-from solvers.pipeline.configurations import Frontier, partitions
+from solvers.pipeline.bit_rows import count_bits, pack_bits
+from solvers.pipeline.configurations import Frontier, count_partitions
 from solvers.pipeline.exact_front_kernel import (
     ALIVE,
     CHAIN,
+    CORRECT,
     COVERED,
     DEPTH,
     LOOKED,
     PASSED,
-    RIGHT,
     SIZE,
     STAGES,
-    Known,
+    KnownFront,
     Lattice,
-    Place,
-    walk,
+    WalkState,
+    walk_chains,
 )
 from solvers.pipeline.unit_costs import UnitCosts
 
 CELLS = 1024
-"""Cells of the table of least costs, each way: 8 MiB."""
+"""Cells of the table of least costs per dimension: 8 MiB."""
 QUOTA = 5_000_000
-"""Configurations between two reports of progress: a tenth of a second or less."""
+"""Configurations between two progress reports: at most a tenth of a second."""
 
 
-class Search:
-    """The arrays of one enumeration, and the loop over stage counts and quotas."""
+class ExactFrontSearch:
+    """Arrays of one search, and its loop over stage counts and quotas."""
 
     def __init__(
         self, accepted: UInt64s, right: UInt64s, rows: int, unit_costs: UnitCosts, stages: int, total: int
     ) -> None:
         self._rows, self._unit_costs, self._stages, self._total = rows, unit_costs, stages, total
-        self._lattice = lattice_of(accepted, right, unit_costs, stages)
+        self._lattice = make_lattice(accepted, right, unit_costs, stages)
         width = -(-(rows + 1) // CELLS)
         room, cells = 2 * len(accepted), rows // width + 1
-        self._known = Known(
+        self._known = KnownFront(
             entries=np.zeros((room, CHAIN + stages - 1), dtype=np.int64),
             costs=np.zeros(room),
             least=np.full((cells, cells), np.inf),
@@ -49,22 +49,22 @@ class Search:
 
     def run(self, progress: Progress) -> Frontier:
         state = np.zeros(5, dtype=np.int64)
-        walk(self._lattice, self._known, self._whole(state), 1, QUOTA)
+        walk_chains(self._lattice, self._known, self._start_single_stage(state), 1, QUOTA)
         for stages in range(2, self._stages + 1):
             place = self._start(state)
             while state[DEPTH] >= 0:
                 done = int(state[LOOKED] + state[PASSED])
                 progress(done, self._total, f"configurations of {stages} stages")
                 self._make_room(int(state[SIZE]))
-                walk(self._lattice, self._known, place, stages, QUOTA)
+                walk_chains(self._lattice, self._known, place, stages, QUOTA)
         progress(self._total, self._total, "configurations")
         return self._result(state)
 
-    def _start(self, state: Int64s) -> Place:
-        """Begin a walk at the empty set, which accepts nothing, with an empty table."""
+    def _start(self, state: Int64s) -> WalkState:
+        """Return the initial state, at the empty set, and clear the table."""
         self._known.least.fill(np.inf)
         depths, word_count = self._stages, self._lattice.own.shape[2]
-        place = Place(
+        place = WalkState(
             nodes=np.zeros((depths, 5), dtype=np.int64),
             rest=np.zeros((depths, word_count), dtype=np.uint64),
             paid=np.zeros(depths),
@@ -72,20 +72,19 @@ class Search:
             state=state,
         )
         place.nodes[0, ALIVE] = self._rows
-        place.rest[0] = pack(np.ones(self._rows, dtype=bool))
+        place.rest[0] = pack_bits(np.ones(self._rows, dtype=bool))
         state[DEPTH] = 0
         return place
 
-    def _whole(self, state: Int64s) -> Place:
-        """Place a walk at the one configuration of one stage."""
+    def _start_single_stage(self, state: Int64s) -> WalkState:
+        """Return the state at the configuration of one stage."""
         place = self._start(state)
-        place.nodes[0, COVERED] = count(self._lattice.own[-1, 0])
-        place.nodes[0, RIGHT] = count(self._lattice.own[-1, 1])
+        place.nodes[0, COVERED] = count_bits(self._lattice.own[-1, 0])
+        place.nodes[0, CORRECT] = count_bits(self._lattice.own[-1, 1])
         place.paid[0] = self._lattice.unit_costs[-1] * self._rows
         return place
 
     def _make_room(self, size: int) -> None:
-        """Let the list grow by what one node can lead to."""
         if size + len(self._lattice.unit_costs) > len(self._known.costs):
             entries, costs = self._known.entries, self._known.costs
             self._known = self._known._replace(
@@ -95,38 +94,38 @@ class Search:
 
     def _result(self, state: Int64s) -> Frontier:
         entries, sums = self._known.entries[: state[SIZE]], self._known.costs[: state[SIZE]]
-        covered, right = entries[:, COVERED], entries[:, RIGHT]
+        covered, right = entries[:, COVERED], entries[:, CORRECT]
         order = np.lexsort((sums, -right, -covered))
         return Frontier(
             coverage=(covered / self._rows)[order],
             accuracy=(right / np.maximum(covered, 1))[order],
-            cost=self._unit_costs.mean(sums, self._rows)[order],
-            chromosomes=_chromosomes(entries, len(self._unit_costs.of))[order],
+            cost=self._unit_costs.compute_mean(sums, self._rows)[order],
+            chromosomes=_chromosomes(entries, len(self._unit_costs.by_feature))[order],
             examined=int(state[LOOKED]),
             pruned=int(state[PASSED]),
         )
 
 
-def lattice_of(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stages: int) -> Lattice:
-    """Add what bounds need to know of the supersets of each set: O(n 2^n rows / 64) time."""
-    n = len(unit_costs.of)
+def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stages: int) -> Lattice:
+    """Precompute what the bounds need about the supersets of each set. Complexity: O(n 2^n rows / 64)."""
+    n = len(unit_costs.by_feature)
     cheapest = np.zeros(1)
-    for price in unit_costs.of:
+    for price in unit_costs.by_feature:
         cheapest = np.concatenate((cheapest, np.minimum(cheapest, price)))
         cheapest[len(cheapest) // 2] = price
     own = np.stack((accepted, right), axis=1).astype(np.uint64, copy=False)
-    ways = [[partitions(m, s) if s <= stages else 0 for s in range(stages + 1)] for m in range(n + 1)]
+    ways = [[count_partitions(m, s) if s <= stages else 0 for s in range(stages + 1)] for m in range(n + 1)]
     return Lattice(
         own=own,
-        ever=_of_supersets(own, n),
-        unit_costs=unit_costs.of_sets(),
+        ever=_unite_supersets(own, n),
+        unit_costs=unit_costs.sum_sets(),
         cheapest=cheapest,
         ways=np.array(ways, dtype=np.int64),
     )
 
 
-def _of_supersets(table: UInt64s, n: int) -> UInt64s:
-    """Unite, for each set, the rows of all its proper supersets: (2^n, ...) words."""
+def _unite_supersets(table: UInt64s, n: int) -> UInt64s:
+    """Return the union of the rows of all proper supersets of each set, (2^n, ...)."""
     whole, proper = table.copy(), np.zeros_like(table)
     for bit in range(n):
         halves = whole.reshape(-1, 2, 1 << bit, *table.shape[1:])
@@ -138,7 +137,7 @@ def _of_supersets(table: UInt64s, n: int) -> UInt64s:
 
 
 def _chromosomes(entries: Int64s, n: int) -> Int8s:
-    """Write chains as chromosomes: a feature's stage is the number of sets that lack it."""
+    """Convert chains to chromosomes: a feature's stage is the number of sets without it."""
     chains = entries[:, CHAIN:, None]
     lacking = (chains >> np.arange(n)) & 1 == 0
     real = np.arange(1, chains.shape[1] + 1)[:, None] < entries[:, STAGES, None, None]

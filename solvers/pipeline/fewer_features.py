@@ -1,13 +1,13 @@
-"""Configurations that leave features out, where ``auto`` was asked for.
+"""Feature selection for ``search: auto``: configurations that never acquire some features.
 
-A feature whose cost no answer repays is better never acquired, which no ordered partition of all features can say.
-Looked at are those of the features that forward selection puts first, so many as there are, by gain for the cost and by
-gain alone: every configuration where that was done for all features, else chains. Beside these there are chains of the
-cheapest features, single features, pairs where there are few, and configurations of the front without their last
-stages.
+Ordered partitions acquire all features; a feature that does not repay its cost is better never acquired. Candidates
+use the first features of forward selection, for each number of features, by gain per cost and by gain: all their
+configurations if all features were searched exactly, else chains. Further candidates are chains of the cheapest
+features, single features, pairs if there are few features, and configurations of the front without their last stages.
 
-Where every item is answered, what is not dominated joins the front. Where items may be rejected, what acquires little
-answers few, and is not dominated for its cost alone: only what dominates a configuration of the front joins it.
+If every item is answered, non-dominated candidates join the front. If items may be rejected, candidates with few
+features have low coverage and are non-dominated by their cost alone: only those that dominate a configuration of the
+front join it.
 """
 
 from collections.abc import Callable
@@ -17,84 +17,81 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress, scale_progress
-from solvers.pipeline.chains import forward_order, in_stages
-from solvers.pipeline.configurations import REMOVED, single_stage
-from solvers.pipeline.exact_front import frontier_of_words
+from solvers.pipeline.chains import cut_into_stages, order_by_forward_selection
+from solvers.pipeline.configurations import REMOVED, make_single_stage
+from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.objectives import Evaluator, Scores
 
-MOST_PAIRED = 32
-"""Features up to which all pairs of them are looked at."""
+MAX_PAIRED = 32
+"""Maximum number of features for evaluating all pairs."""
 
-OfFeatures = Callable[[Int64s], Int8s]
-"""Gives configurations, (c, k), of some features, (k,), rising."""
-
-
-def every_one(evaluator: Evaluator, max_stages: int) -> OfFeatures:
-    """Give the exact front of some features."""
-    costs, answers = _costs(evaluator), evaluator.answers
-
-    def of(features: Int64s) -> Int8s:
-        bits = answers.lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
-        return frontier_of_words(*bits, answers.rows, costs[features], max_stages).chromosomes
-
-    return of
+SubsetSearch = Callable[[Int64s], Int8s]
+"""Returns configurations, (c, k), of some features, (k,), by increasing index."""
 
 
-def chains_of(order: Int64s, max_stages: int) -> OfFeatures:
-    """Give chains of some features in their order among all, (n,)."""
+def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
+    """Return a function that finds the exact front of some features."""
+    costs, answers = _feature_costs(evaluator), evaluator.answers
 
-    def of(features: Int64s) -> Int8s:
+    def find_subset_front(features: Int64s) -> Int8s:
+        bits = answers.get_lattice(features, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
+        return find_packed_front(*bits, answers.rows, costs[features], max_stages).chromosomes
+
+    return find_subset_front
+
+
+def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
+    """Return a function that lists chains of some features, in an order of all features, (n,)."""
+
+    def list_subset_chains(features: Int64s) -> Int8s:
         ordered = np.searchsorted(features, order[np.isin(order, features)])
-        return np.array(list(dict.fromkeys(map(tuple, in_stages(ordered, max_stages)))), dtype=np.int8)
+        return np.array(list(dict.fromkeys(map(tuple, cut_into_stages(ordered, max_stages)))), dtype=np.int8)
 
-    return of
-
-
-def forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
-    """Put features in order by forward selection, (n,): by gain for the cost, and by gain."""
-    costs, halves = _costs(evaluator), (scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100))
-    by_cost = forward_order(evaluator, costs, halves[0])
-    return by_cost, forward_order(evaluator, costs, halves[1], for_its_cost=False)
+    return list_subset_chains
 
 
-def of_first(orders: tuple[Int64s, ...], of: OfFeatures, progress: Progress = no_progress) -> Int8s:
-    """List configurations, (c, n), of each number of first features of orders, (n,), but all of them; of features that
-    several orders begin with once.
+def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) -> tuple[Int64s, Int64s]:
+    """Order features by forward selection, (n,) each: by gain per cost, and by gain."""
+    costs, halves = (
+        _feature_costs(evaluator),
+        (scale_progress(progress, 0, 50, 100), scale_progress(progress, 50, 100, 100)),
+    )
+    by_cost = order_by_forward_selection(evaluator, costs, halves[0])
+    return by_cost, order_by_forward_selection(evaluator, costs, halves[1], for_its_cost=False)
 
-    progress: told each number of features, may raise to cancel.
-    """
+
+def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, progress: Progress = no_progress) -> Int8s:
+    """Search configurations, (c, n), of the first 1 to n - 1 features of each order, (n,); each subset once."""
     n = len(orders[0])
-    looked_at: set[bytes] = set()
+    searched: set[bytes] = set()
     parts = [np.zeros((0, n), dtype=np.int8)]
     for length in range(1, n):
-        progress(length, n, f"leaving out all but {length} features")
+        progress(length, n, f"searching subsets of {length} features")
         for order in orders:
             features = np.sort(order[:length])
-            if features.tobytes() not in looked_at:
-                looked_at.add(features.tobytes())
-                parts.append(_among_all(of(features), features, n))
+            if features.tobytes() not in searched:
+                searched.add(features.tobytes())
+                parts.append(_expand(search(features), features, n))
     return np.concatenate(parts)
 
 
-def chains_along(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
-    """List chains, (c, n), of each number of first features of orders, (n,), and of the cheapest features; all
-    features in these orders, too."""
+def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
+    """List chains, (c, n), of each number of first features of the orders, (n,), and of the order by cost."""
     n = len(orders[0])
-    along = [*orders, np.argsort(_costs(evaluator), kind="stable")]
-    first = [of_first((order,), chains_of(order, max_stages)) for order in along]
-    return np.concatenate([*first, *(chains_of(order, max_stages)(np.arange(n)) for order in along)])
+    along = [*orders, np.argsort(_feature_costs(evaluator), kind="stable")]
+    first = [search_first_features((order,), make_chain_search(order, max_stages)) for order in along]
+    return np.concatenate([*first, *(make_chain_search(order, max_stages)(np.arange(n)) for order in along)])
 
 
-def single_ones(n: int, max_stages: int) -> Int8s:
-    """List each of n features alone, and of few features each pair: at once, and, if two stages are allowed, one after
-    the other.
+def list_singles_and_pairs(n: int, max_stages: int) -> Int8s:
+    """List single features and, of few features, pairs: in one stage, and, if allowed, in two.
 
-    >>> single_ones(2, 2).tolist()
+    >>> list_singles_and_pairs(2, 2).tolist()
     [[0, -1], [-1, 0], [0, 0], [0, 1], [1, 0]]
     """
-    rows = [single_stage([feature], n) for feature in range(n)]
-    for first, second in permutations(range(n if n <= MOST_PAIRED else 0), 2):
-        both = single_stage([first, second], n)
+    rows = [make_single_stage([feature], n) for feature in range(n)]
+    for first, second in permutations(range(n if n <= MAX_PAIRED else 0), 2):
+        both = make_single_stage([first, second], n)
         rows += [both] if first < second else []
         if max_stages > 1:
             both = both.copy()
@@ -103,10 +100,10 @@ def single_ones(n: int, max_stages: int) -> Int8s:
     return np.array(rows, dtype=np.int8)
 
 
-def without_last_stages(chromosomes: Int8s) -> Int8s:
-    """List configurations, (c, n), without their last stages: all numbers of stages but none.
+def drop_last_stages(chromosomes: Int8s) -> Int8s:
+    """List all truncations of configurations, (c, n), to fewer stages, at least one.
 
-    >>> without_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
+    >>> drop_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
     [[0, -1, -1], [0, 1, -1]]
     """
     cut = [np.where(chromosomes <= last, chromosomes, REMOVED) for last in range(int(chromosomes.max()))]
@@ -114,19 +111,18 @@ def without_last_stages(chromosomes: Int8s) -> Int8s:
     return np.unique(every[(every < 0).any(axis=1)], axis=0)
 
 
-def join_fewer(
+def join_fronts(
     evaluator: Evaluator, front: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
 ) -> tuple[Int8s, Scores]:
-    """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, and its
-    scores. Of equal objectives those found stay.
+    """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows; ties keep the front's.
 
-    only_where_they_dominate: whether what leaves features out must dominate one that was found.
+    only_where_they_dominate: whether configurations without some features must dominate one of the front.
     """
     import moocore
 
     every = np.concatenate((front, fewer))
     scores = evaluator(every)
-    values = scores.maximised()
+    values = scores.stack_objectives()
     best = moocore.is_nondominated(values, maximise=True, keep_weakly=False)
     if only_where_they_dominate:
         beaten = values[: len(front)][~best[: len(front)]]
@@ -136,19 +132,19 @@ def join_fewer(
 
 
 def _reach_any(values: Floats, others: Floats) -> Bools:
-    """Tell which values, (v, o), are at least those of any other, (w, o), in everything: (v,)."""
+    """Return which values, (v, o), are at least any other, (w, o), in all objectives, (v,)."""
     reaching = np.zeros(len(values), dtype=bool)
     for other in others:
         reaching |= np.all(values >= other, axis=1)
     return reaching
 
 
-def _among_all(part: Int8s, features: Int64s, n: int) -> Int8s:
-    """Write configurations of some features as of all n, the others removed."""
+def _expand(part: Int8s, features: Int64s, n: int) -> Int8s:
+    """Expand configurations of some features to all n, with the others removed."""
     genes = np.full((len(part), n), REMOVED, dtype=np.int8)
     genes[:, features] = part
     return genes
 
 
-def _costs(evaluator: Evaluator) -> Floats:
-    return np.asarray(evaluator.unit_costs.of / evaluator.unit_costs.units)
+def _feature_costs(evaluator: Evaluator) -> Floats:
+    return np.asarray(evaluator.unit_costs.by_feature / evaluator.unit_costs.units)

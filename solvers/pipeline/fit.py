@@ -1,8 +1,6 @@
-"""From a table of features to a plan: train, find the front on the validation rows, report it on the test rows.
+"""Training of a pipeline: fit classifiers, search the front on validation rows, and evaluate it on test rows.
 
-The rows are cut at random, half, a quarter, a quarter, each part with its share of every class. Classifiers learn from
-the first part. What they say of the second decides which configurations are on the front; what they say of the third is
-what the front is said to achieve.
+Rows are split at random, stratified by class: half for training, a quarter for validation, a quarter for testing.
 """
 
 from dataclasses import replace
@@ -13,25 +11,25 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
 from solvers.base import BuildContext, Fitted, row_counts
-from solvers.pipeline.answer_bank import MOST_BYTES
-from solvers.pipeline.assemble import Models, achieved, assemble
-from solvers.pipeline.configurations import MOST_FEATURES, configurations, stage_masks
-from solvers.pipeline.exact_front import MOST_CONFIGURATIONS
-from solvers.pipeline.exact_front import MOST_FEATURES as MOST_ENUMERATED
+from solvers.pipeline.answer_bank import MAX_BYTES
+from solvers.pipeline.assemble import PipelineModels, assemble_plan, tabulate_scores
+from solvers.pipeline.configurations import MAX_FEATURES, count_configurations, make_stage_masks
+from solvers.pipeline.exact_front import MAX_CONFIGURATIONS
+from solvers.pipeline.exact_front import MAX_FEATURES as MAX_ENUMERATED
 from solvers.pipeline.front import (
     DONE,
     TOTAL,
     FrontSearch,
-    answers_bytes,
-    evolve_some,
+    estimate_answer_bytes,
     is_exact,
-    leave_out,
-    look_at_all,
+    search_by_evolution,
+    search_exactly,
+    search_fewer_features,
 )
-from solvers.pipeline.objectives import costs_of
+from solvers.pipeline.objectives import read_feature_costs
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
-from solvers.pipeline.savings import pipeline_savings, replay
+from solvers.pipeline.savings import measure_pipeline_savings, replay_configuration
 from solvers.pipeline.summary import summarize
 from solvers.statistics import standard_error_of_mean
 
@@ -41,66 +39,65 @@ def fit(
 ) -> Fitted[PipelinePlan]:
     """Build a pipeline from a table of features.
 
-    Raises InvalidRequest for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class
-    with fewer than 4 rows, a threshold for a class that there is not, a positive class that there is not or that
-    ``exact`` cannot take, and a learner that is not allowed or gives no probabilities.
+    The summary has three baselines: all features in one stage, with the reject option (if any) and without, and one
+    stage per feature, the cheapest first.
 
-    The summary: unit, rows of each part, how the front was found, some of it, and three baselines: all features in one
-    stage, with the reject option (if it is built with one) and without, and one stage for each feature, the cheapest
-    first.
+    Raises:
+        InvalidRequest: for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class with
+            fewer than 4 rows, unknown classes, or a learner that is not allowed or has no predict_proba.
     """
     check(DatasetFacts.from_dataset(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
-    data = PreparedData.of(dataset, options, rng, run)
+    data = PreparedData.from_dataset(dataset, options, rng, run)
     learner, test = data.learner, data.split.test
     front = _search(data, options, rng, run)
-    run.progress(DONE, TOTAL, "reporting on the test rows")
-    kept = np.unique(stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
-    models = Models(learner.kind, kept, learner.models(kept))
-    report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
+    run.progress(DONE, TOTAL, "evaluating on the test rows")
+    kept = np.unique(make_stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
+    models = PipelineModels(learner.kind, kept, learner.train_models(kept))
+    report = data.criteria.make_evaluator(test, lambda masks: models.predict_sets(learner, data.table[test], masks))
     items = dataset.item_codes[test]
-    errors = np.array([standard_error_of_mean(replay(report, genes).costs, items) for genes in front.chromosomes])
-    plan = assemble(dataset, options, data, models, front, report(front.chromosomes), errors)
+    errors = np.array(
+        [standard_error_of_mean(replay_configuration(report, genes).costs, items) for genes in front.chromosomes]
+    )
+    plan = assemble_plan(dataset, options, data, models, front, report(front.chromosomes), errors)
     parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
     summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
-    usual = plan.chromosomes[plan.usual]
-    validation = data.evaluator(data.split.validation)
-    held = pipeline_savings(
-        usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
+    default = plan.chromosomes[plan.default_solution]
+    validation = data.make_evaluator(data.split.validation)
+    savings = measure_pipeline_savings(
+        default, data.make_evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng
     )
     run.progress(TOTAL, TOTAL, "done")
-    return Fitted(plan, summary, held)
+    return Fitted(plan, summary, savings)
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
-    """Refuse what can be seen without the rows."""
+    """Raise InvalidRequest for options that the dataset does not allow, without reading its rows."""
     assert isinstance(facts.spec, FeaturesSpec)
     count = len(facts.spec.features)
-    if count > MOST_FEATURES:
-        _refuse(("dataset", "features"), f"there are {count}, a pipeline takes at most {MOST_FEATURES}")
-    if options.search == "exact" and count > MOST_ENUMERATED:
-        _refuse(("search",), f"is exact, for at most {MOST_ENUMERATED} features, there are {count}; emsco takes more")
+    if count > MAX_FEATURES:
+        _refuse(("dataset", "features"), f"must be at most {MAX_FEATURES}, got {count}")
+    if options.search == "exact" and count > MAX_ENUMERATED:
+        _refuse(("search",), f"exact supports at most {MAX_ENUMERATED} features, got {count}; use emsco")
     if options.search == "exact" and options.positive_class is not None:
-        _refuse(("search",), "is exact, which takes no positive_class")
-    total = configurations(count, min(options.max_stages, count))
-    if options.search == "exact" and total > MOST_CONFIGURATIONS:
-        _refuse(
-            ("max_stages",), f"is {options.max_stages}: {total} configurations are too many to count; emsco takes more"
-        )
-    needed = answers_bytes(count, facts.rows)
-    if options.search == "exact" and needed > MOST_BYTES:
-        _refuse(("search",), f"is exact: the answers of all feature sets take {needed} bytes, at most {MOST_BYTES} fit")
+        _refuse(("search",), "exact does not support positive_class; use emsco")
+    total = count_configurations(count, min(options.max_stages, count))
+    if options.search == "exact" and total > MAX_CONFIGURATIONS:
+        _refuse(("max_stages",), f"{options.max_stages} gives more than {MAX_CONFIGURATIONS} configurations; use emsco")
+    needed = estimate_answer_bytes(count, facts.rows)
+    if options.search == "exact" and needed > MAX_BYTES:
+        _refuse(("search",), f"exact needs {needed} bytes for all feature sets; maximum is {MAX_BYTES}; use emsco")
     _check_classes(facts.classes, options)
-    costs_of(facts.spec)
+    read_feature_costs(facts.spec)
 
 
 def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
-    known, given = f"the dataset has {', '.join(classes)}", options.confidence_threshold
+    available, thresholds = f"available: {', '.join(classes)}", options.confidence_threshold
     if options.positive_class is not None and options.positive_class not in classes:
-        _refuse(("positive_class",), f"is {options.positive_class!r}, {known}")
-    if isinstance(given, dict) and given.keys() != set(classes):
-        odd = sorted(given.keys() ^ set(classes))[0]
-        _refuse(("confidence_threshold",), f"names or lacks class {odd!r}: one number for all or one for each, {known}")
+        _refuse(("positive_class",), f"class {options.positive_class!r} not found; {available}")
+    if isinstance(thresholds, dict) and thresholds.keys() != set(classes):
+        wrong = sorted(thresholds.keys() ^ set(classes))[0]
+        _refuse(("confidence_threshold",), f"must be one number, or one for each class, {wrong!r} differs; {available}")
 
 
 def _refuse(where: tuple[str, ...], message: str) -> None:
@@ -109,23 +106,25 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 
 def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontSearch:
     """Find the front on the validation rows."""
-    evaluator, n = data.evaluator(data.split.validation), len(data.criteria.costs)
+    evaluator, n = data.make_evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
-        front = look_at_all(evaluator, options.max_stages, run.progress)
+        front = search_exactly(evaluator, options.max_stages, run.progress)
     else:
-        front = evolve_some(evaluator, options, rng, run.progress)
-    return leave_out(evaluator, options, front, run.progress) if options.search == "auto" and n > 1 else front
+        front = search_by_evolution(evaluator, options, rng, run.progress)
+    return (
+        search_fewer_features(evaluator, options, front, run.progress) if options.search == "auto" and n > 1 else front
+    )
 
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:
-    """Tell what simple configurations achieve on the test rows."""
+    """Evaluate simple configurations on the test rows."""
     rows, costs = data.split.test, data.criteria.costs
     n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
     by_cost[np.argsort(costs, kind="stable")] = np.arange(n)
-    evaluator = data.evaluator(rows)
-    scores = achieved(evaluator(np.stack((everything, by_cost))))
-    plain = achieved(replace(evaluator, threshold=0.0)(everything[None]))[0]
+    evaluator = data.make_evaluator(rows)
+    scores = tabulate_scores(evaluator(np.stack((everything, by_cost))))
+    plain = tabulate_scores(replace(evaluator, threshold=0.0)(everything[None]))[0]
     named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}
     return [
         {"name": name, "accuracy": float(row[1]), "coverage": float(row[0]), "cost": float(row[2])}

@@ -1,4 +1,4 @@
-"""The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
+"""Search of the Pareto front on the validation rows: exact where that takes seconds, else evolutionary."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,40 +8,38 @@ import numpy as np
 from models.arrays import Int8s
 from models.pipeline import PipelineOptions
 from solvers.base import Progress, scale_progress
-from solvers.pipeline.answer_bank import MOST_BYTES
-from solvers.pipeline.configurations import configurations, stage_counts
-from solvers.pipeline.emsco import Settings, evolve
-from solvers.pipeline.exact_front import frontier_of_words
+from solvers.pipeline.answer_bank import MAX_BYTES
+from solvers.pipeline.configurations import count_configurations, count_stages
+from solvers.pipeline.emsco import EvolutionSettings, evolve_front
+from solvers.pipeline.exact_front import find_packed_front
 from solvers.pipeline.fewer_features import (
-    chains_along,
-    every_one,
-    forward_orders,
-    join_fewer,
-    of_first,
-    single_ones,
-    without_last_stages,
+    drop_last_stages,
+    find_forward_orders,
+    join_fronts,
+    list_chains,
+    list_singles_and_pairs,
+    make_exact_search,
+    search_first_features,
 )
 from solvers.pipeline.objectives import Evaluator, Scores
 
-MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
-"""Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
-BYTES_A_ROW = 6
-"""Of a feature set's answers: a confidence, a class, bits."""
-MOST_WALKED = 300_000_000
-"""Configurations that ``auto`` looks at: some seconds' worth."""
+MAX_TRAINED, MAX_TRAINED_SLOWLY = 14, 8
+"""Maximum number of features for an exact search by ``auto``: logistic regression, other learners."""
+BYTES_PER_ROW = 6
+"""Memory of a feature set's answers: a confidence, a class, bits."""
+MAX_WALKED = 300_000_000
+"""Maximum number of configurations for an exact search by ``auto``: some seconds."""
 
 
 CHUNK = 1024
-"""Feature sets that are trained between two reports of progress."""
+"""Feature sets that are trained between two progress reports."""
 TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
-"""Steps of progress: after training, after the search, after putting features in order, after leaving features out, in
-all."""
+"""Progress after training, the search, forward selection, and the search with fewer features; its total."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontSearch:
-    """The front, (s, n), what it scores on the validation rows, whether every configuration was looked at, how many
-    were, and in words how the search ended."""
+    """Front, (s, n), its scores on validation rows, whether it is exact, and how the search ended."""
 
     chromosomes: Int8s
     scores: Scores
@@ -50,13 +48,13 @@ class FrontSearch:
     ended: str
 
 
-def answers_bytes(features: int, rows: int) -> int:
-    """Estimate what a bank holds of all feature sets, given the rows of the whole table."""
-    return (1 << features) * (rows // 4 + 1) * BYTES_A_ROW
+def estimate_answer_bytes(features: int, rows: int) -> int:
+    """Estimate the memory of an ``AnswerBank`` of all feature sets, in bytes, given the rows of the whole table."""
+    return (1 << features) * (rows // 4 + 1) * BYTES_PER_ROW
 
 
 def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
-    """Tell whether every configuration is looked at: where that takes seconds, and its answers fit into memory.
+    """Return whether to search exactly: where that takes seconds and fits into memory.
 
     >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
     (True, False)
@@ -65,61 +63,66 @@ def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool
     """
     if options.search != "auto":
         return options.search == "exact"
-    most = MOST_TRAINED_SLOWLY if slowly else MOST_TRAINED
-    few = features <= most and configurations(features, options.max_stages) <= MOST_WALKED
-    return few and answers_bytes(features, rows) <= MOST_BYTES and options.positive_class is None
+    limit = MAX_TRAINED_SLOWLY if slowly else MAX_TRAINED
+    few = features <= limit and count_configurations(features, options.max_stages) <= MAX_WALKED
+    return few and estimate_answer_bytes(features, rows) <= MAX_BYTES and options.positive_class is None
 
 
-def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
-    """Train the classifiers of all feature sets, and walk all configurations."""
-    costs = evaluator.unit_costs.of / evaluator.unit_costs.units
+def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
+    """Train the classifiers of all feature sets and search all configurations."""
+    costs = evaluator.unit_costs.by_feature / evaluator.unit_costs.units
     n, answers = len(costs), evaluator.answers
     sets, training = 1 << n, scale_progress(progress, 0, TRAINED, TOTAL)
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
-        answers.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
-    accepted, right = answers.lattice(
+        answers.get_votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
+    accepted, right = answers.get_lattice(
         np.arange(n), evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end
     )
     walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
-    front = frontier_of_words(accepted, right, answers.rows, costs, max_stages, progress=walking)
-    ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
+    front = find_packed_front(accepted, right, answers.rows, costs, max_stages, progress=walking)
+    ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
     return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
 
 
-def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
-    """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
-    dominates one of the front."""
-    join = partial(join_fewer, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
-    fewer = _of_fewer(evaluator, options, search, progress)
+def search_fewer_features(
+    evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress
+) -> FrontSearch:
+    """Add configurations without some features to a front (see ``fewer_features``)."""
+    join = partial(join_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
+    fewer = _list_fewer(evaluator, options, search, progress)
     chromosomes, _ = join(search.chromosomes, fewer)
-    cut = without_last_stages(chromosomes)  # of what has joined, too
+    cut = drop_last_stages(chromosomes)  # of the added ones, too
     chromosomes, scores = join(chromosomes, cut)
-    joined, looked_at = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
-    ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
+    joined, tried = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
+    ended = f"{search.ended}; {tried} with fewer features were evaluated, {joined} are on the front"
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
-def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
-    """List what leaves features out, (c, n), and chains of all of them."""
+def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
+    """List configurations without some features, (c, n), and chains of all features."""
     n, stages = search.chromosomes.shape[1], options.max_stages
-    orders = forward_orders(evaluator, scale_progress(progress, WALKED, ORDERED, TOTAL))
-    fewer = [single_ones(n, stages), without_last_stages(search.chromosomes), chains_along(evaluator, orders, stages)]
+    orders = find_forward_orders(evaluator, scale_progress(progress, WALKED, ORDERED, TOTAL))
+    fewer = [
+        list_singles_and_pairs(n, stages),
+        drop_last_stages(search.chromosomes),
+        list_chains(evaluator, orders, stages),
+    ]
     if search.exact:
-        every = every_one(evaluator, stages)
-        fewer.append(of_first(orders, every, scale_progress(progress, ORDERED, DONE, TOTAL)))
+        every = make_exact_search(evaluator, stages)
+        fewer.append(search_first_features(orders, every, scale_progress(progress, ORDERED, DONE, TOTAL)))
     return np.concatenate(fewer)
 
 
-def evolve_some(
+def search_by_evolution(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontSearch:
-    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
-    features, settings = len(evaluator.unit_costs.of), Settings(**options.evolution.model_dump())
+    """Search by EMSCO; of equal objectives keep the configuration of fewest stages."""
+    features, settings = len(evaluator.unit_costs.by_feature), EvolutionSettings(**options.evolution.model_dump())
     evolving = scale_progress(progress, 0, WALKED, TOTAL)
-    evolved = evolve(evaluator, features, options.max_stages, settings, rng, progress=evolving)
+    evolved = evolve_front(evaluator, features, options.max_stages, settings, rng, progress=evolving)
     front = evolved.front
-    order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
+    order = np.lexsort((*front.chromosomes.T[::-1], count_stages(front.chromosomes)))
     table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))
     if front.scores.alarms is not None:
         table = np.column_stack((table, front.scores.alarms))

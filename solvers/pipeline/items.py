@@ -1,4 +1,4 @@
-"""Items as callers send them: what is known of each, by feature, as numbers that a classifier can be asked about."""
+"""Parsing of items: the known features of each, as numbers for classifiers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,15 @@ from models.pipeline import Cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
-    """Reads items. places: by feature, its number and the numbers of its columns; names: of columns; categories: by
-    column, the code of each category, None for numbers; missing: whether a cell may be missing."""
+class ItemReader:
+    """Parser of items.
+
+    Attributes:
+        places: index of each feature, and of its columns.
+        names: of columns.
+        categories: by column, the code of each category, None for numbers.
+        missing: whether cells may be missing.
+    """
 
     places: dict[str, tuple[int, range]]
     names: tuple[str, ...]
@@ -24,39 +30,39 @@ class Reader:
     missing: bool
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         features: Sequence[str],
         columns: Sequence[Sequence[str]],
         categories: Sequence[Sequence[str]],
         *,
         missing: bool,
-    ) -> "Reader":
-        """Prepare to read items with these features."""
+    ) -> "ItemReader":
+        """Build a reader from features, their columns, and the columns' categories."""
         ends = np.cumsum([0, *map(len, columns)]).tolist()
         places = {name: (f, range(ends[f], ends[f + 1])) for f, name in enumerate(features)}
         codes = tuple({name: code for code, name in enumerate(own)} if own else None for own in categories)
         return cls(places, tuple(name for own in columns for name in own), codes, missing)
 
     def read(self, items: Sequence[Mapping[str, Cells]], where: str) -> tuple[Floats, Bools]:
-        """Give values (m, d), NaN where nothing is known, and which features are known, (m, n).
+        """Return values (m, d), NaN if unknown, and which features are known, (m, n).
 
-        A category that the build did not see is none of those that it did. Raises InvalidRequest with the first faults:
-        unknown features, too few or too many values, text for a number, a missing cell where none may be missing.
+        New categories get the code -1. Raises InvalidRequest with the first faults: unknown features, wrong numbers of
+        values, text for a number, or missing cells where they are not allowed.
         """
         values = np.full((len(items), len(self.names)), np.nan)
         known = np.zeros((len(items), len(self.places)), dtype=bool)
         faults: list[Fault] = []
         for row, item in enumerate(items):
             at = (where,) if where == "acquired" else (where, row)
-            for name, given in item.items():
+            for name, cell_or_cells in item.items():
                 place = self.places.get(name)
                 if place is None:
-                    faults.append(Fault((*at, name), f"is no feature; there are {', '.join(self.places)}"))
+                    faults.append(Fault((*at, name), f"feature not found; available: {', '.join(self.places)}"))
                     continue
-                cells = given if isinstance(given, tuple) else (given,)
+                cells = cell_or_cells if isinstance(cell_or_cells, tuple) else (cell_or_cells,)
                 if len(cells) != len(place[1]):
-                    faults.append(Fault((*at, name), f"has {len(cells)} values, its columns are {len(place[1])}"))
+                    faults.append(Fault((*at, name), f"must have {len(place[1])} values, got {len(cells)}"))
                     continue
                 known[row, place[0]] = True
                 for column, cell in zip(place[1], cells, strict=True):
@@ -71,11 +77,11 @@ class Reader:
         code_of = self.categories[column]
         if cell is None or (cell == "" and code_of is not None):
             if not self.missing:
-                faults.append(Fault(at, f"column {self.names[column]!r} is missing, the dataset has no missing cells"))
+                faults.append(Fault(at, f"column {self.names[column]!r} must not be missing, as in the dataset"))
             return np.nan
         if code_of is not None:
             return code_of.get(text_of(cell), -1)
         if isinstance(cell, str):
-            faults.append(Fault(at, f"column {self.names[column]!r} is {cell!r}, must be a number"))
+            faults.append(Fault(at, f"column {self.names[column]!r} must be a number, got {cell!r}"))
             return np.nan
         return float(cell)

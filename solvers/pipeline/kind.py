@@ -1,4 +1,4 @@
-"""The kind ``pipeline``: what the rest of Parsimony knows of EMSCO pipelines."""
+"""The artifact kind ``pipeline``."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -22,7 +22,7 @@ from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
-from solvers.pipeline.evaluate import curve, evaluate, expected
+from solvers.pipeline.evaluate import curve, evaluate, make_expectations
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.run import run as run_pipeline
@@ -31,7 +31,7 @@ from solvers.savings import SettingReplay
 
 
 class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
-    """Acquires features in stages, with early exits and a reject option."""
+    """Feature acquisition in stages, with early exits and a reject option."""
 
     name = "pipeline"
     plural = "pipelines"
@@ -48,17 +48,17 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
     item_fields = frozenset({"min_coverage"})
 
     def check(self, facts: DatasetFacts, options: PipelineOptions) -> None:
-        """Refuse too many features, and options that they do not allow."""
+        """Raise InvalidRequest for options that the dataset does not allow."""
         check(facts, options)
 
     def fit(
         self, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
     ) -> Fitted[PipelinePlan]:
-        """Build a pipeline from a table of features."""
+        """Build a pipeline from a feature table."""
         return fit(dataset, options, rng, run)
 
     def replay_settings(self, plan: PipelinePlan, dataset: FeatureTable) -> Sequence[SettingReplay]:
-        """Return what configurations of the front do with unseen rows."""
+        """Evaluate configurations of the front on unseen rows."""
         return replay_settings(plan, dataset)
 
     def called_names(self, plan: PipelinePlan) -> tuple[str, ...]:
@@ -66,25 +66,25 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         return plan.features
 
     def answering_names(self, plan: PipelinePlan) -> tuple[str, ...]:
-        """Return no name: a model answers."""
+        """Return no names: a model answers."""
         return ()
 
     def highest_cost(self, plan: PipelinePlan, query: PipelineLimits) -> float:
         """Return the cost of all features."""
         return float(plan.costs.sum())
 
-    def estimates(
+    def estimate_outcome(
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
         """Return accuracy, coverage, and cost on the test rows."""
-        return expected(plan, decision)
+        return make_expectations(plan, decision)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
         """Return the number of test rows."""
         return read_row_count(summary, "test")
 
     def decides_at_once(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
-        """Return whether no archived model has to predict."""
+        """Return whether no archived model is needed."""
         return plan.answers_at_once or not query.acquired
 
     def decide(
@@ -94,7 +94,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[PipelineQuery, PipelineItemDecision]:
-        """Decide a configuration, and the next step of the item; what is acquired is known, whatever is unavailable."""
+        """Choose a configuration and the next step of the item; acquired features stay available."""
         excluded = tuple(name for name in query.excluded if name not in query.acquired)
         if excluded != query.excluded:
             query = query.model_copy(update={"excluded": excluded})
@@ -102,7 +102,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         query, decided = super().decide(plan, query, lost)
         decision = cast(PipelineDecision, decided)
         if query.acquired:
-            step = plan.step(decision.solution, query.acquired, models.modules, models.run)
+            step = plan.next_step(decision.solution, query.acquired, models.modules, models.run)
         else:
             step = plan.first_step(decision.solution)
         return query, PipelineItemDecision.model_construct(**vars(decision), step=step)
@@ -114,7 +114,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
     def evaluate(
         self, plan: PipelinePlan, limits: PipelineLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
-        """Send items through the stages of the configuration that is decided."""
+        """Evaluate items with the configuration that meets the limits."""
         return evaluate(plan, limits, items, self.item_columns(plan), models)
 
     def curve(self, plan: PipelinePlan, query: Any) -> Sequence[OperatingPoint]:
@@ -122,7 +122,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         return curve(plan)
 
     def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
-        """Make the query of a configuration within a budget, or of an accuracy."""
+        """Build the query for a run's limits."""
         return make_query(
             PipelineQuery,
             budget=limits.budget,
@@ -131,13 +131,13 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         )
 
     def start_run(self, plan: PipelinePlan, query: PipelineQuery, context: RunContext) -> StartedRun:
-        """Choose a configuration, and acquire its features stage by stage."""
+        """Choose a configuration and acquire its features stage by stage."""
         decision = plan.decide(query)
 
         def step(known: Mapping[str, Any]) -> Step:
-            return plan.step(decision.solution, known, context.models.modules, context.models.run)
+            return plan.next_step(decision.solution, known, context.models.modules, context.models.run)
 
         widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
-        runner = run_pipeline(step, widths, left=context.remaining_seconds, excluded=context.unavailable)
+        runner = run_pipeline(step, widths, remaining_seconds=context.remaining_seconds, excluded=context.unavailable)
         planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
         return StartedRun(decision, runner, planned, is_slow=True)

@@ -1,8 +1,7 @@
-"""How good configurations are: conclusiveness, conclusive accuracy and cost (EMSCO, Section 2.2), by counting bits.
+"""Objectives of configurations: conclusiveness, conclusive accuracy, and cost (EMSCO, Section 2.2), by bit counts.
 
-A row goes from stage to stage until one accepts its prediction; it pays for the features of every stage it reaches,
-even if none accepts it in the end. Counts are whole numbers and sums of costs are exact (``unit_costs``), so equal
-configurations have equal objectives.
+A row passes stages until one accepts its prediction; it pays for the features of every stage it reaches. Counts are
+integers and sums of costs are exact (``unit_costs``), so equal configurations have equal objectives.
 """
 
 from dataclasses import dataclass
@@ -13,20 +12,24 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
 from models.pipeline import PipelineOptions
-from solvers.pipeline.answer_bank import ACCEPTED, ALARM, AT_THE_END, RIGHT, AnswerBank, Thresholds, Train
-from solvers.pipeline.bit_rows import count, pack
-from solvers.pipeline.configurations import checked, stage_masks
+from solvers.pipeline.answer_bank import ACCEPTED, ALARM, CORRECT, MUST_ANSWER, AnswerBank, Thresholds, Train
+from solvers.pipeline.bit_rows import count_bits, pack_bits
+from solvers.pipeline.configurations import check_chromosomes, make_stage_masks
 from solvers.pipeline.unit_costs import UnitCosts
 
-AT_ONCE = 2048
-"""Configurations that are evaluated together: enough to make up for numpy's overhead."""
+BATCH_SIZE = 2048
+"""Configurations per batch: enough to amortize numpy's overhead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """What configurations achieve on the evaluation rows. covered, right: (c,) int64 rows accepted, and accepted
-    rightly; cost: (c,) float64 mean; alarms: (c,) negative rows accepted as positive, of so many ``negatives``, if a
-    positive class was named."""
+    """Scores of configurations on the evaluation rows.
+
+    Attributes:
+        covered, right: (c,), numbers of accepted and correctly accepted rows.
+        cost: (c,), mean.
+        alarms: (c,), number of false positives among ``negatives`` rows; None without a positive class.
+    """
 
     rows: int
     covered: Int64s
@@ -47,29 +50,29 @@ class Scores:
 
     @property
     def false_positive_rate(self) -> Floats:
-        """The share of negative rows accepted as positive; 0 where there are none, or no class is positive."""
+        """Share of negative rows accepted as positive; 0 without negative rows or a positive class."""
         alarms = np.zeros(len(self.cost)) if self.alarms is None else self.alarms
         return np.asarray(alarms / max(self.negatives, 1))
 
-    def maximised(self) -> Floats:
-        """Stack the objectives as numbers to maximise: (c, 3) coverage, accuracy and -cost; with alarms (c, 4)."""
+    def stack_objectives(self) -> Floats:
+        """Return the objectives to maximize: (c, 3) coverage, accuracy, and -cost; with false positives (c, 4)."""
         columns = [self.coverage, self.accuracy, -self.cost]
         return np.column_stack(columns if self.alarms is None else [*columns, 1 - self.false_positive_rate])
 
-    def norms(self) -> Floats:
-        """Give the l2 norm of the objectives within [0, 1], with inverse cost normalised among these (Section 3.3)."""
-        objectives = [self.coverage, self.accuracy, inverse_cost(self.cost)]
+    def compute_norms(self) -> Floats:
+        """Return the l2 norm of the objectives in [0, 1], with inverse cost normalized among these (Section 3.3)."""
+        objectives = [self.coverage, self.accuracy, compute_inverse_cost(self.cost)]
         if self.alarms is not None:
             objectives.append(1 - self.false_positive_rate)
         return np.asarray(np.sqrt(sum(part * part for part in objectives)))
 
     def take(self, places: Int64s) -> "Scores":
-        """Take some of the configurations."""
+        """Select configurations by index."""
         alarms = None if self.alarms is None else self.alarms[places]
         return Scores(self.rows, self.covered[places], self.right[places], self.cost[places], alarms, self.negatives)
 
-    def joined(self, other: "Scores") -> "Scores":
-        """Append those of other configurations on the same rows."""
+    def append_scores(self, other: "Scores") -> "Scores":
+        """Append scores of other configurations on the same rows."""
         both = None if self.alarms is None or other.alarms is None else np.concatenate((self.alarms, other.alarms))
         return Scores(
             self.rows,
@@ -81,10 +84,10 @@ class Scores:
         )
 
 
-def inverse_cost(cost: Floats) -> Floats:
-    """Divide the least of these costs by each, g3 (Eq. 5). What costs nothing has 1, all else then 0.
+def compute_inverse_cost(cost: Floats) -> Floats:
+    """Return the least cost divided by each, g3 (Eq. 5); with a free one, 1 for free ones and 0 for others.
 
-    >>> inverse_cost(np.array([2.0, 4.0])).tolist(), inverse_cost(np.array([0.0, 4.0])).tolist()
+    >>> compute_inverse_cost(np.array([2.0, 4.0])).tolist(), compute_inverse_cost(np.array([0.0, 4.0])).tolist()
     ([1.0, 0.5], [1.0, 0.0])
     """
     least = cost.min(initial=np.inf)
@@ -93,8 +96,7 @@ def inverse_cost(cost: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """Evaluates chromosomes by the answers of their classifiers, at a threshold; unit_costs: of the n features;
-    answers_at_the_end: whether the last stage answers what none before it did, however unsure."""
+    """Scores chromosomes by the answers of their classifiers; ``answers_at_the_end``: the last stage must answer."""
 
     answers: AnswerBank
     unit_costs: UnitCosts
@@ -102,75 +104,83 @@ class Evaluator:
     answers_at_the_end: bool = False
 
     def __call__(self, chromosomes: Int8s) -> Scores:
-        """Score chromosomes, (c, n), training the feature sets that are not known; gaps between stages do no harm.
+        """Score chromosomes, (c, n), with or without gaps, after training feature sets that are not cached.
 
-        O(c (n k + k rows / 64)) time beside the training. Raises InvalidRequest for chromosomes that are none.
+        Complexity: O(c (n k + k rows / 64)), plus training.
         """
-        genes = checked(chromosomes)
-        if genes.shape[1] != len(self.unit_costs.of):
-            message = f"have {genes.shape[1]} features, costs are of {len(self.unit_costs.of)}"
+        genes = check_chromosomes(chromosomes)
+        if genes.shape[1] != len(self.unit_costs.by_feature):
+            message = f"must have {len(self.unit_costs.by_feature)} features, got {genes.shape[1]}"
             raise InvalidRequest.from_faults(Fault(("chromosomes",), message))
-        batches = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
+        batches = [self._score_batch(genes[i : i + BATCH_SIZE]) for i in range(0, max(len(genes), 1), BATCH_SIZE)]
         scores = batches[0]
         for part in batches[1:]:
-            scores = scores.joined(part)
+            scores = scores.append_scores(part)
         return scores
 
-    def _part(self, genes: Int8s) -> Scores:
-        votes, places = self.votes(genes)
-        return score(votes, places, stage_costs(genes, places.shape[1], self.unit_costs), self)
+    def _score_batch(self, genes: Int8s) -> Scores:
+        votes, places = self.get_votes(genes)
+        return score_configurations(votes, places, compute_stage_costs(genes, places.shape[1], self.unit_costs), self)
 
-    def votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
-        """Give the votes of all stages' feature sets, (m, 2 or 3, words), and the place in them of each chromosome's
-        stages, (c, stages)."""
+    def get_votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
+        """Return votes of all feature sets, (m, 2 or 3, words), and their index for each stage, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
-        masks = stage_masks(genes, stages)
+        masks = make_stage_masks(genes, stages)
         if self.answers_at_the_end:
-            masks |= AT_THE_END * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
+            masks |= MUST_ANSWER * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
         distinct, places = np.unique(masks, return_inverse=True)
-        return self.answers.votes(distinct, self.threshold), places.reshape(masks.shape)
+        return self.answers.get_votes(distinct, self.threshold), places.reshape(masks.shape)
 
 
-def stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
-    """Add up what each stage acquires, features by rising index: (c, n) to (c, stages) in units.
+def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
+    """Return the cost of the features of each stage, (c, n) to (c, stages), in units.
 
     >>> costs = UnitCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
-    >>> stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
+    >>> compute_stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
     [[2.0, 5.0]]
     """
     c, n = genes.shape
     columns = genes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)  # -1 takes the last column
-    weights = np.broadcast_to(unit_costs.of, (c, n)).ravel()
+    weights = np.broadcast_to(unit_costs.by_feature, (c, n)).ravel()
     sums = np.bincount(columns.ravel(), weights=weights, minlength=c * (stages + 1))
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
-def score(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
-    """Send all rows through configurations: votes (m, 2 or 3, words), the place in them of each stage's feature set and
-    its price, (c, stages). After its last stage a configuration stays at its last set, which accepts no more."""
+def score_configurations(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
+    """Score configurations on all rows.
+
+    Args:
+        votes: (m, 2 or 3, words).
+        places: (c, stages), index of each stage's feature set; after its last stage, its last set.
+        paid: (c, stages), cost of each stage.
+    """
     rows = by.answers.rows
-    rest = np.broadcast_to(pack(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
+    rest = np.broadcast_to(pack_bits(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
     reached = np.full(len(places), rows, dtype=np.int64)
     sums, right, alarms = np.zeros(len(places)), np.zeros(len(places), dtype=np.int64), np.zeros(len(places), np.int64)
     for stage in range(places.shape[1]):
         stage_votes = votes[places[:, stage]]
         sums += paid[:, stage] * reached
-        right += count(rest & stage_votes[:, RIGHT])
+        right += count_bits(rest & stage_votes[:, CORRECT])
         if votes.shape[1] > ALARM:
-            alarms += count(rest & stage_votes[:, ALARM])
+            alarms += count_bits(rest & stage_votes[:, ALARM])
         rest &= ~stage_votes[:, ACCEPTED]
-        reached = count(rest)
-    cost = by.unit_costs.mean(sums, rows)
+        reached = count_bits(rest)
+    cost = by.unit_costs.compute_mean(sums, rows)
     return Scores(rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criteria:
-    """By what configurations are judged.
+    """Evaluation criteria of configurations.
 
-    labels: (rows,) of the whole table; classes: how many; costs: (n,) of features; thresholds: (classes,) by predicted
-    class; positive: the class whose false alarms are an objective, None if there is none; answers_at_the_end: whether
-    the last stage must answer.
+    Attributes:
+        labels: (rows,), of the whole table.
+        classes: number of classes.
+        costs: (n,), of features.
+        thresholds: (classes,), by predicted class.
+        positive: the class whose false-positive rate is an objective, if any.
+        answers_at_the_end: whether the last stage must answer.
     """
 
     labels: Int32s
@@ -181,28 +191,28 @@ class Criteria:
     answers_at_the_end: bool
 
     @classmethod
-    def of(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
-        """Read it from a table and the options of a build."""
-        given = options.confidence_threshold
-        by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
+    def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
+        """Build from a table and the options of a build."""
+        threshold = options.confidence_threshold
+        by_class = [threshold[name] if isinstance(threshold, dict) else threshold for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
-        costs = costs_of(dataset.spec)
+        costs = read_feature_costs(dataset.spec)
         thresholds, answers = np.array(by_class, dtype=np.float64), options.after_last_stage == "answer"
         return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
 
-    def evaluator(self, rows: Int64s, train: Train) -> Evaluator:
-        """Criteria by some rows, for which ``train`` gives the answers of feature sets' classifiers."""
+    def make_evaluator(self, rows: Int64s, train: Train) -> Evaluator:
+        """Return an evaluator on some rows; ``train`` trains feature sets and predicts these rows."""
         answers = AnswerBank(train, self.labels[rows], classes=self.classes, positive=self.positive)
-        return Evaluator(answers, UnitCosts.whole(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
+        return Evaluator(answers, UnitCosts.from_costs(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
 
 
-def costs_of(spec: FeaturesSpec) -> Floats:
-    """Read what features cost, (n,); raises InvalidRequest for a cost that depends on the item's size."""
+def read_feature_costs(spec: FeaturesSpec) -> Floats:
+    """Return the costs of features, (n,); raises InvalidRequest for a cost that depends on the item's size."""
     costs = []
     for place, feature in enumerate(spec.features):
         function = cost_function(feature.cost)[0]
         if function.dimensions:
-            fault = f"of {feature.name!r} depends on the item's size: a pipeline needs a number"
+            fault = f"of {feature.name!r} must be a number for pipelines, got a function of the item's size"
             raise InvalidRequest.from_faults(Fault(("dataset", "features", place, "cost"), fault))
         costs.append(float(function(np.array(()))))
     return np.array(costs, dtype=np.float64)

@@ -1,6 +1,6 @@
-"""EMSCO's operators on a whole population at once: selection, recombination, mutation (EMSCO, Section 3.2).
+"""EMSCO's operators on whole populations: selection, recombination, and mutation (EMSCO, Section 3.2).
 
-All work on compressed chromosomes and give compressed ones. A removed feature, gene -1, is inherited as it is.
+Inputs and outputs are compressed chromosomes. A removed feature, gene -1, is inherited unchanged.
 """
 
 from math import comb, exp, lgamma
@@ -8,36 +8,37 @@ from math import comb, exp, lgamma
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
-from solvers.pipeline.configurations import REMOVED, compress, members, stage_counts
+from solvers.pipeline.configurations import REMOVED, compress_chromosomes, count_stage_features, count_stages
 
 
-def beta_binomial(most: int, beta: float) -> Floats:
-    """Give the probabilities of the stages 0 to ``most``, BB(1, beta), falling if beta > 1 (Eq. 7).
+def beta_binomial(last: int, beta: float) -> Floats:
+    """Return the probabilities of the stages 0 to ``last``, BB(1, beta), decreasing if beta > 1 (Eq. 7).
 
     >>> beta_binomial(2, 2.0).round(6).tolist()
     [0.5, 0.333333, 0.166667]
     """
-    return np.array([comb(most, j) * exp(_beta(j + 1, most - j + beta) - _beta(1, beta)) for j in range(most + 1)])
+    return np.array(
+        [comb(last, j) * exp(_log_beta(j + 1, last - j + beta) - _log_beta(1, beta)) for j in range(last + 1)]
+    )
 
 
-def _beta(a: float, b: float) -> float:
-    """Give the logarithm of the beta function."""
+def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def roulette(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
-    """Select so many, each with a probability in proportion to its fitness; told as logarithms, for fitness overflows.
+def draw_parents(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
+    """Draw ``count`` parents by roulette selection; fitness is logarithmic because it overflows.
 
-    >>> roulette(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
+    >>> draw_parents(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
     [1, 1, 1]
     """
-    return rng.choice(len(log_fitness), size=count, p=selection_odds(log_fitness))
+    return rng.choice(len(log_fitness), size=count, p=selection_probabilities(log_fitness))
 
 
-def selection_odds(log_fitness: Floats) -> Floats:
-    """Give the probabilities of selection; all alike if nothing has any fitness.
+def selection_probabilities(log_fitness: Floats) -> Floats:
+    """Return selection probabilities, proportional to fitness; uniform if all fitness is 0.
 
-    >>> selection_odds(np.log([1.0, 3.0])).round(9).tolist()
+    >>> selection_probabilities(np.log([1.0, 3.0])).round(9).tolist()
     [0.25, 0.75]
     """
     best = log_fitness.max()
@@ -45,43 +46,42 @@ def selection_odds(log_fitness: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def recombine(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
-    """Cross pairs of parents, (c, n) each, with stages normalised (Algorithm 2); without a cross, either parent.
+def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
+    """Recombine pairs of parents, (c, n) each, with normalized stages (Algorithm 2); without a crossover, copy one.
 
-    A child has the stages of either parent or half their sum, rounded down, each as likely. A gene comes from either
-    parent, its stage in proportion to that parent's number of stages, halves rounded to even. Gaps are closed
-    (Section 3.1.1), so the child may have fewer stages. A child that would have no feature at all is the first parent.
+    A child has as many stages as either parent, or half their sum, rounded down, with equal probability. A gene comes
+    from either parent, its stage scaled by that parent's number of stages, halves rounded to even. Gaps are closed
+    (Section 3.1.1). A child without features is replaced by the first parent.
 
     >>> pair = np.array([[0, 0, 1]], dtype=np.int8), np.array([[2, 1, 0]], dtype=np.int8)
-    >>> recombine(*pair, 0.0, np.random.default_rng(1)).tolist()
+    >>> recombine_parents(*pair, 0.0, np.random.default_rng(1)).tolist()
     [[0, 0, 1]]
     """
     c, n = first.shape
     from_first = rng.random((c, n)) < 0.5
     genes = np.where(from_first, first, second)
-    stages = np.stack((stage_counts(first), stage_counts(second)))
+    stages = np.stack((count_stages(first), count_stages(second)))
     wanted = np.concatenate((stages, stages.sum(axis=0, keepdims=True) // 2))[rng.integers(3, size=c), np.arange(c)]
     shares = (genes + 1.0) * wanted[:, None] / np.where(from_first, stages[0][:, None], stages[1][:, None])
     crossed = np.where(genes == REMOVED, REMOVED, np.maximum(np.rint(shares) - 1, 0)).astype(np.int8)
-    coin, cross = rng.random((c, 1)) < 0.5, rng.random((c, 1)) < rate
-    children = np.where(cross, crossed, np.where(coin, first, second))
+    from_either, cross = rng.random((c, 1)) < 0.5, rng.random((c, 1)) < rate
+    children = np.where(cross, crossed, np.where(from_either, first, second))
     bare = (children == REMOVED).all(axis=1, keepdims=True)
-    return compress(np.where(bare, first, children))
+    return compress_chromosomes(np.where(bare, first, children))
 
 
-def mutate(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
-    """Give each gene, with probability ``rate``, a new stage from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
+def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
+    """Mutate each gene, with probability ``rate``, to a stage drawn from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
-    stages: k. A feature that is alone in its stage stays, so no stage becomes empty; a gene set to |Q| opens one, which
-    counts for the genes after it. Genes are taken in order, the t-th chosen ones of all chromosomes together: about
-    n rate rounds of O(c k) time.
+    A feature alone in its stage is unchanged, so no stage becomes empty; a gene set to |Q| opens a new stage for later
+    genes. Genes are processed in order, the t-th mutations of all chromosomes together: about n rate rounds of O(c k).
     """
     genes = chromosomes.copy()
     c, n = genes.shape
     cumulative = _cumulative(stages, beta)
     chosen = rng.random((c, n)) < rate
     order, counts = np.argsort(~chosen, axis=1, kind="stable"), chosen.sum(axis=1)
-    sizes, used = members(genes, stages), stage_counts(genes)
+    sizes, used = count_stage_features(genes, stages), count_stages(genes)
     for t in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > t)
         places = order[rows, t]
@@ -98,8 +98,8 @@ def mutate(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.ra
 
 
 def _cumulative(stages: int, beta: float) -> Floats:
-    """Tabulate for each largest stage the odds that a draw is no larger than each stage; 1 from the largest on."""
+    """Return the cumulative distribution of drawn stages for each highest stage, (stages, stages)."""
     table = np.ones((stages, stages))
-    for most in range(1, stages):
-        table[most, :most] = np.cumsum(beta_binomial(most, beta))[:most]
+    for last in range(1, stages):
+        table[last, :last] = np.cumsum(beta_binomial(last, beta))[:last]
     return table

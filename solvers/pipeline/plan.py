@@ -1,4 +1,4 @@
-"""What a pipeline keeps, and how it answers: the front, the limits of a caller, and an item's way through stages."""
+"""Pipeline plan: chooses a configuration within limits, and sends items through its stages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,24 +25,22 @@ from models.pipeline import (
 from solvers.base import prepare_plan, refuse_unknown_names, run_in_process
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
-from solvers.pipeline.configurations import stage_masks
+from solvers.pipeline.configurations import make_stage_masks
 from solvers.pipeline.contents import PipelineContents
-from solvers.pipeline.items import Reader
+from solvers.pipeline.items import ItemReader
 from solvers.statistics import standard_error
 
-ASKED = "the one that was asked for"
-USUAL = "the most right answers of all items; among equals the cheapest"
-CHEAPEST = "the cheapest that meets the minima, by the rows that choose, which are not those that report"
-MOST_ACCURATE = (
-    "the most accurate within the cost on the validation rows; among equals of higher coverage, then the cheaper"
-)
+REASON_REQUESTED = "requested by number"
+REASON_DEFAULT = "the most correct answers of all items; ties go to the cheapest"
+REASON_CHEAPEST = "the cheapest that meets the minima, by cost on the validation rows"
+REASON_MOST_ACCURATE = "the most accurate within the budget on the validation rows; ties: higher coverage, then cheaper"
 ROUNDING = 1e-12
-"""Of a cost, what a standard error below it may be by rounding alone."""
+"""Standard errors below this share of the cost are rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class PipelinePlan(PipelineContents):
-    """Non-dominated configurations, and the classifiers of their stages: one is chosen, an item follows it."""
+    """Non-dominated configurations and the classifiers of their stages."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -53,146 +51,143 @@ class PipelinePlan(PipelineContents):
         return Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
 
     @cached_property
-    def _reader(self) -> Reader:
-        return Reader.of(self.features, self.columns, self.categories, missing=self.missing)
+    def _reader(self) -> ItemReader:
+        return ItemReader.from_columns(self.features, self.columns, self.categories, missing=self.missing)
 
     @cached_property
     def _masks(self) -> tuple[tuple[int, ...], ...]:
-        """The features that are known at each stage of each configuration, as bits."""
+        """Masks of the features known at each stage of each configuration."""
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
-        masks = stage_masks(self.chromosomes, max(counts)).tolist()
+        masks = make_stage_masks(self.chromosomes, max(counts)).tolist()
         return tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True))
 
     @cached_property
-    def usual(self) -> int:
-        """The configuration that answers where there are no limits; the rows that report do not choose it."""
+    def default_solution(self) -> int:
+        """The configuration without limits, chosen on validation rows."""
         return int(np.argmax(self.validated[:, 0] * self.validated[:, 1]))
 
     @cached_property
     def safe_costs(self) -> Floats:
-        """What each configuration costs with a standard error to spare, (s,): the least ``budget`` that allows it."""
+        """Cost of each configuration plus a standard error, (s,): the least ``budget`` that allows it."""
         return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
 
     @cached_property
-    def _promised(self) -> tuple[Floats, Floats]:
-        """The accuracy and the coverage that can be promised, (s,) each."""
-        accuracies, coverages = _assured(self.tested, self.validated, self.independence * self.held_out)
+    def _lower_bounds(self) -> tuple[Floats, Floats]:
+        """Lower bounds of accuracy and coverage, (s,) each."""
+        accuracies, coverages = _bound_below(self.tested, self.validated, self.independence * self.held_out)
         return accuracies, np.ones_like(coverages) if self.after_last_stage == "answer" else coverages
 
     @cached_property
     def _ranks(self) -> Int64s:
-        """The order in which configurations within a budget are taken, (s,)."""
+        """Rank of each configuration within a budget, (s,)."""
         return np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1])))
 
     @cached_property
     def _first_steps(self) -> dict[int, Step]:
-        """First steps that were asked for already."""
+        """Cache of first steps."""
         return {}
 
     @cached_property
     def _decided(self) -> dict[tuple[int, str], PipelineDecision]:
-        """Decisions that were made already."""
+        """Cache of decisions."""
         return {}
 
     def decide(self, query: PipelineLimits) -> PipelineDecision:
-        """Choose a configuration that keeps the limits on the test rows, which report, by the validation rows.
+        """Choose a configuration that meets the limits on the test rows, by its scores on the validation rows.
 
-        Limits are kept with a standard error to spare, minima by both parts together: the first of many that the rows
-        which report let through would be said to be better than it is. With ``budget`` the most accurate within it
-        (then the one of higher coverage, then the cheaper); else, with minima, the one that the validation rows say is
-        the cheapest, for that of those which report would be said to cost less than it does; without limits the one
-        with the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
+        Choosing on validation rows reduces the selection bias of the reported test scores. Limits are met with a margin
+        of one standard error, minima on both parts together. With ``budget`` the most accurate (ties: higher coverage,
+        then cheaper), with minima alone the cheapest, without limits the one with the most correct answers.
+
+        Raises Infeasible, with the nearest one, if no configuration meets the limits. O(s) for s configurations.
         """
         if query.solution is not None:
-            return self.configuration(query.solution)
+            return self.get_configuration(query.solution)
         cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.excluded:
-            return self._decision(self.usual, USUAL)
-        can_be_had = self._without(query.excluded) if query.excluded else True
+            return self._decision(self.default_solution, REASON_DEFAULT)
+        available = self._available(query.excluded) if query.excluded else True
         if cost is None and accuracy is None and coverage is None:
-            right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
-            return self._decision(int(right.argmax()), USUAL)
-        able = (self._promised[0] >= (accuracy or 0.0)) & (self._promised[1] >= (coverage or 0.0))
-        fine = np.flatnonzero(able & can_be_had & (self.safe_costs <= (np.inf if cost is None else cost)))
-        if not len(fine):
-            none = f"no configuration without {', '.join(query.excluded)} keeps the limits"
-            raise Infeasible(none if query.excluded else self._nearest(query))
+            right = np.where(available, self.validated[:, 0] * self.validated[:, 1], -1.0)
+            return self._decision(int(right.argmax()), REASON_DEFAULT)
+        meets_minima = (self._lower_bounds[0] >= (accuracy or 0.0)) & (self._lower_bounds[1] >= (coverage or 0.0))
+        feasible = np.flatnonzero(meets_minima & available & (self.safe_costs <= (np.inf if cost is None else cost)))
+        if not len(feasible):
+            none = f"no configuration without {', '.join(query.excluded)} meets the limits"
+            raise Infeasible(none if query.excluded else self._describe_nearest(query))
         if cost is None:
-            return self._decision(int(fine[self.validated[fine, 2].argmin()]), CHEAPEST)
-        return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
+            return self._decision(int(feasible[self.validated[feasible, 2].argmin()]), REASON_CHEAPEST)
+        return self._decision(int(feasible[self._ranks[feasible].argmin()]), REASON_MOST_ACCURATE)
 
-    def _without(self, left_out: Sequence[str]) -> Bools:
-        """Tell which configurations acquire none of these features, (s,); raises InvalidRequest for what is none,
-        Infeasible if all acquire some."""
-        refuse_unknown_names(left_out, self.features)
-        can_be_had = ~(self.chromosomes[:, np.isin(self.features, left_out)] >= 0).any(axis=1)
-        if not can_be_had.any():
-            raise Infeasible(f"every configuration acquires {' or '.join(left_out)}")
-        return np.asarray(can_be_had)
+    def _available(self, excluded: Sequence[str]) -> Bools:
+        """Return which configurations acquire no excluded feature, (s,); raises Infeasible if none does."""
+        refuse_unknown_names(excluded, self.features)
+        available = ~(self.chromosomes[:, np.isin(self.features, excluded)] >= 0).any(axis=1)
+        if not available.any():
+            raise Infeasible(f"every configuration acquires {' or '.join(excluded)}")
+        return np.asarray(available)
 
-    def configuration(self, solution: int) -> PipelineDecision:
-        """Return a configuration by its number; raises InvalidRequest for a number that there is not."""
+    def get_configuration(self, solution: int) -> PipelineDecision:
+        """Return a configuration by its number; raises InvalidRequest for an unknown number."""
         if solution >= len(self._masks):
-            fault = f"is {solution}, there are {len(self._masks)} configurations, counted from 0"
+            fault = f"must be from 0 to {len(self._masks) - 1}, got {solution}"
             raise InvalidRequest.from_faults(Fault(("solution",), fault))
-        return self._decision(solution, ASKED)
+        return self._decision(solution, REASON_REQUESTED)
 
-    def frontier(self) -> tuple[Configuration, ...]:
-        """List every configuration, by rising cost."""
+    def list_frontier(self) -> tuple[Configuration, ...]:
+        """List all configurations, by increasing cost."""
         return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
 
     def cost_error(self, solution: int) -> float:
-        """Give the standard error of what a configuration costs."""
+        """Return the standard error of a configuration's cost."""
         return float(self.tested_cost_errors[solution])
 
     @property
     def confidence_threshold(self) -> float | dict[str, float]:
-        """The threshold: one number, or one for each class where they differ."""
+        """Accept threshold: one number, or one per class if they differ."""
         numbers: list[float] = self.thresholds.tolist()
         return numbers[0] if len(set(numbers)) == 1 else dict(zip(self.classes, numbers, strict=True))
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether a step takes well under a millisecond: models are numbers."""
+        """Whether models are linear, so that a step takes well under a millisecond."""
         return self.model_kind != "skops"
 
-    def step(
+    def next_step(
         self,
         solution: int,
         known: Mapping[str, Cells],
         learner_modules: Sequence[str] = (),
         run_in: Callable[..., Any] = run_in_process,
     ) -> Step:
-        """Say what to do next with one item; as ``steps``."""
-        values, there = self._reader.read([known], "acquired")
-        return self._steps(solution, values, there, learner_modules, run_in)[0]
+        """Return the next step of one item, like ``next_steps``."""
+        values, is_known = self._reader.read([known], "acquired")
+        return self._steps(solution, values, is_known, learner_modules, run_in)[0]
 
     def first_step(self, solution: int) -> Step:
-        """Return the step of an item of which nothing is known."""
+        """Return the step of an item without known features."""
         if solution not in self._first_steps:
-            self._first_steps[solution] = self.step(solution, {})
+            self._first_steps[solution] = self.next_step(solution, {})
         return self._first_steps[solution]
 
-    def steps(
+    def next_steps(
         self,
         solution: int,
         items: Sequence[Mapping[str, Cells]],
         learner_modules: Sequence[str] = (),
         run_in: Callable[..., Any] = run_in_process,
     ) -> tuple[Step, ...]:
-        """Say what to do next with each item, given its known features' values.
+        """Return the next step of each item, given the values of its known features.
 
-        learner_modules, run_in: as of the index's ``predict``. Raises InvalidRequest for an unknown feature, and values
-        that are not its columns'.
+        learner_modules, run_in: as for the index's ``predict``. Raises InvalidRequest for unknown features or values.
         """
-        values, there = self._reader.read(items, "items")
-        return self._steps(solution, values, there, learner_modules, run_in)
+        values, is_known = self._reader.read(items, "items")
+        return self._steps(solution, values, is_known, learner_modules, run_in)
 
     def classify(self, solution: int, values: Floats, learner_modules: Sequence[str] = ()) -> tuple[Int64s, Floats]:
-        """Send complete rows, (n, d) as a table has them, through a configuration: (n,) codes of classes, -1 without an
-        answer, and (n,) what each paid."""
-        there = np.ones((len(values), len(self.features)), dtype=bool)
-        steps = self._steps(solution, values, there, learner_modules, run_in_process)
+        """Classify complete rows, (n, d), by a configuration: (n,) class codes, -1 if rejected, and (n,) costs."""
+        is_known = np.ones((len(values), len(self.features)), dtype=bool)
+        steps = self._steps(solution, values, is_known, learner_modules, run_in_process)
         code = {name: place for place, name in enumerate(self.classes)}
         paid = np.cumsum([stage.cost for stage in self._facts(solution)["stages"]])
         ends = np.array([step.stage for step in steps])
@@ -200,29 +195,29 @@ class PipelinePlan(PipelineContents):
         return codes, np.asarray(paid[ends])
 
     def _steps(
-        self, solution: int, values: Floats, there: Bools, modules: Sequence[str], run_in: Callable[..., Any]
+        self, solution: int, values: Floats, is_known: Bools, modules: Sequence[str], run_in: Callable[..., Any]
     ) -> tuple[Step, ...]:
-        """Walk items, (m, d) values and (m, n) known features, as far as they can go."""
+        """Send items, (m, d) values and (m, n) known features, through the stages."""
         steps: list[Step | None] = [None] * len(values)
         table = self._preparation.apply(values)
         rest = np.arange(len(values))
         for stage, mask in enumerate(self._masks[solution]):
-            lacking = ~there[rest] & self._members(mask)
+            lacking = ~is_known[rest] & self._members(mask)
             for row, lacks in zip(rest.tolist(), lacking, strict=True):
                 if lacks.any():
                     steps[row] = self._acquire(lacks, stage)
             rest = rest[~lacking.any(axis=1)]
             if not len(rest):
                 break
-            shares = self._shares(mask, table[rest], modules, run_in)
-            codes = shares.argmax(axis=1)
-            sure = shares[np.arange(len(rest)), codes]
+            probabilities = self._predict_probabilities(mask, table[rest], modules, run_in)
+            codes = probabilities.argmax(axis=1)
+            confidences = probabilities[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
-            accepted = (sure >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
-            for row, code, confidence, taken in zip(
-                rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
+            accepted = (confidences >= self.thresholds[codes]) | (last and self.after_last_stage == "answer")
+            for row, code, confidence, is_accepted in zip(
+                rest.tolist(), codes.tolist(), confidences.tolist(), accepted, strict=True
             ):
-                if taken:
+                if is_accepted:
                     steps[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
                 elif last:
                     steps[row] = Reject(confidence=confidence, stage=stage)
@@ -236,20 +231,21 @@ class PipelinePlan(PipelineContents):
         names = tuple(name for name, lacking in zip(self.features, lacks.tolist(), strict=True) if lacking)
         return Acquire(features=names, cost=float(self.costs[lacks].sum()), stage=stage)
 
-    def _shares(self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]) -> Floats:
-        """Ask the classifier of a feature set about prepared rows."""
+    def _predict_probabilities(
+        self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]
+    ) -> Floats:
         model = int(np.searchsorted(self.model_masks, np.uint64(mask)))
         start, end = self.model_offsets[model : model + 2].tolist()
         own = table[:, np.repeat(self._column_flags(mask), self._preparation.widths)]
         if self.model_kind == "skops":
-            shares: Floats = run_in(
+            probabilities: Floats = run_in(
                 predict, "skops", self.model_bytes[start:end].tobytes(), own, len(self.classes), modules
             )
-            return shares
+            return probabilities
         return predict(self.model_kind, self.model_numbers[start:end].tobytes(), own, len(self.classes))
 
     def _column_flags(self, mask: int) -> Bools:
-        """Tell which of the d columns belong to a feature set."""
+        """Return which of the d columns are of a feature set."""
         return np.repeat(self._members(mask), [len(own) for own in self.columns])
 
     def _facts(self, solution: int) -> dict[str, Any]:
@@ -266,7 +262,7 @@ class PipelinePlan(PipelineContents):
         return PipelineStage(features=names, cost=float(self.costs[members].sum()))
 
     def _decision(self, solution: int, reason: str) -> PipelineDecision:
-        """Write a decision, which is always the same one, once."""
+        """Return a decision, from the cache if possible."""
         decision = self._decided.get((solution, reason))
         if decision is None:
             facts = self._facts(solution)
@@ -275,43 +271,43 @@ class PipelinePlan(PipelineContents):
             self._decided[solution, reason] = decision
         return decision
 
-    def _nearest(self, query: PipelineLimits) -> str:
-        """Say what comes nearest to limits that nothing meets."""
-        fine = self._promised[0] >= (query.min_accuracy or 0.0)
-        fine &= self._promised[1] >= (query.min_coverage or 0.0)
-        if fine.any():
-            least = float(self.safe_costs[fine].min())
+    def _describe_nearest(self, query: PipelineLimits) -> str:
+        """Describe the configurations nearest to limits that none meets."""
+        feasible = self._lower_bounds[0] >= (query.min_accuracy or 0.0)
+        feasible &= self._lower_bounds[1] >= (query.min_coverage or 0.0)
+        if feasible.any():
+            least = float(self.safe_costs[feasible].min())
             limited = query.min_accuracy is not None or query.min_coverage is not None
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{nearest}, a standard error included; the limit is {query.mean_budget:g}{self._cheaper()}"
+            return f"{nearest}, including a standard error; the limit is {query.mean_budget:g}{self._suggest_options()}"
         minima = {
-            "accuracy": (query.min_accuracy, self._promised[0]),
-            "coverage": (query.min_coverage, self._promised[1]),
+            "accuracy": (query.min_accuracy, self._lower_bounds[0]),
+            "coverage": (query.min_coverage, self._lower_bounds[1]),
         }
-        asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
+        requested = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
-        spare = "with a standard error to spare"
-        return f"no configuration has {' and '.join(asked)} {spare}; {', '.join(reached)}"
+        margin = "with a margin of one standard error"
+        return f"no configuration has {' and '.join(requested)} {margin}; {', '.join(reached)}"
 
-    def _cheaper(self) -> str:
-        """Say which build might find something cheaper, if any."""
+    def _suggest_options(self) -> str:
+        """Recommend build options that may find cheaper configurations, if any."""
         if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
             return ""
         if self.after_last_stage == "reject":
-            return "; after_last_stage: answer lets a build leave out features whose lack costs coverage"
-        return "; search: auto lets a build leave features out"
+            return "; build with after_last_stage: answer to exclude more features"
+        return "; build with search: auto to exclude features"
 
 
 def _safe_costs(costs: Floats, errors: Floats) -> Floats:
-    """Say what configurations, (s,), cost at most, a standard error to spare."""
+    """Add a standard error to costs, (s,)."""
     return np.asarray(costs + np.where(errors > ROUNDING * costs, errors, 0.0))
 
 
-def _assured(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
-    """Say which accuracies and coverages, (s,) each, can be promised: those of test and validation rows together, so
-    many of each, less a standard error; never more than the test rows say, nor less than nothing."""
+def _bound_below(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
+    """Return lower bounds of accuracies and coverages, (s,) each: those of test and validation rows together, ``rows``
+    of each, minus a standard error; at most those of the test rows, and at least 0."""
     covered = tested[:, 0] + validated[:, 0]
     right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
     accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2

@@ -1,4 +1,4 @@
-"""A table prepared for a build: cut into parts, its columns as numbers, with its learner and its criteria."""
+"""Train, validation, and test split of a table, with prepared columns, learner, and criteria."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,26 +14,22 @@ from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.objectives import Criteria, Evaluator
 
-LEAST_OF_CLASS = 4
-"""Rows that each class needs: two to train on, one in each other part."""
+MIN_CLASS_ROWS = 4
+"""Minimum rows per class: two for training, one in each other part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSplit:
-    """Rows to train on, to choose by, and to report on."""
+    """Indices of training, validation, and test rows."""
 
     training: Int64s
     validation: Int64s
     test: Int64s
 
-    def counts(self) -> dict[str, int]:
-        """Count the rows of each part."""
-        return {"training": len(self.training), "validation": len(self.validation), "test": len(self.test)}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedData:
-    """table: (n, D) prepared rows, by a preparation fitted to the training part only."""
+    """Split table of (n, D) prepared rows; the preparation is fitted on training rows only."""
 
     split: RowSplit
     preparation: Preparation
@@ -42,37 +38,37 @@ class PreparedData:
     criteria: Criteria
 
     @classmethod
-    def of(
+    def from_dataset(
         cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: BuildContext
     ) -> "PreparedData":
-        """Prepare a table; raises InvalidRequest for a class of too few rows, or a learner that cannot be."""
-        split = cut_rows(dataset, rng)
+        """Prepare a table; raises InvalidRequest for a class with too few rows, or an invalid learner."""
+        split = split_rows_by_class(dataset, rng)
         categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
-        preparation = Preparation.fitted(dataset.values[split.training], categorical)
+        preparation = Preparation.fit(dataset.values[split.training], categorical)
         table = preparation.apply(dataset.values)
         prepared = table[split.training], dataset.labels[split.training], len(dataset.classes)
         columns = _columns(dataset.spec, preparation)
-        learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
-        return cls(split, preparation, table, learner, Criteria.of(dataset, options))
+        learner = Learner.from_options(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
+        return cls(split, preparation, table, learner, Criteria.from_dataset(dataset, options))
 
-    def evaluator(self, rows: Int64s) -> Evaluator:
-        """Criteria configurations by some rows, training what they need."""
+    def make_evaluator(self, rows: Int64s) -> Evaluator:
+        """Return an evaluator on some rows, which trains feature sets as needed."""
         table = self.table[rows]
-        return self.criteria.evaluator(rows, lambda masks: self.learner.answers(table, masks))
+        return self.criteria.make_evaluator(rows, lambda masks: self.learner.train_and_predict(table, masks))
 
 
-def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
-    """Split the items of each class into half, a quarter and a quarter; raises InvalidRequest if one has too few.
+def split_rows_by_class(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
+    """Split the items of each class into half, a quarter, and a quarter; raises InvalidRequest if it has too few.
 
-    An item counts for the rarest class that its rows have.
+    An item's class is the rarest of its rows.
     """
     grouped, classes = ItemRows.from_codes(dataset.item_codes), len(dataset.classes)
     labels = rarest_label_of_items(grouped, dataset.labels)
     counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
-    if counts[least] < LEAST_OF_CLASS:
+    if counts[least] < MIN_CLASS_ROWS:
         counted = f"{counts[least]} {grouped.counted}"
-        fault = f"class {dataset.classes[least]!r} has {counted}, a pipeline needs {LEAST_OF_CLASS} of each"
+        fault = f"class {dataset.classes[least]!r} must have at least {MIN_CLASS_ROWS} rows, got {counted}"
         raise InvalidRequest.from_faults(Fault(("dataset",), fault))
     part = np.empty(len(labels), dtype=np.int64)
     for code in range(classes):

@@ -1,6 +1,6 @@
-"""Run an item through a pipeline: acquire the features of its stages until one is sure enough.
+"""Run of a pipeline on one item: acquire features stage by stage until a prediction is accepted.
 
-A feature that cannot be had is a missing cell, as the table had them.
+An unavailable feature is a missing cell.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ def run(
     step: Callable[[Mapping[str, Cells]], Step],
     widths: Mapping[str, int],
     *,
-    left: float,
+    remaining_seconds: float,
     excluded: frozenset[str] = frozenset(),
 ) -> Runner:
-    """Run an item. step: says what is next, given the known features. widths: how many cells each feature has.
+    """Run one item; the label is None without an accepted prediction.
 
-    left: seconds that it may take. Without an answer the label is None: somebody else has to decide.
+    step: returns the next step, given the known features; widths: number of cells of each feature.
     """
     so_far, known = ResultsSoFar(), dict[str, Cells]()
     for _ in range(len(widths) + 1):
@@ -33,21 +33,21 @@ def run(
             return RunAnswer(following.label, following.confidence, None, None, so_far.failures)
         if not isinstance(following, Acquire):
             return RunAnswer(None, following.confidence, None, None, so_far.failures)
-        if left <= 0:
-            return RunAnswer(None, degraded="; ".join(filter(None, (so_far.failures, "the time was over"))))
+        if remaining_seconds <= 0:
+            return RunAnswer(None, degraded="; ".join(filter(None, (so_far.failures, "deadline exceeded"))))
         callable_ = tuple(name for name in following.features if name not in excluded)
-        heard = [
+        results = [
             CallResult(name, attempts=0, error="its circuit is open") for name in following.features if name in excluded
         ]
         if callable_:
-            back = yield Call(callable_, left)
-            heard, left = [*heard, *back.results], back.remaining_seconds
-        so_far.results += heard
-        known |= {one.name: _cells(one, widths[one.name]) for one in heard}
+            called = yield Call(callable_, remaining_seconds)
+            results, remaining_seconds = [*results, *called.results], called.remaining_seconds
+        so_far.results += results
+        known |= {one.name: _cells(one, widths[one.name]) for one in results}
     return RunAnswer(None, degraded=so_far.failures)
 
 
-def _cells(heard: CallResult, width: int) -> Cells:
-    if heard.values is None:
+def _cells(result: CallResult, width: int) -> Cells:
+    if result.values is None:
         return None if width == 1 else (None,) * width
-    return heard.values[0] if width == 1 and len(heard.values) == 1 else heard.values
+    return result.values[0] if width == 1 and len(result.values) == 1 else result.values

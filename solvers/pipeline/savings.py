@@ -1,4 +1,4 @@
-"""What a pipeline is worth beside one classifier for all items, on sets of features that a person would fix."""
+"""Savings of a pipeline compared with baselines: single classifiers on fixed feature sets, and simple chains."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from models.savings import Savings
-from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
-from solvers.pipeline.bit_rows import unpack
-from solvers.pipeline.configurations import single_stage
-from solvers.pipeline.objectives import Evaluator, stage_costs
+from solvers.pipeline.answer_bank import ACCEPTED, CORRECT
+from solvers.pipeline.bit_rows import unpack_bits
+from solvers.pipeline.configurations import make_single_stage
+from solvers.pipeline.objectives import Evaluator, compute_stage_costs
 from solvers.savings import BaselineReplays, Replay, measure_savings, set_name
 
-MOST_PREFIXES = 12
-"""Sets of the cheapest features that are held against a pipeline, evenly spread."""
+MAX_PREFIXES = 12
+"""Maximum number of baselines of the cheapest features, evenly spread."""
 MAX_TWO_STAGES = 6
-"""Chains of two stages that are held against a pipeline."""
-MOST_FORWARD = 12
-"""Features among which forward selection is tried: it trains half their square."""
+"""Maximum number of baselines with two stages."""
+MAX_FORWARD = 12
+"""Maximum number of features for forward selection, which trains half their square."""
 
 
-def pipeline_savings(
+def measure_pipeline_savings(
     configuration: Int8s,
     report: Evaluator,
     choose: Evaluator,
@@ -30,24 +30,30 @@ def pipeline_savings(
     unit: str,
     rng: np.random.Generator,
 ) -> Savings:
-    """Hold a configuration, (n,), against single stages with the same way out, and one feature at a time, on the rows
-    that report.
+    """Measure the savings of a configuration, (n,), compared with baselines with the same reject option.
 
-    What counts is the share of all items that are answered rightly; an alternative without a way out would answer more
-    items, rightly or wrongly, and is no alternative for who asked for one. choose: criteria by the validation rows, by
-    which forward selection goes; names, costs: (n,) of features; items: of the rows that report; unit: of costs.
+    Accuracy is the share of correct answers among all items.
+
+    Args:
+        report: evaluator on the test rows.
+        choose: evaluator on the validation rows, for forward selection.
+        names, costs: (n,), of features.
+        items: item codes of the test rows.
+        unit: of costs.
     """
-    alone = {name: replay(report, genes) for name, genes in fixed_sets(names, costs, choose).items()}
+    alone = {name: replay_configuration(report, genes) for name, genes in list_fixed_sets(names, costs, choose).items()}
     one_by_one = np.empty(len(costs), dtype=np.int8)
     one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
-    alone["one by one, the cheapest first"] = replay(report, one_by_one)
-    alone |= {name: replay(report, genes) for name, genes in _two_stages(names, costs).items()}
+    alone["one by one, the cheapest first"] = replay_configuration(report, one_by_one)
+    alone |= {name: replay_configuration(report, genes) for name, genes in _two_stages(names, costs).items()}
     alternatives = BaselineReplays.from_replays(alone, items, "all features", unit)
-    return measure_savings("the usual configuration, of all items", replay(report, configuration), alternatives, rng)
+    return measure_savings(
+        "the default configuration, over all items", replay_configuration(report, configuration), alternatives, rng
+    )
 
 
 def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
-    """Name chains of two stages: the cheapest features, then all others."""
+    """Return chains of two stages, by name: the cheapest features, then all others."""
     n, order = len(costs), np.argsort(costs, kind="stable")
     counts = np.unique(np.linspace(1, n - 1, min(n - 1, MAX_TWO_STAGES)).round().astype(int)).tolist()
     chains = {}
@@ -58,34 +64,34 @@ def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
     return chains
 
 
-def replay(evaluator: Evaluator, configuration: Int8s) -> Replay:
-    """Send each row through a configuration: whether it is accepted and right, and what it pays."""
+def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
+    """Return correctness and cost of each row under a configuration."""
     genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
-    votes, places = evaluator.votes(genes)
-    bits = unpack(votes, rows)[places[0]]
-    paid = stage_costs(genes, stages, evaluator.unit_costs)[0]
-    waiting, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
+    votes, places = evaluator.get_votes(genes)
+    bits = unpack_bits(votes, rows)[places[0]]
+    paid = compute_stage_costs(genes, stages, evaluator.unit_costs)[0]
+    pending, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
     for stage in range(stages):
-        costs += paid[stage] * waiting
-        right += waiting & bits[stage, RIGHT]
-        waiting &= ~bits[stage, ACCEPTED]
-    return Replay(right, np.asarray(evaluator.unit_costs.mean(costs, 1)))
+        costs += paid[stage] * pending
+        right += pending & bits[stage, CORRECT]
+        pending &= ~bits[stage, ACCEPTED]
+    return Replay(right, np.asarray(evaluator.unit_costs.compute_mean(costs, 1)))
 
 
-def fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
-    """Name single stages: all features, the cheapest ones, and those of forward selection."""
+def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
+    """Return single stages, by name: all features, the cheapest, and those of forward selection."""
     n = len(costs)
     order = np.argsort(costs, kind="stable")
-    counts = np.unique(np.linspace(1, n, min(n, MOST_PREFIXES)).round().astype(int)).tolist()
+    counts = np.unique(np.linspace(1, n, min(n, MAX_PREFIXES)).round().astype(int)).tolist()
     sets = {tuple(sorted(order[:k].tolist())): f"the {k} cheapest features" for k in counts}
     chosen: list[int] = []
-    while n <= MOST_FORWARD and len(chosen) < n:
+    while n <= MAX_FORWARD and len(chosen) < n:
         further = [f for f in range(n) if f not in chosen]
-        scores = evaluator(np.stack([single_stage([*chosen, f], n) for f in further]))
+        scores = evaluator(np.stack([make_single_stage([*chosen, f], n) for f in further]))
         chosen.append(further[int(np.argmax(scores.right))])
         sets.setdefault(tuple(sorted(chosen)), f"the first {len(chosen)} of forward selection")
     sets[tuple(range(n))] = "all features"
     return {
-        called if len(own) == n else set_name([names[f] for f in own], called): single_stage(own, n)
-        for own, called in sets.items()
+        name if len(own) == n else set_name([names[f] for f in own], name): make_single_stage(own, n)
+        for own, name in sets.items()
     }

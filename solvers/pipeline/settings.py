@@ -1,4 +1,4 @@
-"""What a pipeline does with rows it never saw, over its front; an item without an answer is not answered rightly."""
+"""Operating points of a pipeline, evaluated on unseen rows; a rejected item counts as not correct."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ TRIALS: tuple[dict[str, Any], ...] = (
     {},
     {"after_last_stage": "answer"},
 )
-"""Parameters of builds that span its trade-offs together: the usual one, and one that always answers and buys less."""
-POINTS = 24
-"""Configurations that are tried, spread evenly over the front."""
+"""Build parameters to try: the defaults, and always answering, which acquires fewer features."""
+MAX_POINTS = 24
+"""Maximum number of operating points, evenly spread over the front."""
 
 
 def replay_settings(plan: PipelinePlan, dataset: FeatureTable) -> list[SettingReplay]:
-    """Send rows through the configurations that are chosen at costs over the front."""
+    """Evaluate the configurations chosen at budgets over the front."""
     limits = np.sort(plan.safe_costs)
     points, done = [], set()
-    for place in np.unique(np.linspace(0, len(limits) - 1, POINTS).round().astype(int)).tolist():
+    for place in np.unique(np.linspace(0, len(limits) - 1, MAX_POINTS).round().astype(int)).tolist():
         chosen = plan.decide(PipelineQuery(budget=float(limits[place])))
         if chosen.solution in done:
             continue

@@ -1,4 +1,4 @@
-"""What a build tells people: how the front was found, where it reaches, and what one stage alone would do."""
+"""Summary of a build: the search, the front, and baselines."""
 
 from typing import Any
 
@@ -8,17 +8,19 @@ from models.pipeline import Configuration
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.plan import PipelinePlan
 
-SHOWN = 8
-"""Configurations of the front that the summary shows."""
+MAX_SHOWN = 8
+"""Maximum number of configurations in the summary."""
 
 
 def summarize(
     plan: PipelinePlan, front: FrontSearch, counts: dict[str, dict[str, int]], baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Put into plain JSON what a build found. counts: of rows by part; baselines: what simple configurations
-    achieve on the test rows."""
-    frontier = plan.frontier()
-    shown = np.unique(np.linspace(0, len(frontier) - 1, SHOWN).round().astype(int))
+    """Return the results of a build as plain JSON.
+
+    counts: rows by part; baselines: scores of simple configurations on the test rows.
+    """
+    frontier = plan.list_frontier()
+    shown = np.unique(np.linspace(0, len(frontier) - 1, MAX_SHOWN).round().astype(int))
     return {
         "unit": plan.unit,
         **counts,
@@ -28,7 +30,7 @@ def summarize(
         "examined": front.examined,
         "ended": front.ended,
         "configurations": len(frontier),
-        "usual": plan.usual,
+        "usual": plan.default_solution,
         "frontier": [_line(frontier[place]) for place in shown.tolist()],
         "baselines": baselines,
     }

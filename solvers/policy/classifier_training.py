@@ -14,8 +14,8 @@ from solvers.item_splits import ItemRows, rarest_label_of_items
 from solvers.parallel import run_parallel
 from solvers.policy.node_classifiers import to_probabilities, tree_inputs, tree_owners
 from solvers.policy.sensors import Sensors, append_embedding
-from solvers.trees.boosting import Binned, Growth, boost, boost_classes
-from solvers.trees.oblivious_trees import STAGE, Forest
+from solvers.trees.boosting import BinnedTable, BoostingParams, boost_classes, boost_regression
+from solvers.trees.oblivious_trees import STAGE_TREES, Forest
 
 LEARNING_RATE, RIDGE = 0.15, 2.0
 """Default learning rate of classifiers, and the ridge penalty of their leaves."""
@@ -137,7 +137,7 @@ class _SetInputs:
     members: int
     columns: Int64s
     inputs: Floats
-    binned: Binned
+    binned: BinnedTable
     quality: Floats | None
     rate: float
     has_columns: bool
@@ -158,7 +158,7 @@ class _SetInputs:
             training.members,
             columns,
             inputs,
-            Binned.of(inputs),
+            BinnedTable.from_inputs(inputs),
             training.quality,
             training.rate,
             has_columns,
@@ -178,22 +178,22 @@ def _fit_set(seen: _SetInputs, learn: Bools, options: PolicyOptions, seed: int) 
     evaluates a member does not choose its size.
     """
     rng, trees = np.random.default_rng(seed), options.trees if seen.has_columns else 0
-    fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1))
+    fitted, losses = [], np.zeros((seen.members, trees // STAGE_TREES + 1))
     for k in range(seen.members):
         rows, judged = learn & (seen.folds != k), learn & (seen.folds == k)
         if seen.quality is None:
-            growth = Growth(trees, options.depth, seen.rate, RIDGE)
-            forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
+            growth = BoostingParams(trees, options.depth, seen.rate, RIDGE)
+            forest = boost_classes(seen.binned.take(rows), seen.labels[rows], seen.classes, growth, rng)
             lost = partial(_log_losses, seen.labels[judged])
         else:
-            growth = Growth(trees, options.depth, 1 - QUALITY_RESIDUAL ** (1 / max(trees, 1)), QUALITY_RIDGE)
-            forest = boost(seen.binned.rows(rows), seen.quality[rows], growth, rng)
+            growth = BoostingParams(trees, options.depth, 1 - QUALITY_RESIDUAL ** (1 / max(trees, 1)), QUALITY_RIDGE)
+            forest = boost_regression(seen.binned.take(rows), seen.quality[rows], growth, rng)
             lost = partial(_squared_error, seen.quality[judged])
         losses[k] = forest.staged_losses(seen.inputs[judged], lost)
         fitted.append(forest)
     members, posteriors = [], np.empty((len(seen.labels), seen.classes))
     for k, whole in enumerate(fitted):
-        forest = whole.first(STAGE * int((losses.sum(axis=0) - losses[k]).argmin()))
+        forest = whole.keep_first(STAGE_TREES * int((losses.sum(axis=0) - losses[k]).argmin()))
         rows = seen.folds == k
         posteriors[rows] = to_probabilities(forest.predict(seen.inputs[rows]), classless=seen.quality is not None)
         members.append(_pad_forest(forest, seen.columns, options.trees))

@@ -60,7 +60,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Return the cost of the most expensive classifier, or of all features."""
         return float(plan.costs.max() if plan.labelled.any() or plan.classless else plan.costs.sum())
 
-    def estimates(
+    def estimate_outcome(
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
     ) -> Expectations:
         """Return the expected accuracy and cost at the limits, for any item."""

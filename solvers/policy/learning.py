@@ -25,8 +25,8 @@ from solvers.policy.rollout import walk_items
 from solvers.policy.sensor_times import assign_fetches, worst_case_times
 from solvers.policy.sensors import item_sensor_costs
 from solvers.policy.traffic import PassedCounts
-from solvers.trees.boosting import Growth
-from solvers.trees.oblivious_trees import STAGE
+from solvers.trees.boosting import BoostingParams
+from solvers.trees.oblivious_trees import STAGE_TREES
 
 MAX_LEAF_NUMBERS = 1 << 22
 """Maximum total size of leaves of all nodes' forests, 16 MB; more edges mean fewer trees."""
@@ -171,7 +171,7 @@ def _node_job(task: PolicyTask, node: int, weights: Floats) -> Callable[[], Node
     return partial(fit_node_policy, node_training, _forest_growth(task), task.seeds[node])
 
 
-def _forest_growth(task: PolicyTask) -> Growth:
+def _forest_growth(task: PolicyTask) -> BoostingParams:
     """Return the size of forests of advantages, limited so that the plan stays small."""
     of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
     depth, numbers = min(task.options.depth, MAX_TREE_DEPTH), MAX_LEAF_NUMBERS
@@ -179,8 +179,8 @@ def _forest_growth(task: PolicyTask) -> Growth:
         classifiers = len(task.graph) * task.training.members * task.training.classes
         others = classifiers * (task.options.trees << task.options.depth)
         numbers = min(MAX_GROWN_NUMBERS, max(MIN_GROWN_NUMBERS, (MAX_PLAN_NUMBERS - others) * 3 // 2))
-    trees = max(STAGE, min(task.options.trees, MAX_TREES, numbers // (of_a_leaf << depth)))
-    return Growth(trees, depth, 1 - (1 - LEARNED_SHARE) ** (1 / trees), RIDGE)
+    trees = max(STAGE_TREES, min(task.options.trees, MAX_TREES, numbers // (of_a_leaf << depth)))
+    return BoostingParams(trees, depth, 1 - (1 - LEARNED_SHARE) ** (1 / trees), RIDGE)
 
 
 def validate_policies(

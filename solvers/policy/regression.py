@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 
 from models.arrays import Bools, Floats, Int16s, Int32s, Int64s, Singles
-from solvers.trees.boosting import Binned, Growth, boost
-from solvers.trees.oblivious_trees import STAGE, Forest
+from solvers.trees.boosting import BinnedTable, BoostingParams, boost_regression
+from solvers.trees.oblivious_trees import STAGE_TREES, Forest
 
 RIDGE = 30.0
 """Ridge penalty of leaves of forests of advantages."""
@@ -93,7 +93,7 @@ def choose_least(advantages: Floats, *, can_stop: bool = True) -> Int16s:
     return np.asarray(np.concatenate([stopping, advantages], axis=1).argmin(axis=1).astype(np.int16))
 
 
-def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePolicy:
+def fit_node_policy(training: NodeTraining, growth: BoostingParams, seed: int) -> NodePolicy:
     """Fit the members of one node.
 
     The number of trees of a member is the one of least squared error of the other members on their held-out folds: the
@@ -104,15 +104,15 @@ def fit_node_policy(training: NodeTraining, growth: Growth, seed: int) -> NodePo
     n, actions, tradeoffs = targets.shape
     learned = targets[..., :1] if alike else targets
     flat = learned.reshape(n, -1)
-    binned, forests = Binned.of(training.features), list[Forest]()
-    errors = np.zeros((training.members, growth.trees // STAGE + 1))
+    binned, forests = BinnedTable.from_inputs(training.features), list[Forest]()
+    errors = np.zeros((training.members, growth.trees // STAGE_TREES + 1))
     for k in range(training.members):
         seen, judged = training.rows & (training.folds != k), training.rows & (training.folds == k)
-        forest = boost(binned.rows(seen), flat[seen], growth, rng)
+        forest = boost_regression(binned.take(seen), flat[seen], growth, rng)
         errors[k] = forest.staged_losses(training.features[judged], partial(_squared_error, flat[judged]))
         forests.append(forest)
     others = errors.sum(axis=0) - errors
-    forests = [forest.first(STAGE * int(own.argmin())) for forest, own in zip(forests, others, strict=True)]
+    forests = [forest.keep_first(STAGE_TREES * int(own.argmin())) for forest, own in zip(forests, others, strict=True)]
     predicted = np.empty(targets.shape)
     for k, forest in enumerate(forests):
         rows = training.folds == k

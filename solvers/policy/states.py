@@ -13,7 +13,7 @@ from solvers.base import Progress
 from solvers.policy.classifier_training import TrainingRows, train_classifiers
 from solvers.policy.graph import Graph
 from solvers.policy.growth import grow_graph
-from solvers.trees.oblivious_trees import STAGE, Forest
+from solvers.trees.oblivious_trees import STAGE_TREES, Forest
 
 MAX_AUTO_SUBSETS = 6
 """Maximum number of fetches for which ``auto`` uses all subsets; with more, the DAG is grown."""
@@ -107,7 +107,7 @@ def count_trees(options: PolicyOptions, classes: int, members: int, rows: int) -
     16
     """
     of_a_tree = TYPICAL_NODES * members * (1 << options.depth) * classes
-    most, many = (leaves // of_a_tree // STAGE * STAGE for leaves in (MAX_LEAVES, MAX_LEAVES_MANY_CLASSES))
+    most, many = (leaves // of_a_tree // STAGE_TREES * STAGE_TREES for leaves in (MAX_LEAVES, MAX_LEAVES_MANY_CLASSES))
     enough = min(many, SUFFICIENT_TREES) if rows <= MAX_QUICK_ROWS else MIN_TREES
     return min(options.trees, max(MIN_TREES, enough, most))
 

@@ -82,7 +82,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the cost of the most expensive classifier, including the embedding."""
         return plan.dearest
 
-    def estimates(
+    def estimate_outcome(
         self,
         plan: PortfolioPlan,
         summary: Mapping[str, Any],

@@ -1,2 +1,2 @@
-"""Boosted forests of oblivious trees, which policies and portfolios share: grown by ``boosting`` (compiled in
-``boosting_kernel``), kept and evaluated as the arrays of ``oblivious_trees``."""
+"""Gradient-boosted forests of oblivious trees: training in ``boosting`` (compiled in ``boosting_kernel``), arrays and
+evaluation in ``oblivious_trees``."""

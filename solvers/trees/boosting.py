@@ -1,8 +1,8 @@
-"""Gradient boosting of oblivious trees with vectors in their leaves, for regression and for class probabilities.
+"""Gradient boosting of oblivious trees with multiple outputs, for regression and class probabilities.
 
-A tree's questions are chosen for one random projection of the gradients of all outputs, so that they cost what those of
-a single output cost; its leaves then hold a step for every output. Numbers are cut into at most ``BINS`` bins at
-quantiles. A tree may ask about ``COLUMNS`` columns, drawn for it. The growing is compiled (``boosting_kernel``).
+A tree's splits are chosen for one random projection of the gradients of all outputs, at the cost of a single output;
+its leaves hold a step for every output. Columns are binned at quantiles into at most ``MAX_BINS`` bins. Each tree uses
+a random sample of ``MAX_COLUMNS`` columns.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from models.arrays import Bools, Floats, Singles, UInt8s
 from solvers.trees.oblivious_trees import Forest
 
-BINS, COLUMNS = 48, 32
+MAX_BINS, MAX_COLUMNS = 48, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """How to boost. trees: how many; depth: of each; rate: the share of a step that is taken; ridge: added to the
-    curvature in a leaf, which pulls steps out of small leaves towards 0."""
+class BoostingParams:
+    """Parameters of boosting: number of trees, their depth, learning rate, and L2 regularization of leaves (ridge)."""
 
     trees: int
     depth: int
@@ -30,77 +29,84 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binned:
-    """Columns cut into bins. bins: (d, n) uint8, C-contiguous; edges: for each column the rising upper ends of all bins
-    but the last: a number is in the first bin that does not end below it."""
+class BinnedTable:
+    """Binned columns.
+
+    Attributes:
+        bins: (d, n), C-contiguous.
+        edges: increasing upper ends (inclusive) of the bins of each column except the last.
+    """
 
     bins: UInt8s
     edges: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, inputs: Floats) -> "Binned":
-        """Cut (n, d) numbers at quantiles, or at every number if there are few different ones."""
+    def from_inputs(cls, inputs: Floats) -> "BinnedTable":
+        """Bin (n, d) numbers at quantiles, or at every distinct number if there are few."""
         edges = tuple(_edges(column) for column in inputs.T)
         bins = [np.searchsorted(ends, column) for ends, column in zip(edges, inputs.T, strict=True)]
         return cls(np.array(bins, dtype=np.uint8).reshape(inputs.shape[::-1]), edges)
 
-    def rows(self, which: Bools) -> "Binned":
-        """Take some rows."""
-        return Binned(np.ascontiguousarray(self.bins[:, which]), self.edges)
+    def take(self, selected: Bools) -> "BinnedTable":
+        """Select rows."""
+        return BinnedTable(np.ascontiguousarray(self.bins[:, selected]), self.edges)
 
 
 def _edges(column: Floats) -> Floats:
     distinct = np.unique(column)
-    if len(distinct) <= BINS:
+    if len(distinct) <= MAX_BINS:
         return distinct[:-1]
-    return np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1], method="nearest"))
+    return np.unique(np.quantile(column, np.linspace(0, 1, MAX_BINS + 1)[1:-1], method="nearest"))
 
 
-def boost(binned: Binned, targets: Floats, growth: Growth, rng: np.random.Generator) -> Forest:
-    """Regress targets, (n, L), by least squares. O(T D n d) for the questions and O(T n L) for the leaves."""
-    from solvers.trees.boosting_kernel import regress  # here, so that only a fit loads numba
+def boost_regression(binned: BinnedTable, targets: Floats, params: BoostingParams, rng: np.random.Generator) -> Forest:
+    """Fit targets, (n, L), by least squares. Complexity: O(T D n d) for splits and O(T n L) for leaves."""
+    from solvers.trees.boosting_kernel import grow_regression_forest  # here, so that only a fit loads numba
 
     residuals = targets.astype(np.float32)
     base = residuals.mean(axis=0, dtype=np.float64).astype(np.float32)
     residuals -= base
-    return _boosted(regress, binned, (residuals,), base, growth, rng)
+    return _grow_forest(grow_regression_forest, binned, (residuals,), base, params, rng)
 
 
 def boost_classes(
-    binned: Binned, labels: NDArray[Any], classes: int, growth: Growth, rng: np.random.Generator
+    binned: BinnedTable, labels: NDArray[Any], classes: int, params: BoostingParams, rng: np.random.Generator
 ) -> Forest:
-    """Fit the logits of class probabilities to labels, (n,), below ``classes``, by the logarithmic loss."""
-    from solvers.trees.boosting_kernel import classify
+    """Fit logits of class probabilities to labels, (n,), below ``classes``, by the log loss."""
+    from solvers.trees.boosting_kernel import grow_class_forest
 
     counts = np.bincount(labels, minlength=classes) + 0.5
     base = np.log(counts / counts.sum()).astype(np.float32)
     logits = np.tile(base, (len(labels), 1))
-    return _boosted(classify, binned, (logits, labels.astype(np.int64)), base, growth, rng)
+    return _grow_forest(grow_class_forest, binned, (logits, labels.astype(np.int64)), base, params, rng)
 
 
-def _boosted(
+def _grow_forest(
     kernel: Callable[..., None],
-    binned: Binned,
+    binned: BinnedTable,
     state: tuple[NDArray[Any], ...],
     base: Singles,
-    growth: Growth,
+    params: BoostingParams,
     rng: np.random.Generator,
 ) -> Forest:
-    trees, depth, outputs = growth.trees, growth.depth, len(base)
+    trees, depth, outputs = params.trees, params.depth, len(base)
     directions = rng.normal(size=(trees, outputs)) if outputs > 1 else np.ones((trees, 1))
     widths = np.array([len(ends) + 1 for ends in binned.edges])
     usable = np.flatnonzero(widths > 1)
     usable = usable if len(usable) else np.zeros(1, dtype=np.int64)
-    asked = np.zeros((trees, min(COLUMNS, len(usable))), dtype=np.int64)
-    for row in asked:
+    candidates = np.zeros((trees, min(MAX_COLUMNS, len(usable))), dtype=np.int64)
+    for row in candidates:
         row[:] = rng.choice(usable, len(row), replace=False)
     columns, bins = np.zeros((trees, depth), dtype=np.int32), np.zeros((trees, depth), dtype=np.int64)
     leaves = np.zeros((trees, 1 << depth, outputs), dtype=np.float32)
-    kernel(binned.bins, widths, *state, directions, asked, growth.rate, growth.ridge, columns, bins, leaves)
-    ends = [[_end(binned.edges[c], b) for c, b in zip(*row, strict=True)] for row in zip(columns, bins, strict=True)]
+    kernel(binned.bins, widths, *state, directions, candidates, params.rate, params.ridge, columns, bins, leaves)
+    ends = [
+        [_get_threshold(binned.edges[c], b) for c, b in zip(*row, strict=True)]
+        for row in zip(columns, bins, strict=True)
+    ]
     return Forest(base, columns, np.array(ends).reshape(trees, depth), leaves)
 
 
-def _end(edges: Floats, place: int) -> float:
-    """Give the threshold above which a question is answered yes; where nothing could be asked, it never is."""
+def _get_threshold(edges: Floats, place: int) -> float:
+    """Return the threshold of a split; without a split, the largest number."""
     return float(edges[place]) if place < len(edges) else float(np.finfo(np.float64).max)

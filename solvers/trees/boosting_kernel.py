@@ -1,9 +1,9 @@
-"""The growing of oblivious trees, compiled: what ``boosting`` calls.
+"""Compiled growing of oblivious trees for ``boosting``.
 
-Arrays that all functions share, for n rows, D columns, L outputs, T trees of depth d that may ask about a columns each:
-bins (D, n) uint8; widths (D,) int64, how many bins a column has; directions (T, L) and asked (T, a), by tree, what its
-questions are chosen for and from; rate and ridge, of ``Growth``. Written to: columns (T, d) int32 and chosen (T, d)
-int64, the questions, each a column and the last bin answered no; leaves (T, 2^d, L) float32, the steps.
+Arguments of all functions, for n rows, D columns, L outputs, and T trees of depth d with a candidate columns each: bins
+(D, n); widths (D,), numbers of bins; directions (T, L) and candidates (T, a), projections and candidate columns; rate
+and ridge of ``BoostingParams``. Outputs: columns (T, d) and chosen (T, d), the splits, each a column and the last bin
+on the lower side; leaves (T, 2^d, L), the steps.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from solvers.jit import compile_kernel
 def split_gains(
     bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: UInt64s
 ) -> Floats:
-    """Say what is won by splitting all nodes of a level after each bin of one column, (n,), but the last.
+    """Return the gains of splitting all nodes of a level after each bin of one column, except the last.
 
-    Slopes and weights of a bin stand beside each other, and places have no sign: that is a quarter of the time.
+    Interleaved slopes and weights, and unsigned indices, save a quarter of the time.
     """
     histogram, wide = np.zeros((nodes * width, 2)), np.uint64(width)
     for i in range(len(slopes)):
@@ -40,10 +40,10 @@ def split_gains(
 
 
 @compile_kernel()
-def ask(
+def grow_tree(
     bins: UInt8s,
     widths: Int64s,
-    asked: Int64s,
+    candidates: Int64s,
     slopes: Floats,
     weights: Floats,
     ridge: float,
@@ -51,20 +51,17 @@ def ask(
     chosen: Int64s,
     leaf: UInt64s,
 ) -> None:
-    """Choose the questions of one tree for the gradients of one projection, and find the leaf of every row.
-
-    asked: (a,), columns, chosen: (d,), of this tree; slopes, weights, leaf: (n,).
-    """
+    """Choose the splits of one tree for one projection of the gradients, and find the leaf of every row."""
     leaf[:] = 0
     for level in range(len(columns)):
-        most, best, at = -1.0, asked[0], widths[asked[0]]
-        for f in asked:
+        highest, best, at = -1.0, candidates[0], widths[candidates[0]]
+        for f in candidates:
             if widths[f] < 2:
                 continue
             gains = split_gains(bins[f], widths[f], 1 << level, slopes, weights, ridge, leaf)
             place = gains.argmax()
-            if gains[place] > most:
-                most, best, at = gains[place], f, place
+            if gains[place] > highest:
+                highest, best, at = gains[place], f, place
         columns[level], chosen[level] = best, at
         column = bins[best]
         for i in range(len(leaf)):
@@ -73,7 +70,7 @@ def ask(
 
 @compile_kernel()
 def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
-    """Write each row's residuals, (n, L), along one direction."""
+    """Project each row's residuals, (n, L), on one direction."""
     for i in range(len(residuals)):
         slope = 0.0
         for k in range(len(direction)):
@@ -83,7 +80,7 @@ def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
 
 @compile_kernel()
 def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, steps: Singles) -> None:
-    """Write a tree's steps, (2^d, L), and take them off the residuals."""
+    """Write a tree's steps, (2^d, L), and subtract them from the residuals."""
     sums, counts = np.zeros(steps.shape), np.zeros(len(steps))
     outputs = steps.shape[1]
     for i in range(len(leaf)):
@@ -99,24 +96,24 @@ def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, 
 
 
 @compile_kernel(cache=True)
-def regress(
+def grow_regression_forest(
     bins: UInt8s,
     widths: Int64s,
     residuals: Singles,
     directions: Floats,
-    asked: Int64s,
+    candidates: Int64s,
     rate: float,
     ridge: float,
     columns: Int32s,
     chosen: Int64s,
     leaves: Singles,
 ) -> None:
-    """Boost by least squares. residuals: (n, L) targets less the base, which become what the trees leave of them."""
+    """Boost by least squares, updating residuals, (n, L), which start as targets minus the base."""
     n = len(residuals)
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.ones(n)
     for t in range(len(columns)):
         project(residuals, directions[t], slopes)
-        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        grow_tree(bins, widths, candidates[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
         step_to_means(residuals, leaf, rate, ridge, leaves[t])
 
 
@@ -130,10 +127,7 @@ def differentiate(
     slopes: Floats,
     weights: Floats,
 ) -> None:
-    """Write the logarithmic loss's gradients and curvatures, (n, L), and along one direction slopes and weights, (n,).
-
-    Gradients point downhill: to where the loss is less.
-    """
+    """Write negative gradients and curvatures of the log loss, (n, L), projected to slopes and weights, (n,)."""
     n, outputs = logits.shape
     for i in range(n):
         highest, total, slope, weight = logits[i, 0], 0.0, 0.0, 0.0
@@ -177,24 +171,24 @@ def newton_step(
 
 
 @compile_kernel(cache=True)
-def classify(
+def grow_class_forest(
     bins: UInt8s,
     widths: Int64s,
     logits: Singles,
     labels: Int64s,
     directions: Floats,
-    asked: Int64s,
+    candidates: Int64s,
     rate: float,
     ridge: float,
     columns: Int32s,
     chosen: Int64s,
     leaves: Singles,
 ) -> None:
-    """Boost by the logarithmic loss. logits: (n, L) of the base, which become the forest's; labels: (n,) below L."""
+    """Boost by the log loss, updating logits, (n, L), which start as the base; labels: (n,), below L."""
     n, outputs = logits.shape
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
     gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))
     for t in range(len(columns)):
         differentiate(logits, labels, directions[t], gradients, curvatures, slopes, weights)
-        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        grow_tree(bins, widths, candidates[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
         newton_step(logits, gradients, curvatures, leaf, rate, ridge, leaves[t])

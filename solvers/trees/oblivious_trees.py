@@ -1,8 +1,7 @@
-"""Forests of oblivious trees with vectors in their leaves, as parallel arrays: how they are kept and evaluated.
+"""Forests of oblivious trees with multiple outputs, as parallel arrays.
 
-In an oblivious tree all nodes of one level ask the same question, so a tree of depth D is D questions and 2^D leaves,
-and the leaf is the number that its answers spell. All outputs share the questions: one forest regresses every action
-under every trade-off, or every class.
+In an oblivious tree all nodes of one level have the same split, so a tree of depth D has D splits and 2^D leaves, and
+the results of the splits are the bits of the leaf's index. All outputs share the splits.
 """
 
 from collections.abc import Callable
@@ -12,40 +11,43 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
-STAGE = 4
-"""How many trees more are tried, when their number is chosen."""
-FEW_ROWS = 64
-"""Up to so many rows all trees are evaluated at once; more are a tree, and a question, at a time, in a fifth of the
-time."""
+STAGE_TREES = 4
+"""Step size in trees, when their number is chosen."""
+MAX_SMALL_BATCH = 64
+"""Below this number of rows all trees are evaluated at once; else one tree and split at a time, which is faster."""
 _AT_ONCE = 1 << 22
-"""Numbers that are gathered from leaves at once: 16 MB."""
+"""Maximum numbers gathered from leaves at once: 16 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """base: (L,) float32; columns: (T, D) int32 and thresholds: (T, D) float64, the questions: is the column above the
-    threshold; leaves: (T, 2^D, L) float32, summed over the trees and added to base. The first question counts most in
-    the number of a leaf."""
+    """Forest whose output is the base plus the sum of one leaf per tree.
+
+    Attributes:
+        base: (L,).
+        columns, thresholds: (T, D), splits: whether the column is above the threshold.
+        leaves: (T, 2^D, L); the first split is the highest bit of a leaf's index.
+    """
 
     base: Singles
     columns: Int32s
     thresholds: Floats
     leaves: Singles
 
-    def places(self, inputs: Floats) -> Int32s:
-        """Find the leaf of each tree, counted through all trees, for rows (n, d): (n, T)."""
+    def find_leaves(self, inputs: Floats) -> Int32s:
+        """Return the index of each tree's leaf among those of all trees, for rows (n, d): (n, T)."""
         depth, trees = self.columns.shape[1], np.arange(len(self.columns), dtype=np.int32)
-        if len(inputs) < FEW_ROWS:
+        if len(inputs) < MAX_SMALL_BATCH:
             above = inputs[:, self.columns] > self.thresholds
             return np.asarray(above @ (1 << np.arange(depth, dtype=np.int32)[::-1]) + (trees << depth))
         columns, places = np.ascontiguousarray(inputs.T), np.zeros((len(trees), len(inputs)), dtype=np.int32)
-        for level in range(depth):  # of many rows a column at a time: a sixth of the time
+        for level in range(depth):  # one column at a time: a sixth of the time
             places *= 2
             places += columns[self.columns[:, level]] > self.thresholds[:, level, None]
         return np.asarray((places + (trees << depth)[:, None]).T)
 
     def predict(self, inputs: Floats, outputs: Int64s | slice = slice(None)) -> Singles:
-        """Evaluate on rows (n, d): (n, L), or only some of the outputs. O(n T (D + L)).
+        """Return all or some outputs for rows (n, d): (n, L). Complexity: O(n T (D + L)).
 
         >>> forest = Forest(np.zeros(1, np.float32), np.zeros((1, 1), np.int32), np.array([[0.5]]),
         ...                 np.array([[[1.0], [2.0]]], np.float32))
@@ -55,31 +57,30 @@ class Forest:
         flat = self.leaves.reshape(-1, self.leaves.shape[2])[:, outputs]
         base = self.base[outputs]
         rows = max(1, _AT_ONCE // max(len(self.columns) * flat.shape[1], 1))
-        sums = [self._sums(flat, inputs[start : start + rows]) for start in range(0, len(inputs), rows)]
+        sums = [self._sum_leaves(flat, inputs[start : start + rows]) for start in range(0, len(inputs), rows)]
         return base + (np.concatenate(sums) if sums else np.zeros((0, flat.shape[1]), dtype=np.float32))
 
-    def _sums(self, flat: Singles, inputs: Floats) -> Singles:
-        """Add up over the trees what their leaves, flat (T 2^D, L), say of rows."""
-        places = self.places(inputs)
-        if len(inputs) < FEW_ROWS:
+    def _sum_leaves(self, flat: Singles, inputs: Floats) -> Singles:
+        places = self.find_leaves(inputs)
+        if len(inputs) < MAX_SMALL_BATCH:
             return np.asarray(flat[places].sum(axis=1))
         sums = np.zeros((len(inputs), flat.shape[1]), dtype=np.float32)
         for of_tree in places.T:
             sums += np.take(flat, of_tree, axis=0)
         return sums
 
-    def first(self, trees: int) -> "Forest":
-        """Give the same forest in which all trees after the first so many say 0."""
+    def keep_first(self, trees: int) -> "Forest":
+        """Return a copy with the leaves of all but the first trees set to 0."""
         leaves = self.leaves.copy()
         leaves[trees:] = 0
         return Forest(self.base, self.columns, self.thresholds, leaves)
 
     def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
-        """Tell the loss, or losses, of the outputs, (n, L), with 0, STAGE, 2 STAGE, … trees: one row for each."""
+        """Return the losses of the outputs, (n, L), with 0, STAGE_TREES, 2 STAGE_TREES, … trees, a row for each."""
         flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
         losses = [loss(outputs)]
-        for at, places in enumerate(self.places(inputs).T, start=1):
+        for at, places in enumerate(self.find_leaves(inputs).T, start=1):
             outputs += np.take(flat, places, axis=0)
-            if at % STAGE == 0:
+            if at % STAGE_TREES == 0:
                 losses.append(loss(outputs))
         return np.array(losses)

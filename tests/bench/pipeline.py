@@ -22,9 +22,9 @@ from models.arrays import Floats, Int8s, Int32s, UInt64s
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.classifiers import Learner
-from solvers.pipeline.emsco import Settings, evolve
-from solvers.pipeline.exact_front import frontier_of_words
-from solvers.pipeline.objectives import Evaluator, inverse_cost
+from solvers.pipeline.emsco import EvolutionSettings, evolve_front
+from solvers.pipeline.exact_front import find_packed_front
+from solvers.pipeline.objectives import Evaluator, compute_inverse_cost
 from solvers.pipeline.unit_costs import UnitCosts
 from tests.bench.cascade import shown, table
 
@@ -41,7 +41,7 @@ class Case:
     costs: Floats
     categorical: tuple[int, ...]
     threshold: float
-    settings: Settings
+    settings: EvolutionSettings
     exact_stages: int
     paper: str
 
@@ -49,15 +49,15 @@ class Case:
 CASES = {
     "heart": Case(
         "heart_failure.csv", 10.0 ** np.array([1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]), (), 0.75,
-        Settings(recombination=0.75), 6, "EMSCO accuracy .851 and the highest coverage of the budgeted",
+        EvolutionSettings(recombination=0.75), 6, "EMSCO accuracy .851 and the highest coverage of the budgeted",
     ),
     "pima": Case(
-        "pima_diabetes.csv", 100.0 * np.array([1, 3, 2, 2, 3, 2, 2, 1]), (), 0.65, Settings(), 4,
+        "pima_diabetes.csv", 100.0 * np.array([1, 3, 2, 2, 3, 2, 2, 1]), (), 0.65, EvolutionSettings(), 4,
         "EMSCO accuracy .701, costs 80 % less than single-stage, the highest coverage of the budgeted",
     ),
     "credit": Case(
         "australian_credit.csv", 10.0 ** np.array([2, 2, 2, 1, 2, 1, 2, 3, 1, 2, 1, 1, 1, 2]),
-        (0, 3, 4, 5, 7, 8, 10, 11), 0.75, Settings(beta=2.5), 4,
+        (0, 3, 4, 5, 7, 8, 10, 11), 0.75, EvolutionSettings(beta=2.5), 4,
         "EMSCO accuracy .82, costs 79 % less than single-stage",
     ),
 }  # fmt: skip
@@ -100,7 +100,7 @@ class Prepared:
             places.append(own)
         places.append(rest)
         n = len(case.costs)
-        preparation = Preparation.fitted(values[places[0]], np.isin(np.arange(n), case.categorical))
+        preparation = Preparation.fit(values[places[0]], np.isin(np.arange(n), case.categorical))
         ends = np.cumsum([0, *preparation.widths]).tolist()
         tables = [preparation.apply(values[part]) for part in places]
         columns = tuple(tuple(range(ends[i], ends[i + 1])) for i in range(n))
@@ -112,27 +112,29 @@ class Prepared:
         """Evaluate on a part, at the case's threshold unless another is given."""
 
         def answers(masks: UInt64s) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-            confidence, codes = self.learner.answers(self.tables[part], masks)
+            confidence, codes = self.learner.train_and_predict(self.tables[part], masks)
             return confidence.astype(np.float32), codes
 
         bank = AnswerBank(answers, self.labels[part], classes=self.learner.classes)
-        prices = UnitCosts.whole(self.case.costs, len(self.labels[part]))
+        prices = UnitCosts.from_costs(self.case.costs, len(self.labels[part]))
         return Evaluator(bank, prices, self.case.threshold if threshold is None else threshold)
 
 
 def evolved(prepared: Prepared, seed: int) -> Int8s:
     """Run EMSCO with half as many stages as features: the fittest of its last generation."""
     case, stages = prepared.case, -(-len(prepared.case.costs) // 2)
-    front = evolve(prepared.evaluator(1), len(case.costs), stages, case.settings, np.random.default_rng(seed)).front
+    front = evolve_front(
+        prepared.evaluator(1), len(case.costs), stages, case.settings, np.random.default_rng(seed)
+    ).front
     return front.chromosomes[:1]
 
 
 def exact(prepared: Prepared, seed: int) -> Int8s:
     """Take from the exact front what would be fittest; all of it has the same rank."""
     case, answers = prepared.case, prepared.evaluator(1).answers
-    words = answers.lattice(np.arange(len(case.costs)), case.threshold)
-    front = frontier_of_words(*words, answers.rows, case.costs, case.exact_stages)
-    norms = front.coverage**2 + front.accuracy**2 + inverse_cost(front.cost) ** 2
+    words = answers.get_lattice(np.arange(len(case.costs)), case.threshold)
+    front = find_packed_front(*words, answers.rows, case.costs, case.exact_stages)
+    norms = front.coverage**2 + front.accuracy**2 + compute_inverse_cost(front.cost) ** 2
     return front.chromosomes[[int(np.argmax(norms))]]
 
 
@@ -149,7 +151,7 @@ METHODS: dict[str, Callable[[Prepared, int], Int8s]] = {
 
 def measure_split(case: Case, seed: int) -> dict[str, Achieved]:
     prepared = Prepared.cut(case, seed)
-    prepared.evaluator(1).answers.lattice(np.arange(len(case.costs)), case.threshold)  # all classifiers are trained
+    prepared.evaluator(1).answers.get_lattice(np.arange(len(case.costs)), case.threshold)  # all classifiers are trained
     achieved = {}
     for name, method in METHODS.items():
         start = time.process_time()

@@ -227,7 +227,7 @@ def test_a_model_of_types_that_are_not_trusted_is_refused(indexed: Server) -> No
     values = load_iris().data
     forged = make_pipeline(CountVectorizer(input="filename", vocabulary=["root"]), neighbours())
     problem = is_problem(imported(indexed, "reading", forged), 422, "invalid-request")
-    assert "types that are not trusted: " in problem["detail"]
+    assert "untrusted types: " in problem["detail"]
     assert "CountVectorizer" in problem["detail"]
     other = is_problem(imported(indexed, "outlier", OneClassSVM().fit(values[:, :1])), 422, "invalid-request")
     assert "OneClassSVM" in other["detail"]

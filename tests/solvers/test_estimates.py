@@ -36,7 +36,7 @@ def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_co
     best of many is expected to be less than it looks: an index's sets and a policy's points."""
     plan, summary = fitted(name).plan, fitted(name).summary
     for query in SAMPLES[name].feasible:
-        estimates = KINDS[name].estimates(plan, summary, query, plan.decide(query))
+        estimates = KINDS[name].estimate_outcome(plan, summary, query, plan.decide(query))
         right = (estimates.accuracy or 0) * count_answered(SAMPLES[name].judged_rows, estimates.coverage)
         assert estimates.accuracy
         assert right == pytest.approx(round(right), abs=1e-9)
@@ -47,7 +47,7 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
     """The 0 that stands for it is no estimate."""
     achieved = {"conclusive_accuracy": 0.0, "coverage": 0.0, "cost": 2.0, "false_positive_rate": None}
     silent = Configuration.model_validate({**achieved, "solution": 0, "stages": [], "validation": achieved})
-    estimates = KINDS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
+    estimates = KINDS["pipeline"].estimate_outcome(fitted("pipeline").plan, {}, None, silent)
     assert estimates == Expectations(cost=2.0, cost_error=estimates.cost_error)
 
 
@@ -63,7 +63,7 @@ def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, chang
     """A polynomial cost of a huge item goes beyond the largest cost; the decision stays, its id leaves the cost out."""
     plan, query = fitted(name).plan, SAMPLES[name].feasible[-1]
     huge = plan.decide(query).model_copy(update={changed: 1e150})
-    assert getattr(KINDS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
+    assert getattr(KINDS[name].estimate_outcome(plan, fitted(name).summary, query, huge), field) is None
 
 
 @pytest.mark.parametrize("method", ["batch", "route"])
@@ -113,7 +113,7 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     queries = np.array([[0.9, 0.4], [0.4, 0.9], [0.6, 0.6]])
     options = AssignmentOptions(budget=1.0)
     decision = plan.assign(plan.estimate(queries), options, 1.0)
-    estimates = KINDS["portfolio"].estimates(plan, summary, options, decision)
+    estimates = KINDS["portfolio"].estimate_outcome(plan, summary, options, decision)
     shares = np.array(list(decision.usage.values())) / 3
     assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.interpolate_optimism("batch", 1.0) @ shares)
     assert estimates.accuracy != pytest.approx(decision.raw_estimate)

@@ -14,8 +14,8 @@ from models.feedback import Outcome
 from solvers import KINDS, BuildContext
 from solvers.advice import advise
 from solvers.item_splits import effective_rows, fold_rows, split_rows
-from solvers.learners.estimators import fixed_folds
-from solvers.pipeline.prepared_data import cut_rows
+from solvers.learners.estimators import make_folds
+from solvers.pipeline.prepared_data import split_rows_by_class
 from solvers.policy.classifier_training import assign_training_folds
 from solvers.portfolio.learned.cross_fit import assign_folds
 from solvers.row_repeats import find_repeats, list_data_warnings
@@ -94,10 +94,10 @@ def test_folds_of_every_kind_keep_items_together() -> None:
     table, trace = visits(60, 4, 0), prompts(150, 3, None, 0)
     assert isinstance(table, FeatureTable)
     assert isinstance(trace, Trace)
-    split = cut_rows(table, np.random.default_rng(0))
+    split = split_rows_by_class(table, np.random.default_rng(0))
     assert not set(table.items[split.training]) & set(table.items[[*split.validation, *split.test]])
     assert not set(table.items[split.validation]) & set(table.items[split.test])
-    for train, test in fixed_folds(table, 5, 0):
+    for train, test in make_folds(table, 5, 0):
         assert not set(table.items[train]) & set(table.items[test])
     assert _apart(trace.items, assign_folds(trace.items, trace.embeddings, np.random.default_rng(0)))
 

@@ -11,7 +11,7 @@ from models.pipeline import PipelineOptions, PipelineQuery
 from models.portfolio import PortfolioOptions, RouteQuery
 from models.savings import Savings
 from solvers import KINDS, BuildContext, cascade, pipeline, portfolio
-from solvers.pipeline.prepared_data import cut_rows
+from solvers.pipeline.prepared_data import split_rows_by_class
 from tests.support.kinds import SAMPLES, dataset
 from tests.support.replays import COSTS, NAMES, World
 
@@ -85,11 +85,11 @@ def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() ->
     data, options = world.dataset("pipeline"), PipelineOptions()
     assert isinstance(data, FeatureTable)
     fitted = pipeline.kind.fit(data, options, np.random.default_rng(2), BuildContext())
-    test = cut_rows(data, np.random.default_rng(2)).test
+    test = split_rows_by_class(data, np.random.default_rng(2)).test
     decision = fitted.plan.decide(PipelineQuery())
     right, spent, items = 0, 0.0, world.items(world.features)
     for row in test:
-        step = fitted.plan.step(decision.solution, items[row])
+        step = fitted.plan.next_step(decision.solution, items[row])
         right += getattr(step, "label", None) == world.features["label"][row]
         spent += sum(stage.cost for stage in decision.stages[: step.stage + 1])
     assert fitted.savings is not None

@@ -90,7 +90,7 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
                 continue
             decision = plan.decide(CascadeQuery(budget=most, excluded=excluded))
             assert not set(excluded).intersection(decision.cascade)
-            likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(budget=most), decision)
+            likely = KINDS["cascade"].estimate_outcome(plan, cascade().summary, CascadeQuery(budget=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
 
@@ -118,7 +118,7 @@ def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query:
         assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
         assert skipped.steps[0].probability_of_reaching == 1
         assert skipped.maximum_duration <= decided.maximum_duration
-        likely = KINDS["cascade"].estimates(cascade().plan, cascade().summary, query, skipped)
+        likely = KINDS["cascade"].estimate_outcome(cascade().plan, cascade().summary, query, skipped)
         assert (likely.accuracy, likely.cost, likely.time) == (None, None, None)
 
 

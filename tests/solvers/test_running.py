@@ -536,7 +536,7 @@ def step_of(stages: list[tuple[str, ...]]) -> Callable[[Any], Any]:
 
 def test_a_pipeline_fetches_what_a_stage_lacks_and_a_lost_feature_is_a_missing_cell() -> None:
     world = World({"age": values("age", 3.0)})
-    runner = run_pipeline(step_of([("age",), ("age", "blood")]), {"age": 1, "blood": 2}, left=5.0)
+    runner = run_pipeline(step_of([("age",), ("age", "blood")]), {"age": 1, "blood": 2}, remaining_seconds=5.0)
     answer = world.drive(runner, 5.0)
     assert world.called == ["age", "blood"]
     assert answer.label == str({"age": 3.0, "blood": (None, None)})

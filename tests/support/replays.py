@@ -175,7 +175,7 @@ def replay_portfolio(loaded: LoadedArtifact[Any], fresh: World, query: Assignmen
 def replay_pipeline(loaded: LoadedArtifact[Any], fresh: World, query: PipelineQuery) -> list[Replayed]:
     """Send fresh items through a configuration; accuracy is of accepted answers."""
     decision = loaded.plan.decide(query)
-    steps = loaded.plan.steps(decision.solution, fresh.feature_items)
+    steps = loaded.plan.next_steps(decision.solution, fresh.feature_items)
     labels = np.array([getattr(step, "label", "") for step in steps])
     accepted = labels != ""
     paid = np.cumsum([stage.cost for stage in decision.stages])[[step.stage for step in steps]]

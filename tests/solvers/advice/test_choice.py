@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.advice import AdviceLimits
-from solvers.advice.advise import Parts
+from solvers.advice.advise import AdviceSplit
 from solvers.advice.candidates import Candidate
-from solvers.advice.choice import Aim, best_of, compare_replays, within
+from solvers.advice.choice import AdviceGoal, choose_candidate, compare_replays, is_within
 from solvers.savings import MAX_ACCURACY_LOSS, Replay
 
 ROWS = np.arange(12)
@@ -35,19 +35,19 @@ def test_the_setting_chosen_is_the_one_that_trying_all_finds(
 ) -> None:
     limits = AdviceLimits(budget=budget, deadline=deadline, min_accuracy=least)
     candidates = _candidates(settings)
-    aim = Aim.of(limits, [one.replay for one in candidates], len(ROWS))
+    aim = AdviceGoal.from_limits(limits, [one.replay for one in candidates], len(ROWS))
     fine = [
         (sum(right) / 12, sum(costs) / 12)
         for right, costs in settings
         if (budget is None or sum(costs) / 12 <= budget * (1 + 1e-9)) and (deadline is None or max(costs) <= deadline)
     ]
-    chosen = best_of(candidates, aim, ROWS)
+    chosen = choose_candidate(candidates, aim, ROWS)
     if not fine:
         assert chosen is None
         return
     assert chosen is not None
     accuracy, cost = chosen.replay.right.mean(), chosen.replay.costs.mean()
-    assert within(limits, chosen.replay)
+    assert is_within(limits, chosen.replay)
     if least is not None:
         wanted = least + (least * (1 - least) / 12) ** 0.5
     elif budget is None:
@@ -67,7 +67,9 @@ def test_a_larger_budget_is_never_less_accurate_on_the_rows_that_choose(
 ) -> None:
     candidates = _candidates(settings)
     chosen = [
-        best_of(candidates, Aim.of(limits, [each.replay for each in candidates], len(ROWS)), ROWS)
+        choose_candidate(
+            candidates, AdviceGoal.from_limits(limits, [each.replay for each in candidates], len(ROWS)), ROWS
+        )
         for limits in (AdviceLimits(budget=min(one, other)), AdviceLimits(budget=max(one, other)))
     ]
     if chosen[0] is not None:
@@ -77,8 +79,8 @@ def test_a_larger_budget_is_never_less_accurate_on_the_rows_that_choose(
 
 def test_a_cascade_for_a_later_deadline_is_not_chosen_though_no_row_took_so_long() -> None:
     replay = Replay(np.ones(4), np.ones(4))
-    assert within(AdviceLimits(deadline=5), replay, {"deadline": 5.0})
-    assert not within(AdviceLimits(deadline=5), replay, {"deadline": 5.1})
+    assert is_within(AdviceLimits(deadline=5), replay, {"deadline": 5.0})
+    assert not is_within(AdviceLimits(deadline=5), replay, {"deadline": 5.1})
 
 
 def test_another_method_stands_behind_where_it_is_shown_to_be_dearer_or_less_accurate() -> None:
@@ -99,8 +101,10 @@ def test_another_method_stands_behind_where_it_is_shown_to_be_dearer_or_less_acc
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(0, 5))
 def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], seed: int) -> None:
-    parts = Parts.of(np.array(labels, dtype=np.int32), np.arange(len(labels)), np.random.default_rng(seed))
-    assert sorted((*parts.build, *parts.validation, *parts.holdout)) == list(range(len(labels)))
-    assert {labels[row] for row in parts.build} == set(labels)
+    parts = AdviceSplit.from_labels(
+        np.array(labels, dtype=np.int32), np.arange(len(labels)), np.random.default_rng(seed)
+    )
+    assert sorted((*parts.training, *parts.validation, *parts.holdout)) == list(range(len(labels)))
+    assert {labels[row] for row in parts.training} == set(labels)
     if len(labels) >= 100:
-        assert abs(len(parts.build) - len(labels) / 2) <= 5 * 5
+        assert abs(len(parts.training) - len(labels) / 2) <= 5 * 5

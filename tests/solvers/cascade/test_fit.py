@@ -213,7 +213,7 @@ def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(
         assert decision.maximum_duration <= deadline
         assert decision.steps[-1].confidence_threshold is None
         assert not set(decision.cascade) & set(excluded)
-        estimates = KINDS["cascade"].estimates(plan, fitted.summary, query, decision)
+        estimates = KINDS["cascade"].estimate_outcome(plan, fitted.summary, query, decision)
         assert (estimates.accuracy or 0) >= accuracies[name] - 0.03
         assert estimates.time is not None
         answered += 1

@@ -413,7 +413,7 @@ def test_sizes_of_dimensions_that_do_not_agree_are_refused(costs: list[object], 
 
 def test_too_few_rows_of_a_class_are_refused() -> None:
     table = table_of(np.zeros((20, 1)), [0] * 17 + [1] * 3, [1.0])
-    with pytest.raises(InvalidRequest, match="folds: class '1' has 3 rows, 5 folds need 5 of each"):
+    with pytest.raises(InvalidRequest, match=r"folds: .*at least 5 rows for 5 folds, got 3"):
         build(table)
     assert build(table, folds=3).summary["features"] == 1
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from models.arrays import Floats, Int64s
-from solvers.learners.batch_logistic import fit_sets, probabilities
+from solvers.learners.batch_logistic import fit_sets, predict_probabilities
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 CLOSE = 1e-6
@@ -146,8 +146,8 @@ def test_probabilities_are_those_of_scikit_learn(classes: int) -> None:
     table, labels = drawn(8, 100, 3, classes)
     model = fit_sets(table, labels, classes, [[0, 1, 2]])[0]
     theirs = LogisticRegression(solver="newton-cholesky", tol=1e-13).fit(table, labels).predict_proba(table)
-    assert np.allclose(probabilities(model, table.T), theirs.T, rtol=0, atol=1e-7)
-    stacked = probabilities(np.stack((model, model)), np.stack((table.T, -table.T)))
+    assert np.allclose(predict_probabilities(model, table.T), theirs.T, rtol=0, atol=1e-7)
+    stacked = predict_probabilities(np.stack((model, model)), np.stack((table.T, -table.T)))
     assert stacked.shape == (2, classes, 100)
-    assert np.array_equal(stacked[0], probabilities(model, table.T))
-    assert np.array_equal(stacked[1], probabilities(model, -table.T))
+    assert np.array_equal(stacked[0], predict_probabilities(model, table.T))
+    assert np.array_equal(stacked[1], predict_probabilities(model, -table.T))

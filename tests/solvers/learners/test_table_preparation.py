@@ -33,7 +33,7 @@ def test_columns_are_those_of_a_column_transformer(seed: int, rows: int, columns
     values = np.where(categorical, rng.integers(0, 6, (rows + 20, columns)), 1e3 * rng.standard_normal(columns))
     values = values + ~categorical * (rng.random(columns) < 0.7) * rng.standard_normal((rows + 20, columns))
     values[rng.random(values.shape) < missing] = np.nan
-    made = Preparation.fitted(values[:rows], categorical)
+    made = Preparation.fit(values[:rows], categorical)
     expected = by_sklearn(values[:rows], values, categorical)
     assert made.apply(values).shape == expected.shape == (rows + 20, made.widths.sum())
     assert np.allclose(made.apply(values), expected, rtol=1e-12, atol=1e-9)
@@ -44,13 +44,13 @@ def test_one_kind_of_columns_is_enough(categorical: list[bool]) -> None:
     """No numbers, no categories, or both."""
     values = np.array([[0.0, 4.0], [1.0, 5.0], [1.0, np.nan], [2.0, 4.0]])
     flags = np.array(categorical)
-    assert np.allclose(Preparation.fitted(values, flags).apply(values), by_sklearn(values, values, flags))
+    assert np.allclose(Preparation.fit(values, flags).apply(values), by_sklearn(values, values, flags))
 
 
 def test_what_is_missing_is_the_median_or_the_most_frequent() -> None:
     """In either case of the training rows; of equally frequent categories the first."""
     training = np.array([[1.0, 3.0], [2.0, 3.0], [6.0, 1.0], [np.nan, 1.0]])
-    made = Preparation.fitted(training, np.array([False, True]))
+    made = Preparation.fit(training, np.array([False, True]))
     assert made.fills.tolist() == [2.0, 1.0]
     filled = made.apply(np.array([[np.nan, np.nan]]))
     assert np.array_equal(filled, made.apply(np.array([[2.0, 1.0]])))
@@ -59,7 +59,7 @@ def test_what_is_missing_is_the_median_or_the_most_frequent() -> None:
 
 def test_a_category_that_was_not_there_is_none_of_those_that_were() -> None:
     """Whether above, below or between those of the training rows."""
-    made = Preparation.fitted(np.array([[1.0], [3.0]]), np.array([True]))
+    made = Preparation.fit(np.array([[1.0], [3.0]]), np.array([True]))
     assert made.codes.tolist() == [1, 3]
     assert made.apply(np.array([[-1.0], [2.0], [9.0], [3.0]])).tolist() == [[0, 0], [0, 0], [0, 0], [0, 1]]
 
@@ -67,7 +67,7 @@ def test_a_category_that_was_not_there_is_none_of_those_that_were() -> None:
 def test_a_column_that_is_all_missing_says_nothing() -> None:
     """As a number it is 0 in the middle of nothing, as a category the first one; later cells are taken as they are."""
     nothing = np.full((3, 2), np.nan)
-    made = Preparation.fitted(nothing, np.array([False, True]))
+    made = Preparation.fit(nothing, np.array([False, True]))
     assert made.apply(nothing).tolist() == [[0.0, 1.0]] * 3
     assert made.apply(np.array([[2.5, 4.0]])).tolist() == [[2.5, 0.0]]
     assert made.widths.tolist() == [1, 1]
@@ -75,7 +75,7 @@ def test_a_column_that_is_all_missing_says_nothing() -> None:
 
 def test_a_constant_column_is_0_everywhere() -> None:
     """Its scale is 1, not 0; 0.1 has no exact mean."""
-    made = Preparation.fitted(np.full((7, 1), 0.1), np.array([False]))
+    made = Preparation.fit(np.full((7, 1), 0.1), np.array([False]))
     assert np.abs(made.apply(np.full((2, 1), 0.1))).max() < 1e-15
     assert made.scales.tolist() == [1.0]
 
@@ -84,7 +84,7 @@ def test_only_the_training_rows_count() -> None:
     """What is prepared later does not change what was fitted, and the input stays as it is."""
     training = np.array([[0.0, 1.0], [2.0, 0.0], [np.nan, 1.0]])
     before = training.copy()
-    made = Preparation.fitted(training, np.array([False, True]))
+    made = Preparation.fit(training, np.array([False, True]))
     one = made.apply(np.array([[4.0, 0.0]]))
     many = made.apply(np.array([[4.0, 0.0], [1e9, 7.0]]))
     assert np.array_equal(one[0], many[0])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.arrays import Int8s
-from solvers.pipeline.chains import forward_order
+from solvers.pipeline.chains import order_by_forward_selection
 from solvers.pipeline.objectives import Scores
 
 
@@ -16,4 +16,4 @@ def test_forward_selection_takes_what_sets_most_rows_right_for_its_cost() -> Non
         rights = np.array([right.get(mask, 0) for mask in masks])
         return Scores(20, rights, rights, np.ones(len(masks)))
 
-    assert forward_order(evaluate, np.array([3.0, 2.0, 1.0, 0.0])).tolist() == [3, 1, 0, 2]
+    assert order_by_forward_selection(evaluate, np.array([3.0, 2.0, 1.0, 0.0])).tolist() == [3, 1, 0, 2]

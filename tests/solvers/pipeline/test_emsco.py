@@ -13,16 +13,22 @@ from numpy.typing import NDArray
 from models.arrays import Int8s
 from models.errors import Cancelled, InvalidRequest
 from solvers.pipeline.answer_bank import AnswerBank
-from solvers.pipeline.configurations import REMOVED, Frontier, compress, stage_counts
-from solvers.pipeline.emsco import Emsco, Evolved, Settings, evolve, log_fitness
-from solvers.pipeline.exact_front import frontier
+from solvers.pipeline.configurations import REMOVED, Frontier, compress_chromosomes, count_stages
+from solvers.pipeline.emsco import Emsco, EvolutionSettings, Evolved, compute_log_fitness, evolve_front
+from solvers.pipeline.exact_front import find_front
 from solvers.pipeline.objectives import Evaluator, Scores
-from solvers.pipeline.operators import beta_binomial, mutate, recombine, roulette, selection_odds
+from solvers.pipeline.operators import (
+    beta_binomial,
+    draw_parents,
+    mutate_genes,
+    recombine_parents,
+    selection_probabilities,
+)
 from solvers.pipeline.unit_costs import UnitCosts
 from tests.oracles.pipeline import random_costs, random_table
 from tests.solvers.pipeline.test_objectives import random_chromosomes
 
-QUICK = Settings(population=30, generations=20, patience=1000, mutation=0.2)
+QUICK = EvolutionSettings(population=30, generations=20, patience=1000, mutation=0.2)
 
 
 def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluator, Frontier]:
@@ -35,15 +41,15 @@ def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluato
     def train(masks: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         return np.where(confident, 0.9, 0.6)[masks.astype(int)], correct.astype(np.int64)[masks.astype(int)]
 
-    evaluate = Evaluator(AnswerBank(train, labels), UnitCosts.whole(costs, rows), 0.75)
-    return evaluate, frontier(confident, correct, costs, k)
+    evaluate = Evaluator(AnswerBank(train, labels), UnitCosts.from_costs(costs, rows), 0.75)
+    return evaluate, find_front(confident, correct, costs, k)
 
 
 def feasible(genes: Int8s, k: int, removal: bool = False) -> bool:
     """Tell whether all chromosomes are compressed and have a number of stages that is allowed."""
-    stages = stage_counts(genes)
+    stages = count_stages(genes)
     low = genes.min(initial=0) >= (REMOVED if removal else 0)
-    return bool(low and np.array_equal(compress(genes), genes) and np.all((stages >= 1) & (stages <= k)))
+    return bool(low and np.array_equal(compress_chromosomes(genes), genes) and np.all((stages >= 1) & (stages <= k)))
 
 
 @given(st.integers(0, 12), st.floats(0.3, 8))
@@ -60,7 +66,7 @@ def test_mutation_really_draws_from_it() -> None:
     """Three stages, k = 5: a mutated gene goes to stages 0 to 3 as often as BB(3, 1, beta) says."""
     genes = np.tile(np.array([0, 0, 1, 1, 2, 2], dtype=np.int8), (60_000, 1))
     rng = np.random.default_rng(0)
-    mutated = mutate(genes, 0.02, 5, 2.0, rng)
+    mutated = mutate_genes(genes, 0.02, 5, 2.0, rng)
     moved = mutated[(mutated != genes).sum(axis=1) == 1]
     odds = beta_binomial(3, 2.0)
     for gene, own in ((0, 0), (2, 1), (4, 2)):
@@ -74,11 +80,11 @@ def test_mutation_really_draws_from_it() -> None:
 def test_mutation_keeps_chromosomes_feasible(n: int, k: int, rate: float, seed: int) -> None:
     """No stage becomes empty, none beyond k opens."""
     rng = np.random.default_rng(seed)
-    genes = compress(random_chromosomes(rng, 30, n, k))
-    assert feasible(mutate(genes, rate, k, 2.0, rng), k)
-    some = compress(random_chromosomes(rng, 30, n, k, 0.3))
-    assert feasible(mutate(some, rate, k, 2.0, rng), k, True)
-    assert np.array_equal(mutate(genes, 0.0, k, 2.0, rng), genes)
+    genes = compress_chromosomes(random_chromosomes(rng, 30, n, k))
+    assert feasible(mutate_genes(genes, rate, k, 2.0, rng), k)
+    some = compress_chromosomes(random_chromosomes(rng, 30, n, k, 0.3))
+    assert feasible(mutate_genes(some, rate, k, 2.0, rng), k, True)
+    assert np.array_equal(mutate_genes(genes, 0.0, k, 2.0, rng), genes)
 
 
 def mutants(genes: tuple[int, ...], k: int, at: int = 0) -> set[tuple[int, ...]]:
@@ -93,27 +99,27 @@ def mutants(genes: tuple[int, ...], k: int, at: int = 0) -> set[tuple[int, ...]]
 def test_mutants_are_all_those_of_the_algorithm_and_no_others(genes: tuple[int, ...], k: int) -> None:
     """A gene that leaves or joins a stage counts for the genes after it, and so does a stage that it opens."""
     many = np.tile(np.array(genes, dtype=np.int8), (20_000, 1))
-    assert set(map(tuple, mutate(many, 1.0, k, 1.5, np.random.default_rng(3)).tolist())) == mutants(genes, k)
+    assert set(map(tuple, mutate_genes(many, 1.0, k, 1.5, np.random.default_rng(3)).tolist())) == mutants(genes, k)
 
 
 def test_mutation_of_every_gene_opens_stages_for_later_genes() -> None:
     """From one stage, n genes can come to more than two; a feature alone in its stage stays."""
     rng = np.random.default_rng(0)
-    genes = mutate(np.zeros((500, 8), dtype=np.int8), 1.0, 8, 0.5, rng)
-    assert stage_counts(genes).max() > 3
+    genes = mutate_genes(np.zeros((500, 8), dtype=np.int8), 1.0, 8, 0.5, rng)
+    assert count_stages(genes).max() > 3
     alone = np.tile(np.array([0, 1, 2], dtype=np.int8), (50, 1))
-    assert np.array_equal(mutate(alone, 1.0, 5, 2.0, rng), alone)
+    assert np.array_equal(mutate_genes(alone, 1.0, 5, 2.0, rng), alone)
 
 
 @given(st.integers(1, 20), st.integers(1, 6), st.floats(0, 0.5), st.integers(0, 2**32))
 def test_children_are_feasible_and_have_no_more_stages_than_a_parent(n: int, k: int, removed: float, seed: int) -> None:
     """With and without removed features; without a cross a child is one of its parents."""
     rng = np.random.default_rng(seed)
-    one, two = (compress(random_chromosomes(rng, 40, n, k, removed)) for _ in range(2))
-    children = recombine(one, two, 0.7, rng)
+    one, two = (compress_chromosomes(random_chromosomes(rng, 40, n, k, removed)) for _ in range(2))
+    children = recombine_parents(one, two, 0.7, rng)
     assert feasible(children, k, True)
-    assert np.all(stage_counts(children) <= np.maximum(stage_counts(one), stage_counts(two)))
-    same = recombine(one, two, 0.0, rng)
+    assert np.all(count_stages(children) <= np.maximum(count_stages(one), count_stages(two)))
+    same = recombine_parents(one, two, 0.0, rng)
     assert np.all((same == one).all(axis=1) | (same == two).all(axis=1))
 
 
@@ -135,7 +141,7 @@ def crossed(one: tuple[int, ...], two: tuple[int, ...]) -> set[tuple[int, ...]]:
 def test_children_are_all_those_of_the_algorithm_and_no_others(one: tuple[int, ...], two: tuple[int, ...]) -> None:
     """Each is drawn sooner or later."""
     first, second = (np.tile(np.array(each, dtype=np.int8), (20_000, 1)) for each in (one, two))
-    children = recombine(first, second, 1.0, np.random.default_rng(3))
+    children = recombine_parents(first, second, 1.0, np.random.default_rng(3))
     assert set(map(tuple, children.tolist())) == crossed(one, two)
 
 
@@ -144,10 +150,10 @@ def test_stages_are_taken_in_proportion() -> None:
     stages is the first of two (Algorithm 2)."""
     one = np.tile(np.array([0, 1, 2, 3, 4], dtype=np.int8), (400, 1))
     two = np.tile(np.array([0, 0, 0, 0, 1], dtype=np.int8), (400, 1))
-    children = recombine(one, two, 1.0, np.random.default_rng(1))
+    children = recombine_parents(one, two, 1.0, np.random.default_rng(1))
     assert np.all(children[:, 4] == children.max(axis=1))
     assert np.all(children[children.max(axis=1) == 1][:, :2] == 0)
-    assert set(stage_counts(children).tolist()) >= {2, 3}
+    assert set(count_stages(children).tolist()) >= {2, 3}
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.floats(0.01, 2)), min_size=2, max_size=30), st.floats(0.001, 1))
@@ -155,8 +161,8 @@ def test_selection_prefers_rank_and_within_it_the_norm(pairs: list[tuple[int, fl
     """Property 2: the probability of selection rises strictly with the rank, and within a rank with the norm."""
     rank, norms = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
     norms = np.round(norms, 6)
-    fitness = log_fitness(rank, norms, epsilon)
-    odds = selection_odds(fitness)
+    fitness = compute_log_fitness(rank, norms, epsilon)
+    odds = selection_probabilities(fitness)
     assert odds.sum() == pytest.approx(1)
     gamma = norms.max() / norms.min() + epsilon
     assert np.allclose(fitness, np.log(gamma**rank * norms))
@@ -169,14 +175,14 @@ def test_selection_prefers_rank_and_within_it_the_norm(pairs: list[tuple[int, fl
 
 def test_selection_survives_ranks_whose_fitness_overflows_and_norms_of_zero() -> None:
     """gamma^rank far beyond float64; what has norm 0 is never chosen, unless all have."""
-    fitness = log_fitness(np.arange(2000), np.linspace(0.01, 1.7, 2000), 0.01)
+    fitness = compute_log_fitness(np.arange(2000), np.linspace(0.01, 1.7, 2000), 0.01)
     assert np.all(np.diff(fitness) > 0)
     rng = np.random.default_rng(0)
-    assert roulette(fitness, 50, rng).min() > 1990
-    some = log_fitness(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.0]), 0.01)
-    assert set(roulette(some, 50, rng).tolist()) == {1}
-    none = log_fitness(np.array([0, 0]), np.zeros(2), 0.01)
-    assert set(roulette(none, 50, rng).tolist()) == {0, 1}
+    assert draw_parents(fitness, 50, rng).min() > 1990
+    some = compute_log_fitness(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.0]), 0.01)
+    assert set(draw_parents(some, 50, rng).tolist()) == {1}
+    none = compute_log_fitness(np.array([0, 0]), np.zeros(2), 0.01)
+    assert set(draw_parents(none, 50, rng).tolist()) == {0, 1}
 
 
 @settings(max_examples=25)
@@ -188,14 +194,14 @@ def test_nothing_that_is_not_dominated_is_ever_lost(seed: int, distinct: bool) -
     seen: dict[tuple[float, ...], tuple[int, ...]] = {}
     best = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
     while run.halted is None:
-        asked = run.ask()
+        asked = run.next_chromosomes()
         scores = evaluate(asked)
-        for vector, genes in zip(scores.maximised().tolist(), asked.tolist(), strict=True):
+        for vector, genes in zip(scores.stack_objectives().tolist(), asked.tolist(), strict=True):
             own = (max(genes), *genes)
             seen[tuple(vector)] = min(seen.get(tuple(vector), own), own)
-        run.tell(scores)
-        front = run.front()
-        vectors = list(map(tuple, front.scores.maximised().tolist()))
+        run.report_scores(scores)
+        front = run.get_front()
+        vectors = list(map(tuple, front.scores.stack_objectives().tolist()))
         undominated = {
             one
             for one in seen
@@ -211,12 +217,12 @@ def test_nothing_that_is_not_dominated_is_ever_lost(seed: int, distinct: bool) -
 def test_every_point_is_weakly_dominated_by_the_exact_front(seed: int) -> None:
     """Nothing better than exact is ever told; what is told is feasible, and not dominated by itself."""
     evaluate, exact = problem(seed)
-    evolved = evolve(evaluate, 6, 3, QUICK, np.random.default_rng(seed)).front
+    evolved = evolve_front(evaluate, 6, 3, QUICK, np.random.default_rng(seed)).front
     assert feasible(evolved.chromosomes, 3)
-    for coverage, accuracy, negative in evolved.scores.maximised().tolist():
+    for coverage, accuracy, negative in evolved.scores.stack_objectives().tolist():
         assert np.any((exact.coverage >= coverage) & (exact.accuracy >= accuracy) & (-exact.cost >= negative))
     again = evaluate(evolved.chromosomes)
-    assert np.array_equal(again.maximised(), evolved.scores.maximised())
+    assert np.array_equal(again.stack_objectives(), evolved.scores.stack_objectives())
 
 
 def test_small_problems_are_solved_whole() -> None:
@@ -225,9 +231,9 @@ def test_small_problems_are_solved_whole() -> None:
     for seed in range(10):
         evaluate, exact = problem(seed)
         using = replace(QUICK, population=200, generations=60, distinct=True)
-        scores = evolve(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
+        scores = evolve_front(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
         points = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
-        whole += points == set(map(tuple, scores.maximised().tolist()))
+        whole += points == set(map(tuple, scores.stack_objectives().tolist()))
     assert whole >= 8
 
 
@@ -236,7 +242,7 @@ def test_a_seed_gives_the_same_run() -> None:
     evaluate, _ = problem(1)
 
     def run(seed: int) -> Evolved:
-        return evolve(evaluate, 6, 3, replace(QUICK, generations=3), np.random.default_rng(seed))
+        return evolve_front(evaluate, 6, 3, replace(QUICK, generations=3), np.random.default_rng(seed))
 
     one, two, other = run(5), run(5), run(6)
     assert np.array_equal(one.front.chromosomes, two.front.chromosomes)
@@ -251,23 +257,23 @@ def test_elites_are_the_share_or_the_front_and_unique() -> None:
     for elite in (0.01, 0.5):
         run = Emsco(6, 3, replace(QUICK, elite=elite), np.random.default_rng(0))
         for _ in range(5):
-            run.tell(evaluate(run.ask()))
+            run.report_scores(evaluate(run.next_chromosomes()))
             genes = [tuple(each) for each in run.current.chromosomes.tolist()]
             top = {g for g, rank in zip(genes, run.current.rank.tolist(), strict=True) if rank == run.current.rank[0]}
-            elites = [tuple(each) for each in run.elites().chromosomes.tolist()]
+            elites = [tuple(each) for each in run.select_elites().chromosomes.tolist()]
             assert elites == list(dict.fromkeys(genes))[: len(elites)]
             assert len(elites) == max(math.ceil(elite * len(set(genes))), len(top))
-            assert len(run.ask()) == 30 - len(elites)
+            assert len(run.next_chromosomes()) == 30 - len(elites)
 
 
 def test_the_three_halting_rules() -> None:
     """Generations; a population that is all front; the fittest unchanged for so long."""
     evaluate, _ = problem(3)
     rng = np.random.default_rng(0)
-    assert evolve(evaluate, 6, 3, replace(QUICK, generations=0), rng).generations == 0
-    by_count = evolve(evaluate, 6, 3, replace(QUICK, generations=4), rng)
+    assert evolve_front(evaluate, 6, 3, replace(QUICK, generations=0), rng).generations == 0
+    by_count = evolve_front(evaluate, 6, 3, replace(QUICK, generations=4), rng)
     assert (by_count.halted, by_count.generations) == ("generations", 4)
-    patient = evolve(evaluate, 6, 3, replace(QUICK, generations=900, patience=3), rng)
+    patient = evolve_front(evaluate, 6, 3, replace(QUICK, generations=900, patience=3), rng)
     assert patient.halted == "patience"
     assert patient.generations >= 3
 
@@ -275,10 +281,10 @@ def test_the_three_halting_rules() -> None:
         ones = np.ones(len(genes), dtype=np.int64)
         return Scores(2, ones, ones, np.ones(len(genes)))
 
-    full = evolve(alike, 6, 3, replace(QUICK, mutation=0.9, generations=900), rng)
+    full = evolve_front(alike, 6, 3, replace(QUICK, mutation=0.9, generations=900), rng)
     assert full.halted == "population"
     assert len(full.front.rank) == 1
-    distinct = evolve(alike, 6, 3, replace(QUICK, mutation=0.9, distinct=True), rng)
+    distinct = evolve_front(alike, 6, 3, replace(QUICK, mutation=0.9, distinct=True), rng)
     assert (distinct.halted, len(distinct.front.rank)) == ("generations", 1)
 
 
@@ -290,8 +296,8 @@ def test_false_positives_are_a_fourth_objective() -> None:
         scores = evaluate(genes)
         return replace(scores, alarms=genes[:, 0].astype(np.int64), negatives=5)
 
-    front = evolve(alarmed, 6, 3, QUICK, rng).front
-    assert front.scores.maximised().shape[1] == 4
+    front = evolve_front(alarmed, 6, 3, QUICK, rng).front
+    assert front.scores.stack_objectives().shape[1] == 4
     assert front.scores.alarms is not None
     assert len(set(front.scores.alarms.tolist())) > 1
 
@@ -300,13 +306,13 @@ def test_one_feature_and_63_features_work() -> None:
     """The ends of what a mask holds."""
 
     def evaluate(genes: Int8s) -> Scores:
-        stages = stage_counts(genes)
+        stages = count_stages(genes)
         return Scores(100, 100 - stages, 90 - stages, 10.0 / stages)
 
-    assert evolve(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
-    wide = evolve(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front
+    assert evolve_front(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
+    wide = evolve_front(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front
     assert feasible(wide.chromosomes, 5)
-    with pytest.raises(InvalidRequest, match="features: are 64, must be 1 to 63"):
+    with pytest.raises(InvalidRequest, match="features: must be from 1 to 63, got 64"):
         Emsco(64, 5, QUICK, np.random.default_rng(0))
 
 
@@ -321,7 +327,7 @@ def test_a_run_can_be_cancelled_and_tells_its_generations() -> None:
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
-        evolve(evaluate, 6, 3, QUICK, np.random.default_rng(0), progress=stop)
+        evolve_front(evaluate, 6, 3, QUICK, np.random.default_rng(0), progress=stop)
     assert generations == [0, 1, 2, 3]
 
 
@@ -329,10 +335,10 @@ def test_parameters_out_of_range_are_refused_with_numbers() -> None:
     """Each by its name."""
     wrong = {"population": 1, "mutation": 1.5, "recombination": -0.1, "elite": 1.0, "beta": 0.0, "epsilon": math.nan}
     for name, value in (wrong | {"generations": -1, "patience": 0}).items():
-        with pytest.raises(InvalidRequest, match=f"{name}: is {value}"):
+        with pytest.raises(InvalidRequest, match=f"{name}: must be .*, got {value}"):
             replace(QUICK, **{name: value})  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="max_stages: is 0"):
+    with pytest.raises(InvalidRequest, match="max_stages: must be at least 1, got 0"):
         Emsco(6, 0, QUICK, np.random.default_rng(0))
     run = Emsco(6, 3, QUICK, np.random.default_rng(0))
-    with pytest.raises(InvalidRequest, match="are 3, must be 30"):
-        run.tell(problem(0)[0](run.ask()[:3]))
+    with pytest.raises(InvalidRequest, match="must be 30, got 3"):
+        run.report_scores(problem(0)[0](run.next_chromosomes()[:3]))

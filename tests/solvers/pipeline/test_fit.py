@@ -13,8 +13,8 @@ from models.errors import Infeasible
 from models.pipeline import Acquire, Classify, Configuration, Evolution, PipelineOptions, PipelineQuery, Reject
 from solvers.base import BuildContext, Fitted
 from solvers.pipeline import PipelinePlan, kind
-from solvers.pipeline.configurations import configurations
-from solvers.pipeline.prepared_data import cut_rows
+from solvers.pipeline.configurations import count_configurations
+from solvers.pipeline.prepared_data import split_rows_by_class
 from tests.support.samples import MIXED_SPEC, mixed_columns
 
 
@@ -61,7 +61,7 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
     for item, label in zip(items_of(dataset, rows), dataset.labels[rows].tolist(), strict=True):
         known: dict[str, Any] = {}
         cost = 0.0
-        while isinstance(step := plan.step(solution, known), Acquire):
+        while isinstance(step := plan.next_step(solution, known), Acquire):
             assert step.features
             assert not known.keys() & set(step.features)
             known |= {name: item[name] for name in step.features}
@@ -89,9 +89,9 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
 )
 def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
     plan = build(dataset, **options).plan
-    test = cut_rows(dataset, np.random.default_rng(0)).test
+    test = split_rows_by_class(dataset, np.random.default_rng(0)).test
     assert len(test) == plan.held_out
-    for one in plan.frontier()[:: max(len(plan.frontier()) // 6, 1)]:
+    for one in plan.list_frontier()[:: max(len(plan.list_frontier()) // 6, 1)]:
         achieved = walked(plan, dataset, test, one.solution)
         assert achieved == pytest.approx((one.coverage, one.conclusive_accuracy, one.cost), abs=1e-9)
 
@@ -102,12 +102,12 @@ def test_who_must_answer_at_the_end_rejects_nothing_and_loses_no_coverage(option
     unsure, sure = (
         build(dataset, confidence_threshold=0.95, after_last_stage=end, **options).plan for end in ("reject", "answer")
     )
-    assert min(one.coverage for one in unsure.frontier()) < 0.9
-    assert {one.coverage for one in sure.frontier()} == {1.0}
+    assert min(one.coverage for one in unsure.list_frontier()) < 0.9
+    assert {one.coverage for one in sure.list_frontier()} == {1.0}
     assert sure.decide(PipelineQuery(min_coverage=1.0)).after_last_stage == "answer"
     items = items_of(dataset, slice(0, 40))
-    for one in sure.frontier():
-        assert all(isinstance(step, Classify) for step in sure.steps(one.solution, items))
+    for one in sure.list_frontier():
+        assert all(isinstance(step, Classify) for step in sure.next_steps(one.solution, items))
     by_cost = sure.validated[np.argsort(sure.validated[:, 2])]
     assert np.all(np.diff(by_cost[:, 1]) > 0), "what costs more is more accurate, or is not on the front"
 
@@ -116,10 +116,10 @@ def test_steps_of_many_are_those_of_each() -> None:
     dataset = table()
     plan = build(dataset, confidence_threshold=0.7).plan
     items = items_of(dataset, slice(0, 60))
-    for solution in range(len(plan.frontier())):
+    for solution in range(len(plan.list_frontier())):
         partly = [dict(list(item.items())[: i % 4]) for i, item in enumerate(items)]
-        for step, item in zip(plan.steps(solution, partly), partly, strict=True):
-            alone = plan.step(solution, item)
+        for step, item in zip(plan.next_steps(solution, partly), partly, strict=True):
+            alone = plan.next_step(solution, item)
             assert type(step) is type(alone)
             together, wanted = vars(step), vars(alone)
             assert together.pop("confidence", 0.0) == pytest.approx(wanted.pop("confidence", 0.0))
@@ -150,14 +150,14 @@ def test_the_search_is_exact_where_that_is_quick() -> None:
         wide(features=10), learner="sklearn.naive_bayes.GaussianNB", evolution={"generations": 1}
     ).plan.exact
     summary = build(wide()).summary
-    assert str(configurations(6, 4)) in summary["ended"]
+    assert str(count_configurations(6, 4)) in summary["ended"]
 
 
 def test_a_positive_class_gives_each_configuration_its_rate_of_false_alarms() -> None:
     plan = build(table(), positive_class="ill", evolution={"generations": 5}).plan
-    rates = [one.false_positive_rate for one in plan.frontier()]
+    rates = [one.false_positive_rate for one in plan.list_frontier()]
     assert all(rate is not None and 0 <= rate <= 1 for rate in rates)
-    assert all(one.false_positive_rate is None for one in build(table()).plan.frontier())
+    assert all(one.false_positive_rate is None for one in build(table()).plan.list_frontier())
 
 
 @pytest.mark.parametrize("dear", [0, 5])
@@ -178,7 +178,7 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
     assert fewer.exact
     for one in whole.validated[:, :3] * [1, 1, -1]:
         assert np.any(np.all(fewer.validated[:, :3] * [1, 1, -1] >= one, axis=1)), "nothing is lost"
-    excluded = [one for one in fewer.frontier() if f"x{dear}" not in {f for s in one.stages for f in s.features}]
+    excluded = [one for one in fewer.list_frontier() if f"x{dear}" not in {f for s in one.stages for f in s.features}]
     best = max(excluded, key=lambda one: one.validation.conclusive_accuracy)
     assert best.validation.cost < 6
     assert best.validation.cost < 0.2 * whole.validated[:, 2].min()
@@ -198,10 +198,10 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
 
 def test_removed_features_are_never_asked_for() -> None:
     plan = build(wide(), seed=1, after_last_stage="answer").plan
-    removed = [one for one in plan.frontier() if sum(len(stage.features) for stage in one.stages) < 6]
+    removed = [one for one in plan.list_frontier() if sum(len(stage.features) for stage in one.stages) < 6]
     assert removed
     for one in removed[:3]:
-        step = plan.step(one.solution, {name: 0.0 for stage in one.stages for name in stage.features})
+        step = plan.next_step(one.solution, {name: 0.0 for stage in one.stages for name in stage.features})
         assert not isinstance(step, Acquire)
 
 
@@ -210,7 +210,7 @@ def test_calibrated_confidence_and_other_learners_are_kept_without_code() -> Non
         table(), learner="sklearn.tree.DecisionTreeClassifier", learner_params={"max_depth": 3}, calibrate=True
     )
     assert plan.plan.model_kind == "skops"
-    assert len(plan.plan.frontier()) >= 1
+    assert len(plan.plan.list_frontier()) >= 1
 
 
 def test_equal_seeds_give_equal_plans_and_others_other_parts() -> None:
@@ -224,7 +224,7 @@ def test_the_usual_solution_has_the_most_right_answers_on_the_validation_rows() 
     usual = plan.decide(PipelineQuery())
     right = plan.validated[:, 0] * plan.validated[:, 1]  # the rows that report have no part in the choice
     assert right[usual.solution] == right.max()
-    assert plan.usual == usual.solution
+    assert plan.default_solution == usual.solution
 
 
 def _by_validation(one: Configuration) -> tuple[float, float, float]:
@@ -244,7 +244,7 @@ def _promised(one: Configuration, rows: int) -> tuple[float, float]:
 
 def test_decisions_are_those_of_plain_search() -> None:
     plan = build(wide(), confidence_threshold=0.6).plan
-    front = plan.frontier()
+    front = plan.list_frontier()
     rng = np.random.default_rng(0)
     for _ in range(300):
         cost = float(rng.uniform(0, 25)) if rng.random() < 0.6 else None
@@ -271,12 +271,12 @@ def test_decisions_are_those_of_plain_search() -> None:
 
 def test_a_cost_is_kept_with_a_standard_error_to_spare_where_one_is_known() -> None:
     plan = build(wide(), confidence_threshold=0.6).plan
-    for one, error in zip(plan.frontier(), plan.tested_cost_errors.tolist(), strict=True):
+    for one, error in zip(plan.list_frontier(), plan.tested_cost_errors.tolist(), strict=True):
         lowest = (plan.tested[:, 2] + plan.tested_cost_errors).min()
         limits = [limit for limit in (one.cost, one.cost + error, one.cost + 2 * error) if limit >= lowest]
         for chosen in (plan.decide(PipelineQuery(budget=limit)) for limit in limits):
             assert chosen.cost + plan.tested_cost_errors[chosen.solution] <= max(limits)
-    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, a standard error included; the limit is"):
+    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, including a standard error; the limit is"):
         plan.decide(PipelineQuery(budget=float(lowest) * (1 - 1e-9)))
 
 
@@ -289,7 +289,7 @@ def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
     ]
     priced = replace(dataset, spec=dataset.spec.model_copy(update={"features": tuple(features)}))
     plan = build(priced, after_last_stage="answer", max_stages=1).plan
-    for one in plan.frontier():
+    for one in plan.list_frontier():
         assert plan.decide(PipelineQuery(budget=one.cost)).cost <= one.cost
 
 
@@ -307,24 +307,24 @@ def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> No
         with pytest.raises(Infeasible) as refused:
             plan.decide(PipelineQuery(budget=0.001))
         assert hint in str(refused.value)
-        assert ("leave" in str(refused.value)) == bool(hint)
+        assert ("build with" in str(refused.value)) == bool(hint)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"confidence_threshold": {"ill": 0.5}}, "names or lacks class 'well'"),
-        ({"confidence_threshold": {"ill": 0.5, "well": 0.5, "dead": 1}}, "class 'dead'"),
-        ({"positive_class": "dead"}, "is 'dead', the dataset has ill, well"),
-        ({"positive_class": "ill", "search": "exact"}, "is exact, which takes no positive_class"),
-        ({"learner": "sklearn.svm.LinearSVC"}, "gives no probabilities"),
-        ({"learner": "os.system"}, "is not in the allowed modules"),
-        ({"learner_params": {"C": -1}}, "C: is -1, must be from 1e-08 to 1e"),
+        ({"confidence_threshold": {"ill": 0.5}}, "confidence_threshold: .*'well'"),
+        ({"confidence_threshold": {"ill": 0.5, "well": 0.5, "dead": 1}}, "confidence_threshold: .*'dead'"),
+        ({"positive_class": "dead"}, "positive_class: .*'dead'.*ill, well"),
+        ({"positive_class": "ill", "search": "exact"}, "search: .*positive_class"),
+        ({"learner": "sklearn.svm.LinearSVC"}, "learner: .*predict_proba"),
+        ({"learner": "os.system"}, "learner: os.system not allowed"),
+        ({"learner_params": {"C": -1}}, "C: must be from 1e-08 to .*-1"),
         ({"learner_params": {"C": 1e-300}}, "must be from 1e-08 to 1e"),
-        ({"learner_params": {"C": "a"}}, "is 'a', must be from"),
+        ({"learner_params": {"C": "a"}}, "C: must be from .*'a'"),
         (
             {"learner": "sklearn.neighbors.KNeighborsClassifier", "learner_params": {"n_neighbors": 10_000}},
-            "learner_params: the learner refuses: ",
+            "learner_params: ",
         ),
     ],
 )
@@ -336,11 +336,11 @@ def test_impossible_options_are_refused_with_the_numbers(options: dict[str, Any]
 def test_impossible_tables_are_refused_with_the_numbers() -> None:
     features = [dict(feature) for feature in MIXED_SPEC["features"]]
     features[0]["cost"] = {"polynomial": [1.0, 2.0]}
-    with pytest.raises(InvalidRequest, match="of 'age' depends on the item's size"):
+    with pytest.raises(InvalidRequest, match="cost: of 'age'"):
         build(table(features=features))
-    with pytest.raises(InvalidRequest, match=r"has [0-3] rows, a pipeline needs 4 of each"):
+    with pytest.raises(InvalidRequest, match=r"4 rows, got [0-3]"):
         build(table(rows=6))
-    with pytest.raises(InvalidRequest, match="is exact, for at most 20 features, there are 21"):
+    with pytest.raises(InvalidRequest, match=r"search: .*20 features, got 21"):
         build(wide(features=21), search="exact")
 
 
@@ -358,6 +358,6 @@ def test_a_fit_can_be_cancelled() -> None:
 
 
 def test_evolution_options_are_those_of_the_search() -> None:
-    from solvers.pipeline.emsco import Settings
+    from solvers.pipeline.emsco import EvolutionSettings
 
-    assert Settings(**Evolution().model_dump()) == Settings()
+    assert EvolutionSettings(**Evolution().model_dump()) == EvolutionSettings()

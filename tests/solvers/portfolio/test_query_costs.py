@@ -76,7 +76,7 @@ def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str
         paid = costs_of(columns["tokens"])[np.arange(300), places].sum()
         assert assigned.cost == pytest.approx(paid)
         assert paid <= 300 * per_query * (1 + 1e-9)
-        expected = KINDS["portfolio"].estimates(made, {}, asked, assigned)
+        expected = KINDS["portfolio"].estimate_outcome(made, {}, asked, assigned)
         assert expected.cost == pytest.approx(paid / 300)
         assert expected.cost_error is None
     blind = made.assign(made.estimate(vectors), AssignmentRequest(queries=queries, budget=4.0))
@@ -145,7 +145,7 @@ def test_a_batch_without_sizes_is_expected_to_cost_what_queries_cost_on_average(
     assigned = plan().assign(plan().estimate(vectors), request)
     places = [plan().classifiers.index(name) for name in assigned.assignments]
     true = float(costs_of(columns["tokens"])[np.arange(900), places].mean())
-    expected = KINDS["portfolio"].estimates(plan(), {}, request, assigned)
+    expected = KINDS["portfolio"].estimate_outcome(plan(), {}, request, assigned)
     assert expected.cost == pytest.approx(assigned.cost / 900)
     assert expected.cost == pytest.approx(true, rel=0.1)
     assert expected.model_dump().get("cost_error") is None
