@@ -22,7 +22,7 @@ def test_docs_renders_without_the_internet_and_tries_a_request_out(visit: Visit)
     page = visit.page
     page.goto("/docs")
     expect(page.get_by_role("heading", name="Parsimony")).to_be_visible()
-    operation = page.locator("#operations-cascade-solve_v1_cascades_solve_post")
+    operation = page.locator("#operations-cascade-solve_cascade_v1_cascades_solve_post")
     operation.locator("button.opblock-summary-control").click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()

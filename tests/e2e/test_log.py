@@ -34,4 +34,4 @@ def test_every_look_up_is_logged_with_its_key_and_the_version_that_answered(tmp_
             assert logged[name]["key"] == sha256(b"long-secret").hexdigest()[:8]
         log = server.log.read_text()
         assert "long-secret" not in log
-        assert log.count("PARSIMONY_MAX_BACTH is no setting and is ignored; PARSIMONY_MAX_BATCH is one") == 1
+        assert log.count("did you mean PARSIMONY_MAX_BATCH") == 1

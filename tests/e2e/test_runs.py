@@ -975,7 +975,7 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
         reply = server.client.post("/v1/chat/completions", json={"model": model, **asked}).json()
         assert reply["parsimony"]["open_circuits"] == [first]
     because = {one["classifier"]: one["because"] for one in reply["parsimony"]["candidates"]}
-    assert [name for name, why in because.items() if why == "its circuit breaker is open"] == [first]
+    assert [name for name, why in because.items() if "circuit" in why] == [first]
     assert reply["parsimony"]["classifier"] != first
     for reply in decided_without(server):
         assert reply["open_circuits"] == [first]

@@ -42,7 +42,7 @@ from app.store import codec
 from app.building.worker import training_on
 from models.errors import ParsimonyError
 from models.index import IndexOptions
-from solvers import Run
+from solvers import BuildContext
 from solvers.index import fit
 from tests.oracles.index import small_table
 
