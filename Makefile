@@ -46,6 +46,7 @@ fast-check: install  ## the static checks that take seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/kind_interface.py
+	$(BIN)/python tools/check_language.py
 
 check: fast-check types  ## everything static
 
