@@ -28,13 +28,13 @@ function frontier(points) {
 const ends = (values) => [Math.min(...values), Math.max(...values)];
 
 /** Give the ends of the band that matters: {low, high} of accuracy, {cheap, dear} of cost. */
-function bandOf({ methods, alternatives, budget, min_accuracy: least }) {
-  const every = frontier([...methods.flatMap((one) => one.points), ...alternatives]);
-  const chosen = methods.filter((one) => one.accuracy !== null);
+function bandOf({ kinds, alternatives, budget, min_accuracy: least }) {
+  const every = frontier([...kinds.flatMap((one) => one.points), ...alternatives]);
+  const chosen = kinds.filter((one) => one.accuracy !== null);
   const best = Math.max(...every.map((one) => one.accuracy));
   const worst = Math.min(best, ...chosen.map((one) => one.accuracy), least ?? 1);
   const low = best - Math.max(DEEP * (best - worst), LEAST_DEEP);
-  const curves = [...methods.map((one) => one.points), alternatives].flatMap(frontier);
+  const curves = [...kinds.map((one) => one.points), alternatives].flatMap(frontier);
   const costs = [...curves.filter((one) => one.accuracy >= low), ...chosen].map((one) => one.cost);
   const [cheap, dear] = ends(costs);
   const seen = budget !== null && budget < 2 * dear ? budget : 0;
@@ -82,14 +82,14 @@ function labelled(alternatives, take, axes) {
 const besides = (share) => (share < 0.4 ? "bottom right" : share > 0.6 ? "bottom left" : "bottom center");
 
 function curveOf(one, shade, symbol, unit) {
-  const said = hover`${one.method}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`;
+  const said = hover`${one.kind}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`;
   const best = frontier(one.points);
   const rest = one.points.filter((point) => !best.includes(point));
   const trace = (points, more) => ({
     x: points.map((point) => point.cost),
     y: points.map((point) => point.accuracy),
-    name: one.method,
-    legendgroup: one.method,
+    name: one.kind,
+    legendgroup: one.kind,
     hovertemplate: said,
     ...more,
   });
@@ -104,14 +104,14 @@ function curveOf(one, shade, symbol, unit) {
     trace(chosen, {
       mode: "markers",
       showlegend: false,
-      hovertemplate: hover`${one.method}, chosen<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
+      hovertemplate: hover`${one.kind}, chosen<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
       marker: { symbol, size: 16, color: shade, line: { width: 2.5, color: colour("--ink") } },
     }),
   ].filter(({ x }) => x.length);
 }
 
-function alternativesOf({ alternatives, take, unit }, axes) {
-  const named = labelled(alternatives, take, axes);
+function alternativesOf({ alternatives, recommended, unit }, axes) {
+  const named = labelled(alternatives, recommended, axes);
   const place = placeIn(axes);
   return {
     x: alternatives.map((one) => one.cost),
@@ -154,7 +154,7 @@ function limitsOf({ budget, deadline, min_accuracy: least, unit }, axes) {
 
 /** Make the chart of advice: {element, draw}. */
 export function adviceFigure(advice) {
-  const { methods, alternatives, unit, dataset } = advice;
+  const { kinds, alternatives, unit, dataset } = advice;
   const made = figure({
     title: "What every method reaches",
     hint:
@@ -164,16 +164,16 @@ export function adviceFigure(advice) {
     wide: true,
     tall: true,
   });
-  const known = (one) => METHODS.indexOf(one.method);
-  const places = methods.map((one, at) => (known(one) < 0 ? METHODS.length + at : known(one)));
-  const pointsOf = (one) => one.points.map((point) => ({ what: one.method, ...point }));
+  const known = (one) => METHODS.indexOf(one.kind);
+  const places = kinds.map((one, at) => (known(one) < 0 ? METHODS.length + at : known(one)));
+  const pointsOf = (one) => one.points.map((point) => ({ what: one.kind, ...point }));
   const draw = () =>
     made.draw(() => {
       const axes = axesOf(advice, bandOf(advice));
-      const shades = colours(METHODS.length + methods.length);
+      const shades = colours(METHODS.length + kinds.length);
       return {
         data: [
-          ...methods.flatMap((one, at) => curveOf(one, shades[places[at]], MARKERS[places[at] % MARKERS.length], unit)),
+          ...kinds.flatMap((one, at) => curveOf(one, shades[places[at]], MARKERS[places[at] % MARKERS.length], unit)),
           alternativesOf(advice, axes),
         ],
         layout: { showlegend: true, ...axes, shapes: limitsOf(advice, axes) },
@@ -182,7 +182,7 @@ export function adviceFigure(advice) {
           { title: `cost (${unit})`, key: "cost" },
           { title: "right", key: "accuracy" },
         ],
-        rows: [...methods.flatMap(pointsOf), ...alternatives.map((one) => ({ what: one.name, ...one }))],
+        rows: [...kinds.flatMap(pointsOf), ...alternatives.map((one) => ({ what: one.name, ...one }))],
       };
     });
   return { element: made.element, draw };
