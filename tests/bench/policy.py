@@ -88,7 +88,7 @@ def build_policy(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tu
 
 
 def run_policy(plan: PolicyPlan, test: Trace, budgets: Sequence[float]) -> list[Reached]:
-    """BuildContext the test half under each budget, every item with an id of its own."""
+    """Run the test half under each budget, every item with an id of its own."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
     truth, reached = np.array(test.classes)[test.labels], []
     for budget in budgets:

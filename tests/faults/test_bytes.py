@@ -67,7 +67,7 @@ FORGERIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "pickled": (with_array(pickle.dumps(Trap())), "header"),
     "objects": (with_array(OBJECTS.getvalue()), "object"),
     "bomb": (with_array(bytes(50_000_000), zipfile.ZIP_DEFLATED), "compressed"),
-    "another kind": (with_manifest(type="Sample"), "Sample"),
+    "another kind": (with_manifest(type="Sample"), "a Sample, not a"),
 }
 
 

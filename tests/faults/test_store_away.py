@@ -205,7 +205,7 @@ def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_on
         wait_for(lambda: "cannot be reached" in server.client.get("/health/ready").text, NOTICED_S)
         ready = server.client.get("/health/ready")
         assert ready.status_code == 503
-        assert "until" in ready.text
+        assert "no artifact can be loaded until then" in ready.text
         assert "from memory" not in ready.text
         refused = server.client.get("/v1/cascades/trace/decision")
         assert refused.status_code == 503

@@ -108,7 +108,7 @@ def test_embeddings_come_with_their_rows() -> None:
         ("features", {"pixels": 0.0}, "pixels", "above 0, is 0"),
         ("features", {"glucose": None}, "glucose", "must not be missing"),
         ("features", {"glucose": 1e31}, "glucose", "at most 1e+30, is 1e+31"),
-        ("scored", {"truth": "fox"}, "truth", "dataset"),
+        ("scored", {"truth": "fox"}, "truth", "must be one of the dataset's classes (cat, dog, owl), got 'fox'"),
         ("scored", {"s1": -1e31}, "s1", "at least -1e+30"),
     ],
 )

@@ -208,12 +208,12 @@ def change_classifier(**changes: object) -> dict[str, Any]:
         *(
             (FeaturesSpec, change_features(features=[{"name": n, "columns": c, "cost": 1} for n, c in some]), message)
             for some, message in (
-                ([("f", ["a"]), ("f", ["b"])], "'f'"),
-                ([("f", ["a"]), ("g", ["a"])], "'a'"),
-                ([("f", ["a", "a"])], "'a'"),
+                ([("f", ["a"]), ("f", ["b"])], "feature name 'f' is given twice"),
+                ([("f", ["a"]), ("g", ["a"])], "column 'a' is given twice"),
+                ([("f", ["a", "a"])], "column 'a' is given twice"),
             )
         ),
-        (TraceSpec, change_classifier(name="K1"), "'K1'"),
+        (TraceSpec, change_classifier(name="K1"), "classifier name 'K1' is given twice"),
         (TraceSpec, change_classifier(prediction="y"), "the prediction of 'K2' is the label's own column 'y'"),
         (TraceSpec, change_classifier(cost=-1.0), "greater than or equal to 0"),
         (TraceSpec, change_classifier(cost=True), "valid number"),

@@ -36,5 +36,5 @@ BAD = ("", "index/digits", f"index/digits/0@{DIGITS}?", f"index/digits/3@{DIGITS
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_no_id_is_refused(text: str) -> None:
     """With one message."""
-    with pytest.raises(InvalidRequest, match="decision"):
+    with pytest.raises(InvalidRequest, match="must be the decision field"):
         read_decision_id(text)

@@ -69,8 +69,8 @@ def test_what_is_no_grade_is_refused_by_its_row(column: str, cells: list[Any], s
     [
         ({"correct": None}, "give one of prediction, correct and quality for 'small'; none is given"),
         ({"quality": "x"}, "correct and quality are given"),
-        ({"correct": None, "prediction": "x"}, "prediction"),
-        ({"scores": {"a": "x"}}, "scores"),
+        ({"correct": None, "prediction": "x"}, "has prediction, which require the label"),
+        ({"scores": {"a": "x"}}, "has scores, which require the label"),
         ({"label": "small_ok"}, "is the label's own column"),
     ],
 )

@@ -333,7 +333,7 @@ def routes() -> Any:
 
 
 def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] = frozenset()) -> RunAnswer:
-    """BuildContext a query."""
+    """Run a query."""
     query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)

@@ -47,11 +47,11 @@ def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], Any, str]] = [
-    (JSON | {"label": "/y"}, {}, "/y"),
+    (JSON | {"label": "/y"}, {}, "/y not found"),
     (JSON | {"label": "/y"}, {"y": None}, "label"),
     (JSON | {"label": "/y"}, {"y": ""}, "0 characters"),
     (JSON | {"label": "/y"}, {"y": "x" * 201}, "201 characters"),
-    (JSON | {"label": "/y"}, [], "/y"),
+    (JSON | {"label": "/y"}, [], "/y not found"),
     (JSON | {"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "confidence"),
     (JSON | {"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "cost must be from 0"),
     (JSON | {"label": "/y", "labels": ["a", "b"]}, {"y": "zebra"}, "labels"),
@@ -60,7 +60,7 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     (JSON | {"values": "/v"}, {"v": []}, "no values"),
     (JSON | {"values": "/v"}, {"v": [True]}, "must be a number"),
     (TENSORS, {}, "no outputs"),
-    (TENSORS, {"outputs": []}, "'label'"),
+    (TENSORS, {"outputs": []}, "output 'label' not found"),
     (TENSORS, {"outputs": [{"name": "label"}]}, "no data"),
     (TENSORS, {"outputs": [{"name": "label", "data": [5]}]}, "the label is 5"),
     (TENSORS, {"outputs": [{"name": "label", "data": [0, 1]}]}, "2 elements"),

@@ -149,7 +149,7 @@ def test_a_damaged_cursor_is_none_and_a_whole_one_is_read() -> None:
     assert read_cursor("artifact", cursor) == "cascade/plan"
     assert read_cursor("artifact", None) is None
     for damaged in (cursor[:-1], cursor + "=", cursor + "A", " " + cursor):
-        with pytest.raises(InvalidRequest, match="cursor"):
+        with pytest.raises(InvalidRequest, match="of this list"):
             read_cursor("artifact", damaged)
     assert cut_page("build", [1, 2], 2, 2, int) == Page([1, 2], None, 2)  # a page that is just full leads nowhere
     assert cut_page("build", [1, 2], 1, 2, int) == Page([1], write_cursor("build", 1), 2)

@@ -404,7 +404,9 @@ def test_every_classifier_tells_the_same_resources() -> None:
         classifiers = [{**each, "resources": own} for each, own in zip(SPEC["classifiers"], resources, strict=True)]
         return {**SPEC, "classifiers": classifiers}
 
-    with pytest.raises(ValidationError, match="all"):
+    with pytest.raises(
+        ValidationError, match="all classifiers must have the same resources: 'small' has a, 'flat' has none"
+    ):
         TraceSpec.model_validate(spec({"a": 1}, {"a": 2}, {}))
     two = {"a": {"terms": [{"coefficient": 1, "powers": [1, 1]}]}}
     with pytest.raises(ValidationError, match="the a of 'small' is a function of 2 numbers, size names 1 columns"):
