@@ -81,7 +81,7 @@ FAULTS = [
     ("error", {}, "answered 500", 1),
     ("garbage", {}, "no JSON", 1),
     ("endless", {"max_reply_bytes": 10_000}, "more than 10000 bytes", 1),
-    ("wrong-shape", {}, "answer", 1),
+    ("wrong-shape", {}, "/answer/label not found", 1),
     ("redirect", {}, "answered 307, and redirects are not followed", 1),
     ("reset", {}, "the connection broke", 1),
     ("busy", {"retries": {"attempts": 3, "backoff_s": 0.0}}, "answered 429", 3),

@@ -33,7 +33,7 @@ def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositori
     repos.artifacts.delete_all(*ID)
     assert stored.keys(repos) == [make_key("counter", *ID), MOVES]
     for call in (repos.artifacts.get_record, repos.artifacts.list_versions, repos.artifacts.delete_all):
-        with pytest.raises(UnknownArtifact, match=r"'plan'"):
+        with pytest.raises(UnknownArtifact, match=r"cascade artifact 'plan' not found$"):
             call(*ID)
     assert repos.artifacts.list_page().items == []
     assert_whole(repos.store.client)
@@ -55,7 +55,7 @@ def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
     )  # as if bytes were shared
     repos.artifacts.delete_all(*ID)
     assert [record.name for record in repos.artifacts.list_active()] == ["other"]
-    with pytest.raises(UnknownArtifact, match="'plan'"):
+    with pytest.raises(UnknownArtifact, match="'plan' not found; there are other"):
         repos.artifacts.delete_all(*ID)
     with pytest.raises(UnknownArtifact):
         repos.artifacts.delete(*ID, 1, even_active=True)

@@ -293,8 +293,8 @@ def test_a_fetch_is_of_several_sensors() -> None:
     [
         ((1.0, None), {"time_unit": "s"}, "'a'.*'b'"),
         ((None, None), {"time_unit": "s"}, "time_unit.*'s'"),
-        ((1.0, 2.0), {"time_unit": "USD"}, "unit"),
-        ((1.0, 2.0), {}, "'USD'.*time_unit"),
+        ((1.0, 2.0), {"time_unit": "USD"}, "must be a unit of time, got 'USD'"),
+        ((1.0, 2.0), {}, "the unit 'USD' is not one of time: set time_unit"),
     ],
 )
 def test_times_that_mean_nothing_are_refused(
