@@ -63,8 +63,8 @@ class ArtifactManifest(Provenance):
     @property
     def savings(self) -> Savings | None:
         """The savings in the summary; raises ValidationError if they are malformed."""
-        said = self.summary.get("savings")
-        return None if said is None else Savings.model_validate(said)
+        stored = self.summary.get("savings")
+        return None if stored is None else Savings.model_validate(stored)
 
 
 class ArtifactRecord(Provenance):

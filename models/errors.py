@@ -103,10 +103,10 @@ class InvalidRequest(ParsimonyError):
             *(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults)
         )
 
-    def listing_known(self, said: str) -> "InvalidRequest":
+    def listing_known(self, message: str) -> "InvalidRequest":
         """Replace the message of each unknown field, to list the known ones."""
         return InvalidRequest.from_faults(
-            *(Fault(f.loc, said) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults)
+            *(Fault(f.loc, message) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults)
         )
 
 

@@ -66,8 +66,8 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
     'index/digits/3@0123456789ab?accuracy=0.9&cost=1.5'
     """
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
-    said = [f"{name}={value!r}" for name, value in values.items() if value is not None]
-    return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
+    message = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+    return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(message)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
@@ -80,11 +80,11 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
     (3, '0123456789ab', 0.9)
     """
     match = _ID.fullmatch(text)
-    said = parse_qsl(match[5], keep_blank_values=True) if match else []
-    if match is None or len(dict(said)) < len(said):
+    message = parse_qsl(match[5], keep_blank_values=True) if match else []
+    if match is None or len(dict(message)) < len(message):
         raise InvalidRequest.from_faults(Fault((), "must be the decision field of a reply"))
     ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
-    return ref, match[4] or "", Estimates.model_validate_strings(dict(said))
+    return ref, match[4] or "", Estimates.model_validate_strings(dict(message))
 
 
 class Outcome(Value):

@@ -128,8 +128,8 @@ MinAccuracy = Annotated[
 def _refuse_all_but_one_of(**fields: object) -> None:
     given = [name for name, value in fields.items() if value is not None]
     if len(given) != 1:
-        said = " and ".join(given) or "none"
-        raise ValueError(f"give exactly one of {', '.join(fields)}; there is {said}")
+        message = " and ".join(given) or "none"
+        raise ValueError(f"give exactly one of {', '.join(fields)}; there is {message}")
 
 
 class BatchBudget(HasBudget):

@@ -81,8 +81,8 @@ class ResourceLimit(Value):
     @model_validator(mode="after")
     def _is_one(self) -> "ResourceLimit":
         if (self.total is None) == (self.per_query is None):
-            said = "none" if self.total is None else "total and per_query"
-            raise ValueError(f"give exactly one of total, per_query; there is {said}")
+            message = "none" if self.total is None else "total and per_query"
+            raise ValueError(f"give exactly one of total, per_query; there is {message}")
         return self
 
 

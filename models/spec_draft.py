@@ -95,12 +95,12 @@ def _trace(
         confidence = next((one for one in own if _SURE.search(one)), None)
         cost = next((one for one in own if _COST.search(one)), None)
         tokens = [one for one in own if _TOKENS.search(one)]
-        said = {"name": name, what: column} | ({"confidence": confidence} if confidence else {})
+        message = {"name": name, what: column} | ({"confidence": confidence} if confidence else {})
         scale = None if confidence is None else _scale_of(confidence, _numbers(columns, rows, confidence))
         if scale is not None:
-            said["confidence_scale"] = scale
+            message["confidence_scale"] = scale
             guesses.append(f"{confidence!r} is read as {scale}, and converted to probabilities")
-        classifiers[name] = said | {"cost": {"column": cost} if cost else 1}
+        classifiers[name] = message | {"cost": {"column": cost} if cost else 1}
         if cost is not None:
             units += [_UNITS[word] for word in [re.split(_PART, cost)[-1].lower()] if word in _UNITS]
         elif tokens:

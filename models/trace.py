@@ -425,6 +425,6 @@ def _cost_at(sizes: Floats, name: str, cost: TraceCost, faults: list[Fault]) -> 
     costs = function_of(cost)(sizes)
     beyond = np.flatnonzero(~(costs <= LARGEST))
     if len(beyond):
-        said = f"of {name!r} in row {int(beyond[0]) + 1} is more than {LARGEST:g}"
-        faults.append(Fault(("spec", "classifiers"), f"the cost {said}"))
+        message = f"of {name!r} in row {int(beyond[0]) + 1} is more than {LARGEST:g}"
+        faults.append(Fault(("spec", "classifiers"), f"the cost {message}"))
     return costs

@@ -31,8 +31,8 @@ def dataset_add(
     with open_service() as service:
         stored = service.put_dataset(name, table, spec, embeddings)
     if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
-        said = f"it took the place of a dataset of {stored.replaced.rows} rows, which is gone"
-        terminal.get_console(stderr=True).print(said, soft_wrap=True)
+        message = f"it took the place of a dataset of {stored.replaced.rows} rows, which is gone"
+        terminal.get_console(stderr=True).print(message, soft_wrap=True)
     terminal.print_dataset(
         DatasetInfo(**{field: getattr(stored, field) for field in DatasetInfo.model_fields}), as_json
     )

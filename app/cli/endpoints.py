@@ -70,11 +70,11 @@ def endpoint_probe(
 ) -> None:
     """Call an endpoint once with an item, and show its reply."""
     with open_service() as service:
-        said = service.probe_endpoint(name, _item(item))
+        reply = service.probe_endpoint(name, _item(item))
     if as_json:
-        terminal.print_json(said)
+        terminal.print_json(reply)
         return
-    terminal.print_facts(f"endpoint {name}", {key: value for key, value in said.items() if value is not None})
+    terminal.print_facts(f"endpoint {name}", {key: value for key, value in reply.items() if value is not None})
 
 
 @endpoint.command("delete")
@@ -113,7 +113,7 @@ def run(
         (step["classifier"], step["label"] or step["error"] or "", step["confidence"], step["accepted"], step["cost"])
         for step in reply["steps"]
     ]
-    terminal.print_table("calls", ["classifier", "said", "confidence", "taken", "cost"], rows)
+    terminal.print_table("calls", ["classifier", "label", "confidence", "accepted", "cost"], rows)
 
 
 def _item(text: str) -> Any:

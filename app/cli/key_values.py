@@ -32,8 +32,8 @@ def read_query(kind: str, pairs: Sequence[str]) -> Value:
     try:
         return artifact_kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        said = f"is not a query parameter; available: {', '.join(artifact_kind.model_fields)}"
-        raise InvalidRequest.from_validation(error).listing_known(said) from error
+        message = f"is not a query parameter; available: {', '.join(artifact_kind.model_fields)}"
+        raise InvalidRequest.from_validation(error).listing_known(message) from error
 
 
 def _forms(annotation: Any) -> set[Any]:

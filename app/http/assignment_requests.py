@@ -101,8 +101,8 @@ def read_parts(
     (JSON), sizes, costs and uses of resources (``.npy`` each) that there are. parameters: options. Raises
     InvalidRequest."""
     if QUERIES not in parts and TEXTS not in parts:
-        said = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
-        raise InvalidRequest.from_faults(Fault((QUERIES,), said))
+        message = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
+        raise InvalidRequest.from_faults(Fault((QUERIES,), message))
     if QUERIES in parts and TEXTS in parts:
         raise InvalidRequest.from_faults(Fault((TEXTS,), f"cannot be combined with {QUERIES}"))
     columns: dict[str, Any] = {}

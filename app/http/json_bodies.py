@@ -189,8 +189,8 @@ def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) 
             whole += _items_of(kind).validate_python(items[start : start + step], from_attributes=True)
         except ValidationError as error:
             if len(faults) + error.error_count() > MOST_LISTED:
-                said = f"has more than {MOST_LISTED} faults, too many to list"
-                raise RequestValidationError([{"type": "value_error", "loc": ("body",), "msg": said}]) from None
+                message = f"has more than {MOST_LISTED} faults, too many to list"
+                raise RequestValidationError([{"type": "value_error", "loc": ("body",), "msg": message}]) from None
             faults += _placed(error, start)
     if faults:
         raise RequestValidationError(faults)

@@ -158,12 +158,12 @@ def _in_another_form(
 ) -> JSONResponse | None:
     """Make the reply in the format of a foreign API, by its path; None for our own API."""
     if path.startswith(_OPENAI):
-        said: Any = {"message": detail, "type": code, "param": None, "code": code}
+        error_body: Any = {"message": detail, "type": code, "param": None, "code": code}
     elif path.startswith(_OPEN_INFERENCE):
-        said = detail
+        error_body = detail
     else:
         return None
-    return JSONResponse({"error": said}, status, _headers(status) | (headers or {}))
+    return JSONResponse({"error": error_body}, status, _headers(status) | (headers or {}))
 
 
 class OpenAIFault(BaseModel):

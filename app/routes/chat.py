@@ -160,14 +160,14 @@ def _item(request: ChatRequest, loaded: LoadedArtifact[Plan]) -> RunItem:
 
 def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     """Read kind, name and limits from a model's name; raises InvalidRequest."""
-    artifact, *said = request.model.split("@")
+    artifact, *message = request.model.split("@")
     kind, _, name = artifact.partition("/")
     chatting = [each for each, one in KINDS.items() if one.answers_chats]
     if kind not in chatting or not name:
         fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
         raise InvalidRequest.from_faults(Fault(("model",), fault))
     given: dict[str, Any] = {}
-    for pair in said:
+    for pair in message:
         key, _, text = pair.partition("=")
         if key not in LIMITS or key in given or not text:
             raise InvalidRequest.from_faults(

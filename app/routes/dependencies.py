@@ -214,8 +214,8 @@ async def run_in_solver(context: Context, work: Callable[..., T], *args: Any, **
     try:
         return await asyncio.wait_for(answer, limit)
     except TimeoutError as error:
-        said = f"no answer within {limit:g} s (PARSIMONY_SOLVE_TIMEOUT_S)"
-        raise SolverTimeout(f"{said}; where many items were sent, send fewer at a time") from error
+        message = f"no answer within {limit:g} s (PARSIMONY_SOLVE_TIMEOUT_S)"
+        raise SolverTimeout(f"{message}; where many items were sent, send fewer at a time") from error
 
 
 def path_name(example: str) -> Any:

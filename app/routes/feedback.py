@@ -104,8 +104,8 @@ class _Reader:
         ref, digits, estimates = self._decided(outcome)
         record = self._record(ref)
         if not record.sha256.startswith(digits):
-            said = f"version {ref.version} of {ref.kind} {ref.name!r} is not the artifact that made this decision"
-            raise UnknownVersion(said)
+            message = f"version {ref.version} of {ref.kind} {ref.name!r} is not the artifact that made this decision"
+            raise UnknownVersion(message)
         if estimates is None:
             estimates = _estimated_again(self._live(ref), outcome.inputs or {})
         if outcome.classifier is not None:
@@ -210,8 +210,8 @@ def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
     try:
         return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
-        said = "must be the decision field of a reply"
-        raise InvalidRequest.from_faults(Fault(("decision",), said)) from error
+        message = "must be the decision field of a reply"
+        raise InvalidRequest.from_faults(Fault(("decision",), message)) from error
 
 
 def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Estimates:

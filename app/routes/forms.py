@@ -43,5 +43,5 @@ def room_on_disk() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        said = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
-        raise StoreRefused(f"{said}; try again when there is more") from error
+        message = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
+        raise StoreRefused(f"{message}; try again when there is more") from error

@@ -245,8 +245,8 @@ async def decide_route(
     with count_decision(loaded, context.metrics):
         decision, state = await _routed(loaded, request, context)
     facts = decision_facts(loaded, request, decision)
-    said = encode(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
-    return Response(said, media_type="application/json")
+    message = encode(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
+    return Response(message, media_type="application/json")
 
 
 def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...]) -> RouteRequest:
@@ -256,7 +256,7 @@ def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...
     fewer = request.model_copy(update={"excluded": (*request.excluded, *failing)})
     try:
         plan.allowed_mask(fewer)
-    except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone
+    except (Infeasible, InvalidRequest):  # a fault of the query itself is reported for it alone
         return request
     return fewer
 

@@ -117,8 +117,8 @@ def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], regi
         names += filter(None, [loaded.record.params.get("embedder")])
     missing = [name for name in names if name not in registered]
     if missing:
-        said = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
-        raise InvalidRequest.from_faults(Fault(("spec", "name"), f"{loaded.ref.name!r} {said}"))
+        message = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
+        raise InvalidRequest.from_faults(Fault(("spec", "name"), f"{loaded.ref.name!r} {message}"))
 
 
 def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunItem]) -> None:

@@ -165,8 +165,8 @@ class Caller:
         is_ill: bool | None = None
         try:
             async with asyncio.timeout(limit):
-                said = await self._tried(line.endpoint, request, tries)
-            heard, is_ill = _heard(name, line.endpoint, said), False
+                response = await self._tried(line.endpoint, request, tries)
+            heard, is_ill = _heard(name, line.endpoint, response), False
         except TimeoutError:
             is_ill = True if limit >= line.endpoint.timeout_s else None  # else the run had no time, and it may be well
             why = f" ({tries.failed})" if tries.failed else ""
@@ -201,8 +201,8 @@ class Caller:
             retry=retry_if_exception(lambda error: isinstance(error, CallFailed) and error.again),
             reraise=True,
         )
-        said: ParsedResponse = await again(self._sent, endpoint, request, tries)
-        return said
+        response: ParsedResponse = await again(self._sent, endpoint, request, tries)
+        return response
 
     async def _sent(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
         tries.made += 1
@@ -263,15 +263,15 @@ def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
         raise WrongShape("the item cannot be written as JSON: a number of over 64 bits, or too deep") from error
 
 
-def _heard(name: str, endpoint: Endpoint, said: ParsedResponse) -> CallResult:
+def _heard(name: str, endpoint: Endpoint, response: ParsedResponse) -> CallResult:
     return CallResult(
         name,
-        label=said.label,
-        confidence=said.confidence,
-        scores=said.scores,
-        values=said.values,
-        cost=price_call(endpoint, said),
-        text=said.text,
-        tokens=(said.input_tokens or 0, said.output_tokens or 0),
+        label=response.label,
+        confidence=response.confidence,
+        scores=response.scores,
+        values=response.values,
+        cost=price_call(endpoint, response),
+        text=response.text,
+        tokens=(response.input_tokens or 0, response.output_tokens or 0),
         is_paid=True,
     )

@@ -38,8 +38,8 @@ def embedder_of(loaded: LoadedArtifact[Plan], where: str = "text") -> str:
     """Name the endpoint that embeds the texts of an artifact; raises InvalidRequest if it names none."""
     embedder = loaded.record.params.get("embedder")
     if embedder is None:
-        said = f"cannot be embedded: {loaded.ref.spelt} names no embedder; send the embedding, or build it with one"
-        raise InvalidRequest.from_faults(Fault((where,), said))
+        message = f"cannot be embedded: {loaded.ref.spelt} names no embedder; send the embedding, or build it with one"
+        raise InvalidRequest.from_faults(Fault((where,), message))
     return str(embedder)
 
 
@@ -88,8 +88,8 @@ def _embedded(loaded: LoadedArtifact[Plan], heard: CallResult, ends_at: float) -
 async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float) -> list[CallResult]:
     """Call for each text, or for as many in a request as the endpoint takes; the requests at the same time."""
     pieces = split_into_requests(texts, _most_texts(caller.get_endpoint(name)))
-    said = await asyncio.gather(*(_together(caller, name, some, ends_at) for some in pieces))
-    return [one for each in said for one in each]
+    results = await asyncio.gather(*(_together(caller, name, some, ends_at) for some in pieces))
+    return [one for each in results for one in each]
 
 
 def texts_at_once(loaded: LoadedArtifact[Plan], caller: Caller) -> int:

@@ -105,11 +105,11 @@ async def drive_runner(
         takes = pass_on if following.is_last and on_text is not None else None
         progress.started_calls += names
         calls = [caller.call_endpoint(name, item, max(within, 0.0), takes) for name in names]
-        said = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-        progress.results += said
-        if sent and said[0].error is not None:
-            raise EndpointFailed(f"the answer of {names[0]} broke off: {said[0].error}")
-        back = CallResults(tuple(said), ends_at - time.monotonic())
+        results = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
+        progress.results += results
+        if sent and results[0].error is not None:
+            raise EndpointFailed(f"the answer of {names[0]} broke off: {results[0].error}")
+        back = CallResults(tuple(results), ends_at - time.monotonic())
         following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
     return CompletedRun(following, progress.results, time.monotonic() - started)
 

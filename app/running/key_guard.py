@@ -28,9 +28,9 @@ class KeyGuard:
         if any(form in body for form in self._forms):
             raise KeyRepeated
 
-    def check_response(self, said: ParsedResponse) -> None:
+    def check_response(self, response: ParsedResponse) -> None:
         """Check what was read from a reply: a key that was escaped there is not escaped here."""
-        if _in_json(self._key) in orjson.dumps(said):
+        if _in_json(self._key) in orjson.dumps(response):
             raise KeyRepeated
 
     def guard_pieces(self, pass_on: OnText) -> OnText:

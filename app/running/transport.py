@@ -131,12 +131,12 @@ class Transport:
             reply, body = await self._answered(endpoint, request, guard)
             if guard is not None:
                 guard.check_body(body)
-            said = _read(endpoint, request, reply, body)
+            response = _read(endpoint, request, reply, body)
             if guard is not None:
-                guard.check_response(said)
+                guard.check_response(response)
         except KeyRepeated:
             raise CallFailed("the reply repeats the key that was sent", blames=False) from None
-        return said
+        return response
 
     async def _answered(
         self, endpoint: Endpoint, request: Request, guard: KeyGuard | None
@@ -251,17 +251,17 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
         raise CallFailed(str(error), blames=False, cost=cost) from error
 
 
-def price_call(endpoint: Endpoint, said: ParsedResponse) -> float | None:
+def price_call(endpoint: Endpoint, response: ParsedResponse) -> float | None:
     """Return the cost of a call: as in the reply, else by its tokens; None where prices are per token and the reply
     has no tokens."""
     prices = endpoint.prices
-    if said.cost is not None or prices is None:
-        return said.cost
-    if (prices.per_input_token and said.input_tokens is None) or (
-        prices.per_output_token and said.output_tokens is None
+    if response.cost is not None or prices is None:
+        return response.cost
+    if (prices.per_input_token and response.input_tokens is None) or (
+        prices.per_output_token and response.output_tokens is None
     ):
         return None
-    sent, came = said.input_tokens or 0, said.output_tokens or 0
+    sent, came = response.input_tokens or 0, response.output_tokens or 0
     return prices.per_call + prices.per_input_token * sent + prices.per_output_token * came
 
 

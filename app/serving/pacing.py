@@ -102,8 +102,8 @@ def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamT
         account.stream.check_feasible(plan.unit if account.is_cost else f"of {account.name[1]}")
     for name in pacing.classifiers:
         if name not in plan.classifiers:
-            said = f"is not a classifier of this portfolio; available: {', '.join(plan.classifiers)}"
-            raise InvalidRequest.from_faults(Fault(("budget_pacing", "classifiers", name), said))
+            message = f"is not a classifier of this portfolio; available: {', '.join(plan.classifiers)}"
+            raise InvalidRequest.from_faults(Fault(("budget_pacing", "classifiers", name), message))
     limits = pacing.classifiers.items()
     windows = [RateWindow(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
     return StreamTerms(accounts, tuple(windows), single.among)

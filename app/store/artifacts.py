@@ -335,7 +335,7 @@ def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active
     try:
         return ArtifactRecord.model_validate_json(raw).model_copy(update={"active": wanted == active})
     except ValidationError as error:
-        read_json(raw)  # what is no JSON at all is said to be
+        read_json(raw)  # raises StoreRefused for what is not JSON
         raise StoreRefused(f"the record of {kind} {name!r} version {wanted} is not readable") from error
 
 

@@ -254,8 +254,8 @@ def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     try:
         return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        said = f"is not a parameter of {kind.name}; available: {', '.join(kind.options.model_fields)}"
-        raise InvalidRequest.from_validation(error, "params").listing_known(said) from error
+        message = f"is not a parameter of {kind.name}; available: {', '.join(kind.options.model_fields)}"
+        raise InvalidRequest.from_validation(error, "params").listing_known(message) from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.from_faults(Fault(("params",), str(error))) from error
 
@@ -265,8 +265,8 @@ def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None
     facts = _facts(dataset, raw)
     wanted = [DATASET_KINDS[one] for one in kind.datasets]
     if facts.spec.kind not in wanted:
-        said = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
-        raise InvalidRequest.from_faults(Fault(("dataset",), f"{dataset!r} {said}"))
+        message = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
+        raise InvalidRequest.from_faults(Fault(("dataset",), f"{dataset!r} {message}"))
     try:
         kind.check(facts, options)
     except InvalidRequest as error:

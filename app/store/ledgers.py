@@ -187,7 +187,7 @@ def _exhausted(name: str, terms: StreamTerms, counted: Counted) -> str:
             answer = f"the cheapest answer costs {float(account.uses.min()):g}"
             return f"ledger {name!r} {spent}; {answer}; begin another ledger"
     full = [w for w, free in zip(terms.windows, counted.free, strict=True) if free <= 0]
-    said = (
+    message = (
         ", ".join(f"{w.name} (at most {w.max_calls} calls in {w.span_s:g} s)" for w in full) or "none is at its limit"
     )
-    return f"ledger {name!r} leaves no classifier for this query within everything; at their limits: {said}"
+    return f"ledger {name!r} leaves no classifier for this query within everything; at their limits: {message}"

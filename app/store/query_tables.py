@@ -84,12 +84,12 @@ def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
     """Read Parquet of no more than so many bytes, unpacked and with repeated values written out in every row.
 
     Raises PayloadTooLarge, or InvalidRequest for duplicate columns. where: the location of faults."""
-    said = pa.parquet.read_metadata(path)
-    too_large = PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
-    refuse_many(said.num_columns)
-    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    metadata = pa.parquet.read_metadata(path)
+    too_large = PayloadTooLarge(f"the table's {metadata.num_rows} rows unpack to more than {max_bytes} bytes")
+    refuse_many(metadata.num_columns)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
-    if max(unpacked, said.num_rows * said.num_columns) > max_bytes:
+    if max(unpacked, metadata.num_rows * metadata.num_columns) > max_bytes:
         raise too_large
     table = pa.parquet.read_table(path)
     table.validate(full=True)  # codes may point outside their dictionary, and would be followed

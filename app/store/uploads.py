@@ -253,15 +253,15 @@ def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
         raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error
 
 
-def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
+def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
     """Return the unpacked size of the columns, as the file declares it."""
-    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
     kinds = [schema.field(name).type for name in present]
     cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _LEAST_CELL for kind in kinds)
-    if max(packed, said.num_rows * cells) > max_bytes:
-        raise PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
+    if max(packed, metadata.num_rows * cells) > max_bytes:
+        raise PayloadTooLarge(f"the table's {metadata.num_rows} rows unpack to more than {max_bytes} bytes")
 
 
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
@@ -301,10 +301,10 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()
         encoded = whole.unify_dictionaries().combine_chunks()
         places = np.asarray(encoded.indices.cast(pa.int64()).fill_null(-1))
-        said = encoded.dictionary
-        if not (pa.types.is_string(said.type) or pa.types.is_binary(said.type)):
-            said = said.cast(pa.large_string())
-        cells = said.cast(pa.large_binary()).to_pylist()  # Parquet's texts may be none, whatever their type says
+        dictionary = encoded.dictionary
+        if not (pa.types.is_string(dictionary.type) or pa.types.is_binary(dictionary.type)):
+            dictionary = dictionary.cast(pa.large_string())
+        cells = dictionary.cast(pa.large_binary()).to_pylist()  # its texts need not be UTF-8, whatever the type
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _wrong_type(name, kind) from error
     wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])

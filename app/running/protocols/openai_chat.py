@@ -94,8 +94,8 @@ def last_text(item: Any) -> Any:
     """Give the text of a chat request's last message from the user, for who knows no chats; any other item as it is."""
     if not isinstance(item, Chat):
         return item
-    said = [each.get("content") for each in item.messages if each.get("role") == "user"]
-    parts = said[-1] if said else ""
+    response = [each.get("content") for each in item.messages if each.get("role") == "user"]
+    parts = response[-1] if response else ""
     if isinstance(parts, list):
         return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
     return parts
@@ -146,8 +146,8 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
     """Read the label from an answer, and the confidence that it gives itself; raises WrongShape if it has none."""
     match answer:
         case Choice():
-            said = _plain(text)
-            known = next((name for name in answer.labels if _plain(name) == said), None)
+            response = _plain(text)
+            known = next((name for name in answer.labels if _plain(name) == response), None)
             if known is None:
                 raise WrongShape("the answer must be one of the labels")
             return known, None
@@ -182,6 +182,6 @@ def _mean_probability(choice: Any) -> float | None:
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(tokens, list) or not tokens:
         return None
-    said = [token.get("logprob") for token in tokens if isinstance(token, dict)]
-    numbers = [read_number(each, "a log-probability") for each in said]
+    response = [token.get("logprob") for token in tokens if isinstance(token, dict)]
+    numbers = [read_number(each, "a log-probability") for each in response]
     return math.exp(min(sum(numbers) / len(numbers), 0.0)) if numbers else None
