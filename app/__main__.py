@@ -1,4 +1,4 @@
-"""``python -m app`` is ``parsimony``."""
+"""Entry point of ``python -m app``, the same as ``parsimony``."""
 
 from app.cli.main import main
 

@@ -1,14 +1,17 @@
-"""The settings: one class, one prefix, read once from the environment."""
+"""Settings, which are read once from environment variables."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from models.base import NAME_PATTERN
 
 Role = Literal["decide", "build"]
 PREFIX = "PARSIMONY_"
@@ -19,26 +22,36 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
-def _hashed(text: str) -> dict[bytes, Role]:
-    """Read keys and roles; no message names a key."""
-    roles: dict[bytes, Role] = {}
+class KeyGrant(NamedTuple):
+    """The role of an API key, and its team; empty: no team."""
+
+    role: Role
+    team: str = ""
+
+
+def _hashed(text: str) -> dict[bytes, KeyGrant]:
+    """Read keys, roles, and teams; no message names a key."""
+    grants: dict[bytes, KeyGrant] = {}
     if text and not _listed(text):
-        raise ValueError("holds no key; unset it to let everybody in")
+        raise ValueError("must have at least one key; unset it to disable authentication")
     for position, entry in enumerate(_listed(text), start=1):
-        key, colon, role = entry.rpartition(":")
+        key, colon, granted = entry.rpartition(":")
+        role, at, team = granted.partition("@")
         if not (colon and key and role in ("decide", "build")):
-            raise ValueError(f"entry {position} must be key:role with the role decide or build")
+            raise ValueError(f"entry {position} must be key:role or key:role@team with the role decide or build")
+        if at and not re.match(NAME_PATTERN, team):
+            raise ValueError(f"entry {position} must have a team of lower-case letters, digits, '.', '_' or '-'")
         digest = sha256(key.encode()).digest()
-        if digest in roles:
+        if digest in grants:
             raise ValueError(f"duplicate key in entry {position}")
-        roles[digest] = "build" if role == "build" else "decide"
-    return roles
+        grants[digest] = KeyGrant("build" if role == "build" else "decide", team)
+    return grants
 
 
 def misspelled_settings(environ: Iterable[str]) -> dict[str, str]:
-    """Find variables that look like settings and are none, each with the one that was meant.
+    """Return environment variables that resemble settings, with the likely setting.
 
-    What resembles none is left alone: others set variables of our prefix too, clusters for their services.
+    Other variables with the prefix are ignored, because clusters set some for their services.
 
     >>> misspelled_settings(["PARSIMONY_MAX_BACTH", "PARSIMONY_HOST", "parsimony_port", "PARSIMONY_SERVICE_HOST"])
     {'PARSIMONY_MAX_BACTH': 'PARSIMONY_MAX_BATCH'}
@@ -50,83 +63,92 @@ def misspelled_settings(environ: Iterable[str]) -> dict[str, str]:
 
 
 class Settings(BaseSettings):
-    """Every setting is an environment variable with the prefix ``PARSIMONY_``."""
+    """Settings; each is an environment variable with the prefix ``PARSIMONY_``."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     redis_url: str | None = Field(
         default=None,
         repr=False,  # it may hold a password
-        description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR",
+        description="URL of the store: `redis://`, `rediss://`, or `unix://`; unset: an embedded Redis in "
+        "`PARSIMONY_DATA_DIR`",
     )
     url: str | None = Field(
         default=None,
-        description="address of the server that commands use, http:// or https://; unset: the server on DATA_DIR, else "
-        "the store itself",
+        description="URL of the server that commands use, `http://` or `https://`; unset: the server that runs on "
+        "`PARSIMONY_DATA_DIR`, or else the store",
     )
-    key: SecretStr | None = Field(
-        default=None, description="the key that commands send to that server, if it wants one"
-    )
-    data_dir: Path = Field(default=Path("data"), description="where the embedded Redis keeps its files")
+    key: SecretStr | None = Field(default=None, description="API key that commands send to the server")
+    data_dir: Path = Field(default=Path("data"), description="folder of the embedded Redis, and of recordings")
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on")
     workers: int = Field(default=1, ge=1, le=64, description="number of server processes")
-    api_keys: Annotated[dict[bytes, Role], NoDecode, BeforeValidator(_hashed)] = Field(
+    api_keys: Annotated[dict[bytes, KeyGrant], NoDecode, BeforeValidator(_hashed)] = Field(
         default="",  # type: ignore[arg-type]  # read like any other value
         repr=False,
         exclude=True,
-        description="key:role,… with the roles decide and build; unset: open to everybody. Held as the role of each "
-        "key's SHA-256: the keys themselves are kept nowhere but in the environment",
+        description="API keys as `key:role,…` or `key:role@team,…`; role `decide` may read, decide, and run, `build` "
+        "may also change; budgets may limit what a team spends; unset: no authentication. The server keeps only the "
+        "SHA-256 hash of each key",
     )
     max_body_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=1024,
         le=500 * _MEBIBYTE,
-        description="largest body of a request, in bytes; a Redis value ends at 512 MiB",
+        description="maximum size of a request body, in bytes; some operations have a lower maximum",
+    )
+    max_chat_bytes: int = Field(
+        default=20 * _MEBIBYTE,
+        ge=1024,
+        le=100 * _MEBIBYTE,
+        description="maximum size of a chat request, in bytes, including its images",
     )
     rate_limit: float | None = Field(
         default=None,
         gt=0,
         le=1e6,
         allow_inf_nan=False,
-        description="requests a second for each key, or each client's address where none is known; "
-        "each server process counts for itself; unset: no limit",
+        description="maximum requests per second for each API key (without a known key: each client address) and "
+        "server process, on every path except `/health/`; unset: no limit",
     )
     cors_origins: str = Field(
-        default="", description="origins, comma-separated, whose pages may ask in a browser; unset: none may"
+        default="", description="comma-separated origins that browsers may call the API from (CORS); unset: none"
     )
-    max_batch: int = Field(default=10_000, ge=1, description="most items in one request")
+    max_batch: int = Field(default=10_000, ge=1, description="maximum items in one request, and in the file of a batch")
     max_concurrent_items: int = Field(
         default=32,
         ge=1,
         le=10_000,
-        description="most items of runs that run at the same time for each key, or each client's address where none is "
-        "known, in each server process; further items wait",
+        description="maximum items of runs at the same time for each API key (without a known key: each client "
+        "address) and server process; further items wait",
     )
-    build_queue_limit: int = Field(default=100, ge=1, description="most builds waiting")
-    build_timeout_s: int = Field(default=3600, ge=1, description="longest time for one build, in seconds")
-    solve_timeout_s: float = Field(default=10.0, gt=0, description="longest time for one solve, in seconds")
+    build_queue_limit: int = Field(default=100, ge=1, description="maximum builds in the queue, and maximum batches")
+    build_timeout_s: int = Field(default=3600, ge=1, description="timeout of a build, in seconds")
+    solve_timeout_s: float = Field(default=10.0, gt=0, description="timeout of a solve, in seconds")
     drain_s: float = Field(
         default=0.0,
         ge=0,
         le=60,
-        description="drain period in seconds: after SIGTERM readiness fails while requests are still answered",
+        description="drain period of a graceful shutdown, in seconds: after SIGTERM, readiness fails while requests "
+        "are still answered",
     )
     dask_scheduler: str | None = Field(
         default=None, description="address of a Dask scheduler for training; unset: local processes"
     )
     learner_modules: str = Field(
         default="",
-        description="modules of learners, comma-separated, in addition to scikit-learn; a server "
-        "trusts their classes with whatever state an artifact gives them",
+        description="comma-separated modules of learners, in addition to scikit-learn; the server loads their classes "
+        "from artifacts, so they must be trusted",
     )
     endpoint_hosts: str = Field(
         default="",
-        description="hosts, comma-separated, that runs may call: names or addresses, * for any part, each with a port "
-        "if only that one may be; loopback and private addresses only if named; unset: every public address",
+        description="comma-separated hosts that runs may call: names or addresses, `*` as a wildcard, `:port` to allow "
+        "one port only; loopback and private addresses must be listed; unset: all public addresses",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
-    log_format: Literal["text", "json"] = Field(default="text", description="how a line of the log looks")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="minimum level of log messages"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="format of a log line")
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod
@@ -171,14 +193,19 @@ class Settings(BaseSettings):
                 )
         return value
 
+    @property
+    def recordings_dir(self) -> Path:
+        """The folder of recordings."""
+        return self.data_dir / "recordings"
+
     def allowed_origins(self) -> tuple[str, ...]:
-        """Give the origins whose pages may ask in a browser."""
+        """Return the origins whose pages may send requests (CORS)."""
         return _listed(self.cors_origins)
 
     def callable_hosts(self) -> tuple[str, ...]:
-        """Give the patterns of hosts that runs may call."""
+        """Return the patterns of allowed hosts of endpoints."""
         return _listed(self.endpoint_hosts)
 
     def allowed_modules(self) -> tuple[str, ...]:
-        """The modules of learners, in addition to scikit-learn."""
+        """Return the modules of allowed learners in addition to scikit-learn."""
         return _listed(self.learner_modules)

@@ -1,9 +1,9 @@
-"""What the command line prints: tables for people in 80 columns, the API's JSON for programs."""
+"""Output of the command line: tables of 80 columns, or the API's JSON."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -16,18 +16,18 @@ from models.feedback import QUANTITIES, FeedbackReport
 from models.stored_dataset import DatasetInfo
 from solvers import Progress
 
-_MOST_COLUMNS = 5
+_MAX_COLUMNS = 5
 _SIDE_BY_SIDE = 3
-_MOST_ITEMS = 12
-_MOST_RECORDS = 24
-_FOR_PROGRAMS = ("traffic", "savings")
+_MAX_ITEMS = 12
+_MAX_RECORDS = 24
+_FOR_PROGRAMS = ("traffic", "savings", "guarantees")
 """What of a summary is shown otherwise: ``--json`` has it."""
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """Columns that identify records come first."""
 
 
 def get_console(*, stderr: bool = False) -> Console:
-    """Give the terminal, or a plain 80 columns where there is none."""
+    """Return the terminal or, if there is none, a plain console of 80 columns."""
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = 80
@@ -35,12 +35,16 @@ def get_console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print as the API would send it."""
+    """Print a value as the API's JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: Sequence[str] = ()) -> None:
-    """Print a table; numbers are right-aligned. whole: columns whose cells are not wrapped, if there is room."""
+    """Print a table; numbers are right-aligned.
+
+    Args:
+        whole: columns whose cells are not wrapped if there is room.
+    """
     table = Table(title=title, title_justify="left", header_style="bold")
     for position, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[position], int | float) for row in rows)
@@ -53,21 +57,19 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:
-    """Print names and values, one a row; lists of records become tables of their own."""
+    """Print names and values, one per row; lists of records become tables."""
     nested = {name: value for name, value in facts.items() if _is_records(value)}
     print_table(title, ["", ""], [(name, value) for name, value in facts.items() if name not in nested])
     for name, records in nested.items():
-        more = (
-            f" (the first {_MOST_RECORDS} of {len(records)}; all with --json)" if len(records) > _MOST_RECORDS else ""
-        )
-        _print_records(f"{name}{more}", records[:_MOST_RECORDS])
+        more = f" (the first {_MAX_RECORDS} of {len(records)}; all with --json)" if len(records) > _MAX_RECORDS else ""
+        _print_records(f"{name}{more}", records[:_MAX_RECORDS])
 
 
 def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:
     """Print records one a row, or side by side where they hold too much for a row of 80 columns."""
     different = dict.fromkeys(column for record in records for column in record)
     columns = sorted(different, key=lambda name: name not in _FIRST)
-    if len(columns) <= _MOST_COLUMNS and not any(isinstance(value, dict) for r in records for value in r.values()):
+    if len(columns) <= _MAX_COLUMNS and not any(isinstance(value, dict) for r in records for value in r.values()):
         print_table(title, columns, [[record.get(column) for column in columns] for record in records])
         return
     flat = [_flat(record) for record in records]
@@ -91,7 +93,7 @@ def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def format_value(value: Any) -> str:
-    """Write a value for people.
+    """Format a value for a table.
 
     >>> format_value(0.123456), format_value(None), format_value(["a", "b"]), format_value(True)
     ('0.123456', '-', 'a, b', 'yes')
@@ -103,8 +105,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
-        more = f", … ({len(value)} in all)" if len(value) > _MOST_ITEMS else ""
-        return ", ".join(map(format_value, value[:_MOST_ITEMS])) + more or "-"
+        more = f", … ({len(value)} in all)" if len(value) > _MAX_ITEMS else ""
+        return ", ".join(map(format_value, value[:_MAX_ITEMS])) + more or "-"
     if isinstance(value, dict):
         return "\n".join(f"{name}: {format_value(item)}" for name, item in value.items()) or "-"
     return str(value)
@@ -112,7 +114,7 @@ def format_value(value: Any) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """Show how far long work has come: a bar on a terminal, a line for each new message elsewhere."""
+    """Show progress: a bar on a terminal, else a line per step."""
     out = get_console(stderr=True)
     if not out.is_terminal:
         yield _lines(out, what)
@@ -140,27 +142,38 @@ def print_dataset(info: DatasetInfo, as_json: bool) -> None:
 
 
 def print_artifact(record: ArtifactRecord, as_json: bool) -> None:
-    """Print a version of an artifact and what its build found."""
+    """Print a version of an artifact and its build summary."""
     facts = record.model_dump(mode="json")
     if as_json:
         print_json(facts)
         return
     summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
-    del facts["savings"]
+    del facts["savings"], facts["guarantees"]
     print_savings(record)
+    print_guarantees(record)
     print_warnings(summary.pop("warnings", []))
     print_facts(f"{record.kind} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
 
 
 def print_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
-    """Print what makes figures less certain than they look."""
+    """Print warnings about a dataset's figures."""
     for one in warnings:
         get_console(stderr=True).print(f"warning: {one['message']}", soft_wrap=True)
 
 
+def print_guarantees(record: ArtifactRecord) -> None:
+    """Print the guarantees of an artifact, and the measured values."""
+    report = record.guarantees
+    if report is None:
+        return
+    rows = [(one.limit, one.label, one.value, one.measured, one.bound, one.rows) for one in report.kept]
+    title = f"guaranteed without limits, confidence {report.request.confidence:g}"
+    print_table(title, ["guarantee", "class", "requested", "measured", "proven", "rows"], rows)
+
+
 def print_savings(record: ArtifactRecord) -> None:
-    """Print the savings of an artifact and the simple baselines."""
+    """Print the savings of an artifact and its baselines."""
     savings = record.savings
     if savings is None:
         return
@@ -168,13 +181,33 @@ def print_savings(record: ArtifactRecord) -> None:
     if savings.advice is not None:
         get_console().print(f"What would help: {savings.advice}.")
     get_console().print()
-    rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in savings.baselines]
-    own = (f"{record.kind} {record.name}, {savings.decision}", f"{savings.accuracy:.1%}", savings.cost)
-    print_table(f"on {savings.rows} holdout rows", ["", "right", f"cost, {record.unit}"], [*rows, own])
+    rows = [(one.name, quality_of(one), one.cost) for one in savings.baselines]
+    own = (f"{record.kind} {record.name}, {savings.decision}", quality_of(savings), savings.cost)
+    columns = ["", quality_title(savings, record.unit), f"cost, {record.unit}"]
+    print_table(f"on {savings.rows} holdout rows", columns, [*rows, own])
+
+
+class HasQuality(Protocol):
+    """Figures with an accuracy, or a loss if the dataset has losses."""
+
+    @property
+    def accuracy(self) -> float | None: ...
+    @property
+    def loss(self) -> float | None: ...
+
+
+def quality_of(figures: HasQuality) -> str | float:
+    """Return the accuracy in percent, or the loss if the dataset has losses."""
+    return f"{figures.accuracy:.1%}" if figures.loss is None else figures.loss
+
+
+def quality_title(figures: HasQuality, unit: str) -> str:
+    """Return the title of a column of ``quality_of``."""
+    return "correct" if figures.loss is None else f"loss, {unit}"
 
 
 def build(made: Build, as_json: bool) -> None:
-    """Print what became of a build."""
+    """Print the result of a build."""
     facts = made.model_dump(mode="json")
     if as_json:
         print_json(facts)
@@ -185,7 +218,7 @@ def build(made: Build, as_json: bool) -> None:
 
 
 def print_versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
-    """Print the active version of an artifact, and a row for each version."""
+    """Print the active version, and a row for each version."""
     if as_json:
         print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
@@ -195,8 +228,11 @@ def print_versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
     print_table("versions", columns, rows, whole=("sha256", "created"))
 
 
-def say_if_empty(listed: Sequence[object]) -> None:
-    """Print where an empty store is: the command may have been run in another folder than the server."""
+def explain_empty_list(listed: Sequence[object]) -> None:
+    """Print the location of an empty store.
+
+    The server may use a different data folder than the command.
+    """
     settings = Settings()
     if not listed and settings.url is not None:
         get_console(stderr=True).print(f"nothing yet at {settings.url}", soft_wrap=True)
@@ -206,12 +242,13 @@ def say_if_empty(listed: Sequence[object]) -> None:
 
 
 def _lines(out: Console, what: str) -> Progress:
-    last = ""
+    """Print a line for a new message after a completed step: steps with a message each would fill a log."""
+    last, completed = "", -1
 
     def report(done: int, total: int, message: str) -> None:
-        nonlocal last
-        if message != last:
-            last = message
+        nonlocal last, completed
+        if message != last and (done != completed or not total):
+            last, completed = message, done
             out.print(f"{what}: {message} ({done}/{total})" if total else f"{what}: {message}")
 
     return report
@@ -226,14 +263,15 @@ def _counted(number: int, what: str) -> str:
 
 
 def print_feedback(report: FeedbackReport, as_json: bool) -> None:
-    """Show estimated against actual."""
+    """Print estimated and actual outcomes."""
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
     ref = report.artifact
     counts = ", ".join(_counted(n, what) for n, what in ((report.outcomes, "outcome"), (report.rows, "row")))
     title = f"{ref.kind} {ref.name}, version {ref.version}: {counts}"
-    compared = {name: getattr(report, name) for name in QUANTITIES}
+    quantities = QUANTITIES if report.loss is None else ("loss", *QUANTITIES[1:])
+    compared = {name: getattr(report, name) for name in quantities}
     rows = [
         (name, c.outcomes, c.estimated, c.actual, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)
         for name, c in compared.items()

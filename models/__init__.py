@@ -1,11 +1,13 @@
-"""The vocabulary of Parsimony: frozen values that every other part speaks in, the nouns. Start reading here.
+"""Data models: immutable values of datasets, artifacts, requests, and errors.
 
-- ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
-- ``DatasetFacts``: its facts without the rows
-- ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each kind's options, query and
-  decision, imported from there
-- ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it
-- ``ParsimonyError`` and the tree below it: all that can be refused or fail (``errors.py``)
+- ``FeaturesSpec``, ``TraceSpec``: descriptions of a table's columns
+- ``FeatureTable``, ``Trace``: the validated tables
+- ``DatasetFacts``: facts of a dataset, without its rows
+- ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: options, queries, and decisions of
+  each
+  kind; import them from there
+- ``ArtifactRecord``: one version of an artifact; ``Build``: the job that built it
+- ``ParsimonyError`` and its subclasses: all errors (``errors.py``)
 """
 
 from models.artifact import (
@@ -26,10 +28,12 @@ from models.dataset import (
     FeatureSpec,
     FeaturesSpec,
     FeatureTable,
+    apply_weights,
     dataset_from_columns,
 )
 from models.errors import Fault, InvalidRequest, ParsimonyError
-from models.trace import CostColumn, Trace, TraceClassifier, TraceSpec
+from models.trace import Trace
+from models.trace_spec import CostColumn, TraceClassifier, TraceSpec
 
 __all__ = [
     "ArtifactManifest",
@@ -59,5 +63,6 @@ __all__ = [
     "TraceClassifier",
     "TraceSpec",
     "Value",
+    "apply_weights",
     "dataset_from_columns",
 ]

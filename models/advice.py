@@ -6,14 +6,17 @@ from pydantic import ConfigDict, Field
 
 from models.base import LARGEST, Items, Name, Sent, Value
 from models.data_warning import DataWarning
-from models.savings import Interval, Savings, SimpleBaseline
+from models.savings import LOSS, Interval, Savings, SimpleBaseline
 
 Limit = Annotated[float, Field(ge=0, le=LARGEST)]
 AdviceVerdict = Literal["best", "similar", "worse", "infeasible"]
 
 
 class AdviceLimits(Value):
-    """Limits of the advice. Without any: the cheapest setting that is nearly as accurate as the best one."""
+    """Limits of the advice.
+
+    Without limits, the cheapest setting that is nearly as accurate as the best one is selected.
+    """
 
     budget: Limit | None = Field(
         default=None, description="limit on the mean cost per item, in the dataset's unit", examples=[5.0]
@@ -22,7 +25,7 @@ class AdviceLimits(Value):
         default=None, description="hard limit on the cost or time of each item, in the dataset's unit", examples=[20.0]
     )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="the lowest share of correct answers, from 0 to 1", examples=[0.9]
+        default=None, description="lower bound on the share of correct answers, from 0 to 1", examples=[0.9]
     )
 
 
@@ -35,7 +38,7 @@ class AdviceRequest(Sent, AdviceLimits):
     time_limit_s: Annotated[float, Field(ge=1, le=86_400)] = Field(
         default=600.0, description="seconds for all artifact kinds together; a kind that exceeds its share is excluded"
     )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="random seed")
 
 
 class TradeOffPoint(Value):
@@ -50,16 +53,16 @@ class KindAdvice(Value):
 
     kind: str = Field(description="the artifact kind")
     verdict: AdviceVerdict = Field(
-        description="best: build it; similar: no significant difference; worse: significantly less accurate or "
-        "more expensive; "
-        "none: nothing of it is within the limits"
+        description="best: build this kind; similar: no significant difference from the best; worse: "
+        "significantly less accurate or more expensive; none: no setting is within the limits"
     )
-    params: dict[str, Any] = Field(description="the parameters to build it with")
+    params: dict[str, Any] = Field(description="the build parameters of this setting")
     query: dict[str, Any] = Field(description="the query that selects this setting")
     accuracy: float | None = Field(description="share of items answered correctly, from 0 to 1; null: infeasible")
     accuracy_interval: Interval | None = Field(description="its 95 % confidence interval")
+    loss: float | None = Field(default=None, description=LOSS)
     cost: float | None = Field(description="mean cost of an item, in the dataset's unit")
-    cost_interval: Interval | None = Field(description="its 95 % confidence interval")
+    cost_interval: Interval | None = Field(description="95 % confidence interval")
     savings: Savings | None = Field(description="savings compared with simple baselines; null: none")
     points: Items[TradeOffPoint] = Field(description="all settings that were measured, by rising cost")
 
@@ -68,8 +71,8 @@ class ExcludedKind(Value):
     """An artifact kind that could not be built."""
 
     kind: str = Field(description="the artifact kind")
-    reason: str = Field(description="why not")
-    timed_out: bool = Field(default=False, description="whether it ran out of time")
+    reason: str = Field(description="why the kind could not be built")
+    timed_out: bool = Field(default=False, description="whether the kind exceeded its share of the time limit")
 
 
 class AdviceRows(Value):
@@ -81,7 +84,7 @@ class AdviceRows(Value):
 
 
 class Advice(AdviceLimits):
-    """The recommended artifact kind, and what each kind reaches on the same rows."""
+    """The recommended artifact kind, and the figures of each kind on the same rows."""
 
     dataset: Name = Field(description="the dataset")
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")

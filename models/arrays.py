@@ -26,7 +26,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The range of an array's numbers. has_gaps: whether NaN is allowed, for missing numbers."""
+    """The allowed range of an array's numbers.
+
+    Attributes:
+        has_gaps: whether NaN is allowed, for missing numbers.
+    """
 
     least: float
     most: float

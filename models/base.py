@@ -1,4 +1,4 @@
-"""What every value of the vocabulary shares."""
+"""Base classes of data models."""
 
 import math
 import unicodedata
@@ -27,9 +27,9 @@ LARGEST = 1e100
 
 
 class Value(BaseModel):
-    """A frozen value whose numbers are finite and whose types are taken literally.
+    """Base of data models: immutable and strict, with finite numbers only.
 
-    ``true`` and ``"1"`` are no numbers, NaN and infinities are refused, and so are unknown fields.
+    Strict validation refuses ``true`` and ``"1"`` as numbers, NaN, infinities, and unknown fields.
 
     >>> Value.model_validate({"surprise": 1})
     Traceback (most recent call last):
@@ -41,18 +41,20 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """Faults of a body that are listed; to list 300,000 takes seconds."""
 
 
 class Sent(Value):
-    """A request body. At most ``MOST_LISTED`` faults are listed, so that other requests do not wait.
+    """Base of request bodies.
+
+    At most ``MAX_LISTED`` errors are listed, so that other requests do not wait.
 
     >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
     Traceback (most recent call last):
         ...
     pydantic_core._pydantic_core.ValidationError: 1 validation error for Sent
-      Value error, has 20000 faults, too many to list ...
+      Value error, has 20000 errors, too many to list ...
     """
 
     @model_validator(mode="wrap")
@@ -61,13 +63,13 @@ class Sent(Value):
         try:
             return read(given)
         except ValidationError as error:
-            if error.error_count() <= MOST_LISTED:
+            if error.error_count() <= MAX_LISTED:
                 raise
-            raise ValueError(f"has {error.error_count()} faults, too many to list") from None
+            raise ValueError(f"has {error.error_count()} errors, too many to list") from None
 
 
 def has_finite_numbers(value: Any) -> bool:
-    """Check the numbers of a JSON value: NaN and infinities are not JSON, though readers take them. O(size).
+    """Return whether a JSON value has neither NaN nor infinities. O(size).
 
     >>> has_finite_numbers({"a": [1.0, "NaN"]}), has_finite_numbers([[1.0, float("nan")]])
     (True, False)
@@ -93,7 +95,7 @@ def _has_finite_sum(numbers: list[Any]) -> bool:
 
 
 def refuse_infinite(value: T) -> T:
-    """Give a JSON value back; raises ValueError unless all its numbers are finite."""
+    """Return a JSON value; raises ValueError if it has NaN or infinities."""
     if not has_finite_numbers(value):
         raise ValueError("must hold finite numbers only, got NaN or an infinity")
     return value
@@ -115,7 +117,7 @@ def _can_be_shown(text: str) -> str:
     if text.isprintable() and text.strip():  # as good as any is, and told at once
         return text
     if not text.strip() or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
-        raise ValueError("must have a visible character and none that controls a terminal")
+        raise ValueError("must have visible characters and no control characters")
     return text
 
 

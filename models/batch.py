@@ -10,13 +10,13 @@ from models.run import RunLimits, Spent
 
 
 class BatchSpec(Sent, RunLimits):
-    """Which artifact is to run the items of a file, and within what each of them."""
+    """The artifact that runs a batch, and the limits of its items."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
                 {"kind": "cascade", "name": "digits", "deadline": 1000.0, "max_concurrency": 8},
-                {"kind": "portfolio", "name": "digits-moved", "budget": "60%"},
+                {"kind": "portfolio", "name": "digits", "budget": "60%"},
             ]
         }
     )
@@ -24,53 +24,59 @@ class BatchSpec(Sent, RunLimits):
     kind: str = Field(description="the artifact kind", examples=["cascade"])
     name: Name = Field(description="the artifact's name", examples=["digits"])
     version: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="the version to ask; null: the one that is active now", examples=[None]
+        default=None,
+        description="version that decides; null: the version that is active when the batch is queued",
+        examples=[None],
     )
-    max_concurrency: int = Field(default=8, ge=1, le=64, description="how many items are run at the same time, at most")
+    max_concurrency: int = Field(default=8, ge=1, le=64, description="maximum number of concurrent items")
 
     @property
     def limits(self) -> RunLimits:
-        """Within what each item is run."""
+        """The limits of each item."""
         return RunLimits(**{name: getattr(self, name) for name in RunLimits.model_fields})
 
 
 class BatchFacts(Value):
-    """What is known of a batch when it is queued, and never changes."""
+    """Immutable facts of a batch, which are known when it is queued."""
 
     id: str = Field(description="the batch's id", examples=["batch-7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])
-    artifact: ArtifactRef = Field(description="the artifact that decides, in the version that was active then")
-    limits: RunLimits = Field(description="within what each item is run")
-    max_concurrency: int = Field(description="how many items are run at the same time, at most")
-    total: int = Field(description="how many items the file has")
+    artifact: ArtifactRef = Field(description="the artifact version that decides")
+    limits: RunLimits = Field(description="limits of each item")
+    max_concurrency: int = Field(description="maximum number of concurrent items")
+    total: int = Field(description="number of items in the file")
     unit: str = Field(description="the artifact's unit")
-    created_at: str = Field(description="when it was queued, UTC, ISO 8601")
+    key: str | None = Field(default=None, description="id of the API key that pays for the items; null: none")
+    team: str | None = Field(default=None, description="team that pays for the items; null: none")
+    created_at: str = Field(description="time when the batch was queued, UTC, ISO 8601")
 
 
 class Batch(BatchFacts):
-    """A file of items, and how far it has come."""
+    """A batch: facts, status, progress, and costs."""
 
     status: BuildStatus = Field(
-        description="queued (also when it waits to go on after its worker died), running, succeeded (every item was "
-        "run, with or without an answer), failed or cancelled"
+        description="queued (also when it waits for a worker after its worker died), running, succeeded (every "
+        "item was run, with or without an answer), failed, or cancelled"
     )
-    done: int = Field(description="items that have an answer, which is stored")
-    failed: int = Field(description="items that were run and have none")
-    spent: Spent = Field(description="what these cost together, and how long their runs took, added up")
-    started_at: str | None = Field(default=None, description="when a worker first took it, UTC, ISO 8601")
-    finished_at: str | None = Field(default=None, description="when it ended, UTC, ISO 8601")
-    error: str | None = Field(default=None, description="why it failed")
+    done: int = Field(description="number of items with a stored answer")
+    failed: int = Field(description="number of items that were run without an answer")
+    spent: Spent = Field(description="total cost and total run time of these items")
+    started_at: str | None = Field(
+        default=None, description="time when a worker first started the batch, UTC, ISO 8601"
+    )
+    finished_at: str | None = Field(default=None, description="time when the batch ended, UTC, ISO 8601")
+    error: str | None = Field(default=None, description="reason of the failure")
     open_circuits: Items[str] = Field(
         default=(),
-        description="endpoints that failed again and again while it ran, and are left out now: its worker counts for "
-        "itself, as each server does",
+        description="endpoints whose circuit breaker is open in the batch's worker; each worker and server has "
+        "its own circuit breakers",
     )
     confidence_problems: Items[str] = Field(
         default=(),
-        description="endpoints whose last 200 confidences in this batch differ from those that the artifact was built "
-        "from, and how",
+        description="endpoints whose last 200 confidences in this batch differ from those in the build's dataset, "
+        "with the difference",
     )
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether the batch has a final status."""
         return self.status in ("succeeded", "failed", "cancelled")

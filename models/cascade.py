@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
+from models.chat_options import ChatOptions
+from models.conversation import ConversationOptions
 from models.evaluation import HasCompleteItems
 from models.limits import Budget, HasBudget
 
@@ -40,60 +42,62 @@ class Classifier(Value):
     """
 
     name: Label = Field(description="the classifier's name, unique in its set")
-    execution_time: float = Field(
-        ge=0, le=LARGEST, description="mean execution time, which the expected duration counts"
-    )
+    execution_time: float = Field(ge=0, le=LARGEST, description="mean execution time, for the expected duration")
     success_probability: float = Field(
-        gt=0, le=1, description="probability of a real class instead of IDK; 1 makes it deterministic"
+        gt=0, le=1, description="probability that the classifier answers a class instead of IDK; 1: deterministic"
     )
     group: Label | None = Field(
-        default=None, description="classifiers of one group are fully dependent, of different groups independent"
+        default=None,
+        description="classifiers of the same group are fully dependent, those of different groups independent",
     )
     worst_case_time: float | None = Field(
         default=None,
         ge=0,
         le=LARGEST,
-        description="worst-case execution time, which deadlines count; else the execution time",
+        description="worst-case execution time, for deadlines; default: the mean execution time",
     )
 
     @model_validator(mode="after")
     def _worst_is_not_below_mean(self) -> "Classifier":
         if self.worst_case < self.execution_time:
-            raise ValueError(f"worst_case_time {self.worst_case} is below execution_time {self.execution_time}")
+            raise ValueError(f"worst_case_time must be at least {self.execution_time}, got {self.worst_case}")
         return self
 
     @property
     def worst_case(self) -> float:
-        """The time that a deadline counts."""
+        """The worst-case execution time, which deadlines use."""
         return self.execution_time if self.worst_case_time is None else self.worst_case_time
 
     @property
     def deterministic(self) -> bool:
-        """Whether it always answers."""
+        """Whether the classifier always answers."""
         return self.success_probability == 1.0
 
 
 class SolveRequest(Sent):
-    """Classifiers to order, with no artifact needed."""
+    """Classifiers to order into a cascade, without an artifact."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SOLVE_EXAMPLE]})
 
     classifiers: Items[Classifier] = Field(min_length=1, max_length=200, description="the classifiers to choose from")
     dependence: SolveDependence | None = Field(
         default=None,
-        description="how the classifiers depend on each other; else grouped if any has a group, or independent",
+        description="how the classifiers depend on each other; default: grouped if any classifier has a group, "
+        "else independent",
     )
     deadline: float | None = Field(
-        default=None, gt=0, description="the maximum duration that must hold, in the unit of the execution times"
+        default=None, gt=0, description="upper bound on the sum of worst-case times, in the unit of the execution times"
     )
-    algorithm: Algorithm | None = Field(default=None, description="the algorithm to use; else the best that applies")
+    algorithm: Algorithm | None = Field(
+        default=None, description="the algorithm to use; default: the best one that applies"
+    )
 
 
 class Discarded(Value):
-    """A classifier that was set aside before solving, and why."""
+    """A classifier that was excluded before solving, and the reason."""
 
     name: str = Field(description="the classifier's name")
-    reason: str = Field(description="why it cannot be in the cascade")
+    reason: str = Field(description="why the classifier cannot be in an optimal cascade")
 
 
 class CascadeDecision(Value):
@@ -102,49 +106,52 @@ class CascadeDecision(Value):
     cascade: Items[str] = Field(description="the classifiers in the order to call them, the deterministic one last")
     expected_duration: float = Field(description="expected duration, in the unit of the execution times")
     maximum_duration: float = Field(description="sum of the worst-case times, in the unit of the execution times")
-    deadline: float | None = Field(description="the requested deadline, null if none")
+    deadline: float | None = Field(description="the requested deadline; null: none")
     algorithm: PlanAlgorithm = Field(
-        description="the algorithm that found it; frontier: chosen by budget or min_accuracy"
+        description="the algorithm that found the cascade; frontier: selected by budget or min_accuracy"
     )
-    optimal: bool = Field(description="whether no cascade has a smaller expected duration")
-    lower_bound: float = Field(description="proved: no cascade has a smaller expected duration than this")
-    discarded: Items[Discarded] = Field(default=(), description="classifiers set aside before solving, and why")
+    optimal: bool = Field(description="whether the cascade is proved to have the least expected duration")
+    lower_bound: float = Field(description="proved lower bound of the expected duration of any cascade")
+    discarded: Items[Discarded] = Field(
+        default=(), description="classifiers that were excluded before solving, with reasons"
+    )
 
 
 class CascadeStep(Value):
-    """One call of a cascade: accept the answer if its confidence reaches the threshold, else go on."""
+    """One call of a cascade: accept a confident answer, else escalate."""
 
     classifier: str = Field(description="the classifier to call")
     confidence_threshold: float | None = Field(
-        description="accept its answer at this confidence or above; null: accept whatever it answers"
+        description="accept threshold: the least confidence to accept the answer; null: accept every answer"
     )
-    execution_time: float = Field(description="its mean execution time, in the artifact's unit")
-    worst_case_time: float = Field(description="its worst-case execution time, in the artifact's unit")
-    probability_of_reaching: float = Field(description="share of items that get as far as this step")
+    execution_time: float = Field(description="mean execution time, in the artifact's unit")
+    worst_case_time: float = Field(description="worst-case execution time, in the artifact's unit")
+    probability_of_reaching: float = Field(description="share of items that reach this step")
 
 
 class CascadeLimits(HasBudget):
-    """Within what a cascade artifact decides."""
+    """Limits of a cascade's decisions."""
 
     deadline: float | None = Field(
         default=None,
         gt=0,
-        description="the largest sum of worst-case times, in the artifact's unit; where no cascade that ends with the "
-        "deterministic classifier keeps it, the most accurate one that does answers",
+        description="upper bound on the sum of worst-case times, in the artifact's unit; if no cascade that ends "
+        "with the deterministic classifier keeps the deadline, the most accurate cascade that keeps "
+        "it is used",
         examples=[25.0],
     )
     min_accuracy: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="the least share of right answers, from 0 to 1, as counted on held-out rows, with a standard error "
-        "to spare; the cheapest such cascade of the frontier is the answer",
+        description="lower bound on accuracy, from 0 to 1, reached on holdout rows with a margin of one standard "
+        "error; the cheapest cascade of the frontier that reaches it is selected",
         examples=[0.9],
     )
     budget: Budget | None = Field(
         default=None,
-        description="what an item may cost, or take, on average, in the artifact's unit, with a standard error to "
-        "spare; the most accurate such cascade of the frontier is the answer",
+        description="upper bound on the mean cost or time per item, in the artifact's unit, kept with a margin of "
+        "one standard error; the most accurate cascade of the frontier within it is selected",
         examples=[14.0],
     )
     excluded: Without = ()
@@ -157,14 +164,15 @@ class CascadeQuery(CascadeLimits):
 
     item: ItemId | None = Field(
         default=None,
-        description="the item's id: two cascades then share the items so that budget is spent in full, or "
-        "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",
+        description="the item's id. With ids, items can be divided between two cascades, so that the budget is "
+        "spent in full, or min_accuracy is just reached; the same id always gets the same cascade. Without ids, "
+        "one cascade is used for all items",
         examples=["image-1"],
     )
 
 
 class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
-    """Complete items to send through a cascade."""
+    """Complete items to evaluate with a cascade."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -177,12 +185,10 @@ class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
                             "values": {
                                 name: {"label": "3", "confidence": confidence}
                                 for name, confidence in (
-                                    ("profiles-lda", 0.8),
-                                    ("pixels-logistic", 0.99),
-                                    ("pixels-neighbours", 0.97),
-                                    ("gradients-kernel", 0.96),
-                                    ("pixels-forest", 0.9),
-                                    ("jury", 0.97),
+                                    ("logistic", 0.8),
+                                    ("neighbors", 0.97),
+                                    ("small-jury", 0.96),
+                                    ("large-jury", 0.97),
                                 )
                             },
                         }
@@ -194,28 +200,31 @@ class CascadeEvaluateRequest(Sent, CascadeLimits, HasCompleteItems):
 
 
 class CascadeShare(Value):
-    """One of two cascades between which items are shared out."""
+    """One of two cascades between which items are divided at random."""
 
     cascade: Items[str] = Field(description="the classifiers in the order to call them")
-    share: float = Field(description="the share of items that it serves, from 0 to 1")
+    share: float = Field(description="share of items that this cascade decides, from 0 to 1")
 
 
 class CascadeRunDecision(CascadeDecision):
-    """A cascade with everything that a caller needs to run it alone."""
+    """The calls of a cascade in order, with their accept thresholds."""
 
     steps: Items[CascadeStep] = Field(description="the calls in order, with their thresholds")
     shares: Items[CascadeShare] = Field(
-        default=(), description="where an item was named: the two cascades that share the items, if two do"
+        default=(),
+        description="the two cascades between which items are divided; empty if the query has no "
+        "item id, or if one cascade decides for all items",
     )
     skipped: Items[str] = Field(
         default=(),
-        description="classifiers of the decided cascade that are skipped, for their endpoint's circuit is open: how "
-        "likely the steps behind them are reached, and what all take on average, is at most so much",
+        description="classifiers of the decided cascade that are skipped because the circuit breaker of their "
+        "endpoint is open; probabilities of reaching later steps, and the expected duration, are then "
+        "upper bounds",
     )
 
 
 class CascadeReply(CascadeRunDecision, DecisionFacts):
-    """A decision together with the artifact it came from."""
+    """A decision, and the artifact that decided."""
 
 
 class CascadeCurveQuery(Value):
@@ -224,62 +233,70 @@ class CascadeCurveQuery(Value):
     deadline: float | None = Field(
         default=None,
         gt=0,
-        description="cascades that always keep this deadline, in the artifact's unit; null: all",
+        description="only cascades whose worst-case times keep this deadline, in the artifact's unit; null: all",
         examples=[25.0],
     )
 
 
 class DeadlineRange(Value):
-    """The deadlines for which one cascade is the best."""
+    """A range of deadlines, and its best cascade."""
 
     deadline_from: float = Field(description="smallest deadline of the range, in the artifact's unit")
-    deadline_to: float | None = Field(description="the range ends below this deadline; null: it does not end")
+    deadline_to: float | None = Field(
+        description="exclusive upper end of the range, in the artifact's unit; null: unbounded"
+    )
     cascade: Items[str] = Field(description="the classifiers in the order to call them")
     expected_duration: float = Field(description="expected duration, in the artifact's unit")
     maximum_duration: float = Field(description="sum of the worst-case times, in the artifact's unit")
     accuracy: float | None = Field(
-        default=None, description="share of holdout rows that it answers correctly; null: not measured"
+        default=None, description="accuracy of the cascade on holdout rows; null: not measured"
     )
 
 
 class DeadlinesReply(Value):
-    """The whole step function from deadline to cascade."""
+    """The best cascade for each range of deadlines."""
 
-    items: Items[DeadlineRange] = Field(description="the ranges, from the tightest deadline on")
+    items: Items[DeadlineRange] = Field(description="the ranges, by rising deadline")
     unit: str = Field(description="the unit of deadlines and durations")
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
-class CascadeOptions(Value):
-    """How to build cascades from a trace (``params`` of a build)."""
+class CascadeOptions(ChatOptions):
+    """Options of a cascade build (``params``)."""
 
     target_precision: float = Field(
         default=0.95,
         gt=0,
         lt=1,
-        description="each IDK classifier's threshold is the smallest confidence whose precision on the build half is "
-        "at least this, by its Wilson lower bound",
+        description="accept thresholds: the smallest confidence for which the Wilson lower bound of the precision "
+        "on the build half reaches this value",
     )
     wilson_confidence: float = Field(
         default=0.95, gt=0.5, lt=1, description="one-sided confidence level of the Wilson lower bound"
     )
     deterministic: Label | None = Field(
-        default=None, description="the classifier that ends every cascade; else the most accurate on the build half"
+        default=None,
+        description="the classifier that ends every cascade; default: the most accurate one on the build half",
     )
     dependence: Dependence = Field(
-        default="joint", description="how the classifiers depend on each other; joint counts it in the trace"
+        default="joint", description="how the classifiers depend on each other; joint: as counted in the trace"
+    )
+    conversation: ConversationOptions | None = Field(
+        default=None,
+        description="how earlier turns of a chat are used: cascades use only ``latch``; null: "
+        "each turn is decided by itself",
     )
     deadlines: Items[Annotated[float, Field(gt=0)]] = Field(
-        default=(), description="deadlines that the summary reports on, in the dataset's unit"
+        default=(), description="deadlines for which the summary has results, in the dataset's unit"
     )
     worst_case_quantile: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="the quantile of the build half's times that deadlines count; 1: the largest",
+        description="the quantile of the build half's times that is used as worst-case time; 1: the maximum",
     )
     in_time_order: bool = Field(
         default=False,
-        description="whether the trace's rows are in the order of time: then the later half is held out, so that "
-        "figures and deadlines are checked on what came after",
+        description="whether the rows are in chronological order: the later half is then the holdout half, so "
+        "that accuracy and deadlines are measured on later rows",
     )

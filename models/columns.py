@@ -1,7 +1,7 @@
-"""Columns of a table as they were read, and the checks that turn them into arrays to trust.
+"""Validation of table columns, and their conversion to arrays.
 
-A column is a one-dimensional array: numbers (with NaN for a missing cell) or objects (text, with None for a missing
-cell). Each check appends what is wrong to ``faults``, with the first offending row counted from 1, and continues.
+A column is a one-dimensional array of numbers (NaN for missing cells) or objects (text, None for missing cells). Each
+check appends its errors to ``faults``, with the first invalid row counted from 1, and continues.
 """
 
 import re
@@ -27,7 +27,7 @@ _WHOLE = 2.0**53
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Find the first name that is repeated.
+    """Return the first duplicate name; None without one.
 
     >>> first_repeated(["a", "b", "a"])
     'a'
@@ -41,10 +41,10 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def refuse_repeated(what: str, names: Iterable[str]) -> None:
-    """Raise ValueError for the first name that is repeated."""
+    """Raise ValueError for a duplicate name."""
     repeated = first_repeated(names)
     if repeated is not None:
-        raise ValueError(f"{what} {repeated!r} is given twice")
+        raise ValueError(f"{what} must be unique, got {repeated!r} twice")
 
 
 def read_numbers(
@@ -57,9 +57,13 @@ def read_numbers(
     at_most: float | None = None,
     missing: bool = False,
 ) -> Floats:
-    """Take a column of finite numbers, none below ``at_least`` or above ``at_most``, and all above ``above``.
+    """Return a column of finite numbers, after checking their range.
 
-    missing: whether cells may be missing; they are NaN then.
+    Args:
+        at_least: minimum.
+        at_most: maximum.
+        above: exclusive minimum.
+        missing: whether missing cells are allowed; they are NaN.
     """
     column = _present(columns, name, faults)
     if column is None:
@@ -87,11 +91,14 @@ def read_numbers(
 
 
 def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
-    """Take a column of classes as text as written, but whole numbers lose their decimals: 1 and 1.0 are one class."""
+    """Return a column of classes as texts.
+
+    Whole numbers are written without decimals, so that 1 and 1.0 are one class.
+    """
     column = _present(columns, name, faults)
     if column is None:
         return _NOTHING
-    missing = _missing(column)
+    missing = find_missing(column)
     if missing.any():
         row = _first(missing)
         faults.append(
@@ -114,13 +121,27 @@ def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]
     return column.astype(str)
 
 
+def read_prompts(columns: Columns, name: str, faults: list[Fault]) -> list[str]:
+    """Return a column of texts of any length; missing ones are faults."""
+    column = _present(columns, name, faults)
+    if column is None:
+        return []
+    missing = find_missing(column)
+    if missing.any():
+        faults.append(Fault(("table", name), f"must not be missing; row {_first(missing) + 1} is empty"))
+    return [str(cell) for cell in column.tolist()]
+
+
 def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
-    """Take a column of yes and no, as 1 and 0: numbers, or text as ``true`` and ``false`` in any case."""
+    """Return a boolean column as 1 and 0.
+
+    Cells are numbers, or the texts ``true`` and ``false`` in any case.
+    """
     column = _present(columns, name, faults)
     if column is None:
         return _NOTHING
     if column.dtype.kind == "O":
-        read = [truth_of(cell) for cell in column]
+        read = [parse_yes_no(cell) for cell in column]
         column = np.array([np.nan if truth is None else truth for truth in read])
     values = column.astype(np.float64) if column.dtype.kind in "iufb" else np.full(len(column), np.nan)
     odd = (values != 0) & (values != 1)
@@ -130,17 +151,17 @@ def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     return values
 
 
-def truth_of(cell: object) -> float | None:
-    """Read yes or no as 1 or 0; None if it is neither.
+def parse_yes_no(cell: object) -> float | None:
+    """Parse a boolean as 1 or 0; None if it is not a boolean.
 
-    >>> truth_of("True"), truth_of(0.0), truth_of("maybe"), truth_of(0.5)
+    >>> parse_yes_no("True"), parse_yes_no(0.0), parse_yes_no("maybe"), parse_yes_no(0.5)
     (1.0, 0.0, None, None)
     """
     return _TRUTHS.get(str(cell).strip().lower())
 
 
 def text_of(cell: str | float | bool) -> str:
-    """Write one class or category as ``texts`` does.
+    """Return the text of one class or category, as ``read_texts`` does.
 
     >>> text_of(1.0), text_of("1.0"), text_of(True), text_of(0.5), text_of("red")
     ('1', '1', 'true', '0.5', 'red')
@@ -149,11 +170,14 @@ def text_of(cell: str | float | bool) -> str:
 
 
 def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: bool) -> tuple[tuple[str, ...], Floats]:
-    """Take a column of categories: their names in order, and each row's index into them, NaN where it is missing."""
+    """Return the sorted categories of a column, and each row's index into them.
+
+    The index of a missing cell is NaN.
+    """
     column = _present(columns, name, faults)
     if column is None:
         return (), _NOTHING
-    there = ~_missing(column) if missing else np.ones(len(column), dtype=bool)
+    there = ~find_missing(column) if missing else np.ones(len(column), dtype=bool)
     codes = np.full(len(column), np.nan)
     if not there.any():
         faults.append(Fault(("table", name), "must not be missing in every row"))
@@ -168,11 +192,17 @@ def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: 
 
 
 def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], Int32s]:
-    """Code a label: its classes in order (numbers by value, text by alphabet), and each row's index into them."""
+    """Return the sorted classes of a label, and each row's index into them.
+
+    Numbers are sorted by value, and texts alphabetically.
+    """
     distinct, inverse = np.unique(label, return_inverse=True)
     if len(label) and len(distinct) < 2:
         faults.append(
-            Fault(("table", name), f"the label has one class only, {str(distinct[0])!r}, in all {len(label)} rows")
+            Fault(
+                ("table", name),
+                f"must have at least 2 classes, got {str(distinct[0])!r} in {len(label)} rows",
+            )
         )
     order = sorted(range(len(distinct)), key=lambda i: _class_order(str(distinct[i])))
     rank = np.empty(len(distinct), dtype=np.int32)
@@ -182,9 +212,10 @@ def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple
 
 
 def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple[tuple[str, ...], Int64s]:
-    """Code the column of items: their names, and each row's index into them; nothing where no column is named.
+    """Return the names of items, and each row's index into them.
 
-    A longer name than a class may have, such as a prompt, is replaced by its SHA-256.
+    Names that are longer than a class may be, such as prompts, are replaced by their SHA-256. Without an item column,
+    both are empty.
     """
     nothing = np.empty(0, dtype=np.int64)
     if name is None:
@@ -198,21 +229,21 @@ def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple
 
 
 def shorten_text(text: str) -> str:
-    """Replace text that is longer than a class may be by its SHA-256."""
+    """Replace a text by its SHA-256 if it is longer than a class may be."""
     return text if len(text) <= MAX_CLASS_LENGTH else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:
-    """Take the embeddings, one row for each row of the table, all of them finite."""
+    """Return the embeddings after checking their shape and that they are finite."""
     if embeddings is None:
         return np.empty((rows, 0), dtype=np.float32)
     if embeddings.ndim != 2 or embeddings.dtype != np.float32:
         shape = f"{embeddings.dtype} of shape {embeddings.shape}"
         faults.append(Fault(("embeddings",), f"must be float32 with two dimensions, got {shape}"))
     elif len(embeddings) != rows:
-        faults.append(Fault(("embeddings",), f"have {len(embeddings)} rows, the table has {rows}"))
+        faults.append(Fault(("embeddings",), f"must have {rows} rows, like the table, got {len(embeddings)}"))
     elif embeddings.shape[1] == 0:
-        faults.append(Fault(("embeddings",), "have no columns"))
+        faults.append(Fault(("embeddings",), "must have at least 1 column"))
     elif not np.isfinite(embeddings).all():
         row = _first(~np.isfinite(embeddings).all(axis=1))
         faults.append(Fault(("embeddings",), f"must be finite; row {row + 1} is not"))
@@ -220,7 +251,7 @@ def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault
 
 
 def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Floats:
-    """Put columns (or numbers, repeated) side by side: (rows, len(columns)), C-ordered and read-only."""
+    """Stack columns or constants: (rows, len(columns)), C-ordered and read-only."""
     table = np.empty((rows, len(columns)))
     for j, column in enumerate(columns):
         table[:, j] = column
@@ -229,7 +260,7 @@ def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Flo
 
 
 def raise_if_any(faults: list[Fault]) -> None:
-    """Raise InvalidRequest with all faults, if there are any."""
+    """Raise InvalidRequest with all faults if there are any."""
     if faults:
         raise InvalidRequest.from_faults(*faults)
 
@@ -238,14 +269,20 @@ def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] |
     column = columns.get(name)
     if column is None:
         known = ", ".join(list(columns)[:8]) + (", …" if len(columns) > 8 else "")
-        faults.append(Fault(("table", name), f"is missing; of the spec's columns the table has {known or 'none'}"))
+        faults.append(Fault(("table", name), f"column not found; available of the spec: {known or 'none'}"))
     elif len(column) == 0:
-        faults.append(Fault(("table", name), "has no rows"))
+        faults.append(Fault(("table", name), "must have at least 1 row"))
         return None
     return column
 
 
-def _missing(column: NDArray[Any]) -> Bools:
+def find_empty(column: NDArray[Any]) -> Bools:
+    """Return which cells are empty, (n,): NaN, None, or an empty text."""
+    return np.asarray(np.isnan(column), dtype=np.bool_) if column.dtype.kind == "f" else find_missing(column)
+
+
+def find_missing(column: NDArray[Any]) -> Bools:
+    """Return which cells are missing, (n,): not finite, None, or an empty text."""
     if column.dtype.kind == "f":
         return np.asarray(~np.isfinite(column), dtype=np.bool_)
     if column.dtype.kind == "O":

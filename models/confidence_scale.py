@@ -1,4 +1,4 @@
-"""Scales in which classifiers report confidences; everything inside Parsimony is a probability from 0 to 1."""
+"""Scales of confidences; they are stored as probabilities."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,9 @@ BOUNDS: dict[ConfidenceScale, tuple[float, float]] = {
 
 
 def guess_scale(values: Any) -> ConfidenceScale | None:
-    """Return the scale of finite values: logprob where some are below 0 and none is above; None if it is not clear.
+    """Return the likely scale of finite values; None if it is ambiguous.
+
+    It is ``logprob`` if no value is above 0 and some are below, and ``probability`` for values from 0 to 1.
 
     >>> guess_scale([0.2, 1.0]), guess_scale([-0.7, -0.0001]), guess_scale([20.0, 97.5])
     ('probability', 'logprob', None)
@@ -33,7 +35,7 @@ def guess_scale(values: Any) -> ConfidenceScale | None:
 
 
 def is_beyond(values: Any, scale: ConfidenceScale) -> Bools:
-    """Return which values, (n,), no confidence on this scale can have."""
+    """Return which values, (n,), are outside the range of a scale."""
     low, high = BOUNDS[scale]
     numbers = np.asarray(values, dtype=np.float64)
     return np.asarray((numbers < low) | (numbers > high))

@@ -1,9 +1,9 @@
-"""What something costs: a number, or a function of the item's size.
+"""Cost specs and cost functions: a constant, or a polynomial in the item's size.
 
-A *spec* declares the cost of a feature: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions) or
-``Timings`` (to be fitted). ``CostFunction`` is what a kind computes with: a polynomial with non-negative
-coefficients, so that cost never falls with size, and the cost of a set of features is the sum of theirs (Equation 1
-of *Indexing Cost Sensitive Prediction*).
+A *spec* declares the cost of a feature: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions), or
+``Timings`` (measurements to fit). ``CostFunction`` evaluates it. Its coefficients are non-negative, so that cost
+never falls with size. The cost of a set of features is the sum of their costs (Equation 1 of *Indexing Cost Sensitive
+Prediction*).
 """
 
 import math
@@ -25,7 +25,7 @@ Power = Annotated[int, Field(ge=0, le=15)]
 
 
 class Polynomial(Value):
-    """The coefficients of 1, s, s², … in the item size s; none is negative, so that cost never falls with size.
+    """Coefficients of 1, s, s², … in the item size s, each at least 0.
 
     >>> Polynomial(polynomial=(0.2, 0.01)).polynomial
     (0.2, 0.01)
@@ -37,7 +37,7 @@ class Polynomial(Value):
 
 
 class Term(Value):
-    """One term of a polynomial in a size of several dimensions: coefficient · ∏ size_i ^ power_i."""
+    """One term of a polynomial in several sizes: coefficient · ∏ size_i ^ power_i."""
 
     coefficient: Amount = Field(description="the term's coefficient, at least 0, in the dataset's unit")
     powers: Annotated[Items[Power], Field(min_length=1, max_length=8)] = Field(
@@ -46,7 +46,7 @@ class Term(Value):
 
 
 class Terms(Value):
-    """A polynomial in a size of several dimensions, for example length and breadth.
+    """A polynomial in a size of several dimensions, for example length and width.
 
     >>> Terms.model_validate({"terms": [{"coefficient": 0.5, "powers": [1, 1]}]}).dimensions
     2
@@ -60,9 +60,7 @@ class Terms(Value):
     def _dimensions_agree(self) -> "Terms":
         dimensions = sorted({len(term.powers) for term in self.terms})
         if len(dimensions) > 1:
-            raise ValueError(
-                f"one term has {dimensions[0]} powers, another {dimensions[1]}: all need one for each dimension"
-            )
+            raise ValueError(f"terms must have one power per dimension, got {dimensions[0]} and {dimensions[1]} powers")
         return self
 
     @property
@@ -72,29 +70,31 @@ class Terms(Value):
 
 
 class Timings(Value):
-    """Measured costs at several item sizes, to which a polynomial is fitted when an index is built."""
+    """Measured costs at several item sizes; index builds fit a polynomial to them."""
 
     timings: Annotated[Items[Annotated[Items[Amount], Field(min_length=2, max_length=9)]], Field(min_length=1)] = Field(
-        description="rows of item size (one number for each of its dimensions) and measured cost, the cost in the "
-        "dataset's unit"
+        description="rows of item size (one number per dimension) and measured cost, in the dataset's unit"
     )
     degree: int = Field(default=2, ge=0, le=15, description="degree of the fitted polynomial")
     quantile: float = Field(
-        default=0.95, gt=0, le=1, description="the quantile of the costs at a size to provision for"
+        default=0.95,
+        gt=0,
+        le=1,
+        description="the quantile of the measured costs at each size that the fitted cost must cover",
     )
 
     @model_validator(mode="after")
     def _can_be_fitted(self) -> "Timings":
         lengths = sorted({len(row) for row in self.timings})
         if len(lengths) > 1:
-            raise ValueError(f"one row has {lengths[0]} numbers, another {lengths[1]}: all need a size and a cost")
+            raise ValueError(f"rows must have equal lengths, got {lengths[0]} and {lengths[1]} numbers")
         smallest = min(min(row[:-1]) for row in self.timings)
         if smallest < 1:
-            raise ValueError(f"a size is {smallest:g}, sizes must be at least 1")
+            raise ValueError(f"sizes must be at least 1, got {smallest:g}")
         sizes = len({row[:-1] for row in self.timings})
         needed = math.comb(self.degree + self.dimensions, self.dimensions)
         if sizes < needed:
-            raise ValueError(f"degree {self.degree} needs timings at {needed} sizes or more, there are {sizes}")
+            raise ValueError(f"degree {self.degree} requires timings at {needed} or more sizes, got {sizes}")
         return self
 
     @property
@@ -103,9 +103,11 @@ class Timings(Value):
         return len(self.timings[0]) - 1
 
 
-def told_by(kinds: Mapping[str, type[Value]]) -> Discriminator:
-    """Discriminate kinds of costs by the one field that each has, so that a fault names the kind that
-    was meant only."""
+def choose_by_field(kinds: Mapping[str, type[Value]]) -> Discriminator:
+    """Return a Pydantic discriminator of cost specs by their distinctive field.
+
+    Validation errors then name only the kind of cost that was sent.
+    """
 
     def kind_of(cost: Any) -> str | None:
         if isinstance(cost, Value):
@@ -121,7 +123,7 @@ def told_by(kinds: Mapping[str, type[Value]]) -> Discriminator:
 
 
 def size_columns_of(size: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """List the columns of an item's size: none, one, or one for each dimension."""
+    """Return the dataset columns of an item's size: none, one, or one per dimension."""
     if size is None:
         return ()
     return (size,) if isinstance(size, str) else size
@@ -132,14 +134,20 @@ Cost = Annotated[
     | Annotated[Polynomial, Tag("polynomial")]
     | Annotated[Terms, Tag("terms")]
     | Annotated[Timings, Tag("timings")],
-    told_by({"polynomial": Polynomial, "terms": Terms, "timings": Timings}),
+    choose_by_field({"polynomial": Polynomial, "terms": Terms, "timings": Timings}),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """How far a fitted curve is from the quantiles that it was fitted to: the root of the mean square, the most that it
-    lies above one, the most that it lies below one (0: the curve provisions for every measured size)."""
+    """Residuals of a fitted cost curve against the measured quantiles.
+
+    Attributes:
+        rms: root mean square.
+        largest_over: the largest amount by which the curve is above a quantile.
+        largest_under: the largest amount by which the curve is below a quantile; 0: the curve covers every measured
+            size.
+    """
 
     rms: float
     largest_over: float
@@ -150,8 +158,10 @@ class Residuals:
 class CostFunction:
     """A polynomial with non-negative coefficients in an item size of k dimensions.
 
-    powers: (t, k) int64, the terms, sorted, each once; with one dimension all from 0 to the degree. coefficients: (t,)
-    float64, at least 0. k = 0 is a constant.
+    Attributes:
+        powers: (t, k) int64, sorted and unique; with one dimension, all from 0 to the degree. With k = 0, the cost is
+            constant.
+        coefficients: (t,) float64, at least 0.
     """
 
     powers: Int64s
@@ -160,16 +170,16 @@ class CostFunction:
     def __post_init__(self) -> None:
         if self.powers.ndim != 2 or self.coefficients.shape != self.powers.shape[:1] or not len(self.powers):
             shapes = f"{self.powers.shape} and {self.coefficients.shape}"
-            raise InvalidRequest(f"powers and coefficients must be (t, k) and (t,) with t > 0, they are {shapes}")
+            raise InvalidRequest(f"powers and coefficients must have shapes (t, k) and (t,) with t > 0, got {shapes}")
         if not np.all(np.isfinite(self.coefficients)) or self.coefficients.min() < 0 or self.powers.min(initial=0) < 0:
             least = min(self.coefficients.min(), self.powers.min(initial=0))
-            raise InvalidRequest(f"a cost has finite coefficients and powers of at least 0, one is {least:g}")
+            raise InvalidRequest(f"coefficients must be finite and powers at least 0, got {least:g}")
         self.powers.flags.writeable = False
         self.coefficients.flags.writeable = False
 
     @classmethod
     def from_constant(cls, amount: float, dimensions: int = 0) -> "CostFunction":
-        """Make the cost that is the same for every size.
+        """Return a cost that is the same for every size.
 
         >>> float(CostFunction.from_constant(3.0)(()))
         3.0
@@ -178,7 +188,7 @@ class CostFunction:
 
     @classmethod
     def from_polynomial(cls, coefficients: Sequence[float]) -> "CostFunction":
-        """Make a polynomial in one size from the coefficients of 1, s, s², …
+        """Return a polynomial in one size from the coefficients of 1, s, s², …
 
         >>> CostFunction.from_polynomial([1.0, 0.5])([[2.0], [4.0]]).tolist()
         [2.0, 3.0]
@@ -187,8 +197,10 @@ class CostFunction:
 
     @classmethod
     def sum_of(cls, functions: Iterable["CostFunction"], dimensions: int = 0) -> "CostFunction":
-        """Add cost functions up (Equation 1): each coefficient is the correctly rounded sum of theirs, so that neither
-        order nor grouping matters. Constants go with everything, other numbers of dimensions must agree.
+        """Return the sum of cost functions (Equation 1).
+
+        Sums of coefficients are correctly rounded, so that the order does not matter. Functions must have equal
+        numbers of dimensions; constants fit any number.
 
         >>> parts = [CostFunction.from_constant(1.0), CostFunction.from_polynomial([0.0, 2.0])]
         >>> CostFunction.sum_of(parts).coefficients.tolist()
@@ -199,7 +211,7 @@ class CostFunction:
         k = max((function.dimensions for function in every), default=dimensions)
         for function in every:
             if function.dimensions not in (0, k):
-                raise InvalidRequest(f"costs in {function.dimensions} and in {k} dimensions cannot be added")
+                raise InvalidRequest(f"costs must have equal dimensions, got {function.dimensions} and {k}")
             for powers, coefficient in zip(function.powers.tolist(), function.coefficients.tolist(), strict=True):
                 terms.setdefault(tuple(powers) or (0,) * k, []).append(coefficient)
         if k <= 1:
@@ -212,10 +224,10 @@ class CostFunction:
 
     @classmethod
     def fit(cls, timings: Timings) -> tuple["CostFunction", Residuals]:
-        """Fit a curve to the quantile of the costs at each size, and lift it over all of them (provisioning).
+        """Fit a curve to the quantile of the costs at each size.
 
-        Non-negative least squares of relative errors, on columns scaled to a largest entry of 1; then multiplied by the
-        smallest factor, at least 1, with which no measured size's quantile lies above the curve.
+        Non-negative least squares of relative errors, on columns scaled to a maximum of 1. The curve is then
+        multiplied by the smallest factor, at least 1, so that it covers the quantile at every measured size.
 
         >>> timings = Timings.model_validate({"timings": [[1, 3.0], [2, 5.0], [4, 9.0]], "degree": 1})
         >>> CostFunction.fit(timings)[0].coefficients.round(6).tolist()
@@ -232,7 +244,7 @@ class CostFunction:
         columns = _monomials(powers, sizes)
         scale = columns.max(axis=0)
         if not np.all(np.isfinite(scale)):
-            raise InvalidRequest(f"size {sizes.max():g} to the power {timings.degree} is beyond what can be computed")
+            raise InvalidRequest(f"size {sizes.max():g} to the power {timings.degree} overflows")
         weights = 1.0 / np.maximum(costs, float(costs.max()) * 1e-9) if costs.max() > 0 else np.ones(len(costs))
         function = cls(powers, nnls(columns / scale * weights[:, None], costs * weights)[0] / scale)
         function = function._lifted(sizes, costs)
@@ -260,7 +272,7 @@ class CostFunction:
 
     @property
     def depends_on_size(self) -> bool:
-        """Whether any term with a size in it counts."""
+        """Return whether any term that contains a size is nonzero."""
         return bool(np.any(self.coefficients[self.powers.any(axis=1)] > 0))
 
     def __add__(self, other: "CostFunction") -> "CostFunction":
@@ -279,12 +291,12 @@ class CostFunction:
             return np.asarray(_monomials(self.powers, points) @ self.coefficients)
 
     def cost_at(self, size: Sequence[float]) -> "CostFunction":
-        """Fix the size: the constant that this costs there."""
+        """Return the constant cost at a size."""
         return CostFunction.from_constant(float(self(np.array(size if self.dimensions else (), dtype=np.float64))))
 
 
 def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
-    """Make the cost function of a spec, with the residuals if it was fitted.
+    """Return the cost function of a spec, and the residuals if it was fitted.
 
     >>> cost_function(2.5)[0].dimensions
     0

@@ -1,4 +1,4 @@
-"""Warnings about a dataset: what makes figures that are computed from it less certain than they look."""
+"""Warnings about datasets whose figures are less certain than they seem."""
 
 from typing import Literal
 
@@ -8,8 +8,10 @@ from models.base import Value
 
 
 class DataWarning(Value):
-    """One property of the rows that a reader of the figures should know."""
+    """A property of the rows that makes figures less certain."""
 
-    code: Literal["repeated-rows", "conflicting-outcomes"] = Field(description="the kind of warning")
-    share: float = Field(ge=0, le=1, description="the share of the rows that it concerns")
-    message: str = Field(description="what was found, and what to do")
+    code: Literal["repeated-rows", "conflicting-outcomes", "label-spellings", "partial-calls", "reference-labels"] = (
+        Field(description="the kind of warning")
+    )
+    share: float = Field(ge=0, le=1, description="share of the affected rows")
+    message: str = Field(description="the finding, and what to do")

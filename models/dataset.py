@@ -1,8 +1,8 @@
-"""What builds learn from: how a table is to be read (the spec), and the table once it has been checked.
+"""Datasets: the spec of a table's columns, and the validated table.
 
-``FeaturesSpec`` and ``TraceSpec`` declare the columns. ``FeatureTable`` and ``Trace`` are made from columns by
-``FeatureTable.from_columns`` and ``Trace.from_columns``, which check everything once and name the first offending row
-of each fault; an instance is always valid. Rows are counted from 1 in messages.
+``FeaturesSpec`` and ``TraceSpec`` describe the columns. ``FeatureTable.from_columns`` and ``Trace.from_columns``
+validate columns and name the first invalid row of each error; instances are always valid. Rows are counted from 1 in
+messages.
 """
 
 from collections.abc import Mapping
@@ -29,25 +29,28 @@ from models.columns import (
 )
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
-from models.trace import Trace, TraceSpec
+from models.losses import HasLosses, Losses, matrix_of, read_losses
+from models.trace import Trace
+from models.trace_spec import TraceSpec
 from models.units import refuse_other_times
+from models.weights import HasWeights, read_weights, repeat_rows
 
 
 class FeatureSpec(Value):
-    """A feature: the columns that it fills, and what it costs to compute."""
+    """A feature: its columns, and the cost to compute it."""
 
     name: Label = Field(description="the feature's name")
-    columns: Annotated[Items[Label], Field(min_length=1)] = Field(description="the columns that it fills")
+    columns: Annotated[Items[Label], Field(min_length=1)] = Field(description="the columns of the feature")
     cost: Cost = Field(description="a number, or a function of the item's size, in the dataset's unit")
     time: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
         default=None,
-        description="how long it takes at most, in time_unit, which deadlines of policies count; null: as long as it "
-        "costs, where the dataset's unit is one of time",
+        description="maximum time, in time_unit, for deadlines of policies; null: the cost, if the dataset's unit is "
+        "a unit of time",
     )
 
 
-class FeaturesSpec(Value):
-    """A table of items with their features and their label."""
+class FeaturesSpec(HasLosses, HasWeights):
+    """Spec of a feature table: items with features and a label."""
 
     kind: Literal["features"] = Field(description="a table of items with features")
     label: Label = Field(description="the column of the true class")
@@ -57,16 +60,16 @@ class FeaturesSpec(Value):
     )
     item: Label | None = Field(
         default=None,
-        description="the column that names the item of each row, for items that repeat: rows of one item stay together "
-        "when rows are split, and intervals resample items; null: every row is an item of its own",
+        description="the column that identifies the item of each row, if items repeat: rows of one item stay "
+        "together when rows are split, and intervals resample items; null: every row is a different item",
     )
     features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
     categorical: Items[Label] = Field(
-        default=(), description="the features' columns that hold names or codes, which are read as text, not amounts"
+        default=(), description="columns of features that hold names or codes; they are read as text, not as numbers"
     )
     missing: bool = Field(default=False, description="whether cells of the features' columns may be empty")
     time_unit: Label | None = Field(
-        default=None, description="the unit of the features' times, for example ms; null: that of costs"
+        default=None, description="the unit of the features' times, for example ms; null: the unit of costs"
     )
 
     @model_validator(mode="after")
@@ -76,9 +79,11 @@ class FeaturesSpec(Value):
         refuse_other_times({each.name: each.time for each in self.features}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
-            raise ValueError(f"the categorical column {strangers[0]!r} is not a column of any feature")
+            raise ValueError(f"categorical column {strangers[0]!r} must be a column of a feature")
         if self.item in (self.label, *self.feature_columns):
-            raise ValueError(f"item must be a column of its own, got {self.item!r}, which is the label or a feature")
+            raise ValueError(f"item must not be the label or a feature, got {self.item!r}")
+        if set(self.weight_columns) & {self.label, self.item, *self.size_columns, *self.feature_columns}:
+            raise ValueError(f"weights must be a column without another use, got {self.weights!r}")
         return self
 
     @property
@@ -88,18 +93,23 @@ class FeaturesSpec(Value):
 
     @property
     def size_columns(self) -> tuple[str, ...]:
-        """The columns of the item's size: none, one, or one for each dimension."""
+        """The columns of the item's size: none, one, or one per dimension."""
         return size_columns_of(self.size)
 
     @property
+    def read_columns(self) -> tuple[str, ...]:
+        """All columns that are read, without duplicates."""
+        return self.used_columns
+
+    @property
     def used_columns(self) -> tuple[str, ...]:
-        """Every column that is read, each once."""
-        used = (self.label, self.item, *self.size_columns, *self.feature_columns)
+        """All columns that are read, without duplicates."""
+        used = (self.label, self.item, *self.size_columns, *self.feature_columns, *self.weight_columns)
         return tuple(dict.fromkeys(name for name in used if name is not None))
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns that hold classes, categories or items, which are text as written."""
+        """The columns with classes, categories, or items, which are read as texts."""
         return tuple(name for name in (self.label, self.item, *self.categorical) if name is not None)
 
 
@@ -108,12 +118,17 @@ DatasetSpec = Annotated[FeaturesSpec | TraceSpec, Field(discriminator="kind")]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTable:
-    """Items with features, checked.
+    """A validated feature table.
 
-    values: (n, d) float64, the feature columns in the order of the spec: numbers, or for categorical columns indices
-    into their categories; NaN where a cell is missing. categories: for each column their names, none for numbers.
-    labels: (n,) int32, indices into classes. sizes: (n, k) float64, k = number of size columns, all above 0.
-    items: (n,) int64 indices into item_names, the item of each row; (0,) if every row is an item of its own.
+    Attributes:
+        values: (n, d) float64, the feature columns in the order of the spec: numbers, or indices into the categories;
+            NaN where a cell is missing.
+        categories: the categories of each column, empty for numbers.
+        labels: (n,) int32, indices into classes.
+        sizes: (n, k) float64, k = number of size columns, all above 0.
+        items: (n,) int64, indices into item_names; (0,) if every row is an item of its own.
+        loss_matrix: (C, A), the matrix of ``losses``; (0, 0) without one.
+        weights: (n,), above 0; (0,) if all rows weigh the same.
     """
 
     spec: FeaturesSpec
@@ -124,6 +139,8 @@ class FeatureTable:
     sizes: Floats
     items: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     item_names: tuple[str, ...] = ()
+    loss_matrix: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    weights: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def rows(self) -> int:
@@ -132,19 +149,34 @@ class FeatureTable:
 
     @property
     def item_codes(self) -> Int64s:
-        """The item of each row, (n,): rows with equal codes describe the same item."""
+        """The item of each row, (n,); equal codes are rows of the same item."""
         return self.items if len(self.items) else np.arange(self.rows)
 
+    @property
+    def losses(self) -> Losses | None:
+        """The loss matrix; None if all errors are equal."""
+        if not len(self.loss_matrix):
+            return None
+        return Losses(self.loss_matrix, self.loss_scale, self.spec.reject_cost is not None)
+
+    @property
+    def loss_scale(self) -> float:
+        """The largest loss, in the unit of costs; 0 if all errors are equal."""
+        return float(self.loss_matrix.max(initial=0.0))
+
     def take(self, rows: Int64s) -> "FeatureTable":
-        """Take some of the rows, with all classes and categories."""
-        names = ("labels", "values", "sizes", *(("items",) if len(self.items) else ()))
+        """Return some of the rows, with all classes and categories."""
+        names = ("labels", "values", "sizes", *(name for name in ("items", "weights") if len(getattr(self, name))))
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @classmethod
     def from_columns(
         cls, spec: FeaturesSpec, columns: Columns, embeddings: NDArray[Any] | None = None
     ) -> "FeatureTable":
-        """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
+        """Validate the columns against the spec, and return the table.
+
+        Raises InvalidRequest that lists every fault.
+        """
         faults: list[Fault] = []
         if embeddings is not None:
             faults.append(Fault(("embeddings",), "are supported for traces only, not for feature tables"))
@@ -154,14 +186,15 @@ class FeatureTable:
         sizes = [read_numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
         item_names, items = read_items(columns, spec.item, faults)
         if spec.label in names:
-            faults.append(
-                Fault(("spec", "features"), f"column {spec.label!r} is the label, it cannot be a feature too")
-            )
+            faults.append(Fault(("spec", "features"), f"must not include the label column {spec.label!r}"))
         classes, codes = codes_of(spec.label, label, faults)
+        raise_if_any(faults)
+        losses = read_losses(spec, classes, len(classes), faults)
+        weights = read_weights(spec, columns, classes, codes, faults)
         raise_if_any(faults)
         categories, values = tuple(each for each, _ in read), [column for _, column in read]
         cells, at = side_by_side(values, len(codes)), side_by_side(sizes, len(codes))
-        return cls(spec, classes, categories, codes, cells, at, items, item_names)
+        return cls(spec, classes, categories, codes, cells, at, items, item_names, matrix_of(losses), weights)
 
 
 def _feature_column(
@@ -175,21 +208,43 @@ def _feature_column(
 Dataset = FeatureTable | Trace
 
 
+def apply_weights(dataset: Dataset) -> Dataset:
+    """Return the dataset with each row repeated in proportion to its weight, as copies of one item.
+
+    The dataset itself is returned if all rows weigh the same.
+    """
+    if not len(dataset.weights):
+        return dataset
+    rows = repeat_rows(dataset.weights)
+    return replace(dataset.take(rows), items=dataset.item_codes[rows], weights=np.empty(0))
+
+
 class DatasetFacts(Value):
     """Facts of a dataset, without its rows."""
 
     spec: DatasetSpec = Field(description="how the table is read")
     rows: int = Field(description="the number of rows")
     items: int | None = Field(
-        default=None, description="the number of different items; null: the spec names no column of them"
+        default=None, description="the number of different items; null: the spec has no item column"
     )
     columns: Items[str] = Field(description="the columns that the spec uses")
     classes: Items[str] = Field(description="the classes, the true ones first")
     embedding_dimensions: int = Field(description="the length of each item's embedding; 0 if there are none")
+    complete_rows: int | None = Field(
+        default=None,
+        description="in a partial trace, the number of rows in which all classifiers were called; null: all rows",
+    )
+
+    def of_complete_rows(self) -> "DatasetFacts":
+        """Return the facts of the rows in which all classifiers were called."""
+        if self.complete_rows is None:
+            return self
+        items = None if self.items is None else min(self.items, self.complete_rows)
+        return self.model_copy(update={"rows": self.complete_rows, "items": items, "complete_rows": None})
 
     @property
     def item_count(self) -> int:
-        """The number of different items, which is the number of rows where no item repeats."""
+        """The number of items; without repeated items, the number of rows."""
         return self.rows if self.items is None else self.items
 
     @property
@@ -207,13 +262,17 @@ class DatasetFacts(Value):
             columns=dataset.spec.used_columns,
             classes=dataset.classes,
             embedding_dimensions=dataset.embeddings.shape[1] if isinstance(dataset, Trace) else 0,
+            complete_rows=dataset.complete_rows if isinstance(dataset, Trace) and dataset.is_partial else None,
         )
 
 
 def dataset_from_columns(
     spec: FeaturesSpec | TraceSpec, columns: Mapping[str, NDArray[Any]], embeddings: NDArray[Any] | None = None
 ) -> Dataset:
-    """Make the table that the spec describes; raises InvalidRequest with every fault found."""
+    """Validate the columns, and return the table that the spec describes.
+
+    Raises InvalidRequest that lists every fault.
+    """
     if isinstance(spec, FeaturesSpec):
         return FeatureTable.from_columns(spec, columns, embeddings)
     return Trace.from_columns(spec, columns, embeddings)

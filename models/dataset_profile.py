@@ -1,6 +1,6 @@
-"""Dataset profiles: accuracy and calibration of the classifiers of a trace, or costs of the features of a table.
+"""Dataset profiles: accuracy and calibration of classifiers, or feature costs.
 
-Costs are in the dataset's unit. ``solvers/dataset_profile.py`` computes it.
+Costs are in the dataset's unit. ``solvers/dataset_profile.py`` computes profiles.
 """
 
 from typing import Annotated, Literal
@@ -13,54 +13,62 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ClassRows(Value):
-    """How often a class is true."""
+    """The number of items of a class."""
 
     name: str = Field(description="the class")
-    rows: int = Field(description="the number of items of this class; 0 if it is answered and never true")
+    rows: int = Field(
+        description="number of items whose true label is this class; 0: classifiers answer it, but it is never true"
+    )
 
 
 class CalibrationBin(Value):
-    """Items on which a classifier was about equally sure."""
+    """Mean confidence and accuracy of items with similar confidence."""
 
-    low: float = Field(description="the least confidence among these items")
+    low: float = Field(description="lowest confidence of these items")
     high: float = Field(description="the largest confidence among these items")
-    confidence: float = Field(description="the mean confidence, as the classifier gives it")
-    accuracy: Share = Field(description="share of these items that it answered correctly, from 0 to 1")
+    confidence: float = Field(description="mean confidence of the classifier")
+    accuracy: Share = Field(description="accuracy on these items, from 0 to 1")
     rows: int = Field(description="the number of items")
 
 
 class ClassifierProfile(Value):
-    """How one classifier of a trace does."""
+    """Accuracy, cost, and calibration of a classifier in a trace."""
 
     name: str = Field(description="the classifier's name")
-    group: str | None = Field(description="its group, if it has one")
+    group: str | None = Field(description="group of dependent classifiers; null: none")
     accuracy: Share = Field(
-        description="share of all items that it answered correctly, from 0 to 1; the mean quality where graded"
+        description="accuracy on all items, from 0 to 1; for graded answers the mean quality; "
+        "if it was not called for all items, its calls are weighted by inverse propensities, unless there are too few",
     )
-    mean_cost: float = Field(description="what an item cost on average, in the dataset's unit")
-    mean_confidence: float | None = Field(
-        description="the mean confidence, as the classifier gives it; null if it gives none"
+    calls: int = Field(description="number of items for which it was called")
+    effective_calls: float | None = Field(
+        description="effective sample size of its calls: the number of calls for randomly drawn items that "
+        "would be as informative; smaller if the called items differ from all items; null: too few calls to estimate it"
     )
+    mean_cost: float = Field(description="mean cost per item, in the dataset's unit")
+    mean_confidence: float | None = Field(description="mean confidence of the classifier; null: it has no confidences")
     no_class: Share = Field(
-        description="the share of all items, from 0 to 1, for which it answered what is never the true class, as one "
-        "that abstains does"
+        description="share of all items, from 0 to 1, that were answered with a label that is never true, such as "
+        "the label of a classifier that abstains"
     )
     calibration: Items[CalibrationBin] = Field(
-        description="at most 10 bins of about equally many items, by rising confidence; none if it gives no confidence"
+        description="at most 10 bins with about equally many items, by rising confidence; empty without confidences"
     )
 
 
 class Agreement(Value):
-    """Who is right when who is wrong: rows and columns are classifiers, in the same order. A graded answer counts as
-    right from 0.5 on."""
+    """For each pair of classifiers, how often one is correct where the other is wrong.
+
+    Rows and columns are classifiers in the same order. A graded answer is correct from 0.5 on.
+    """
 
     classifiers: Items[str] = Field(description="the classifiers' names")
-    wrong: Items[int] = Field(description="for each classifier the number of items that it answered wrongly")
+    wrong: Items[int] = Field(description="number of wrong answers of each classifier")
     right: Items[Items[int]] = Field(
-        description="for each classifier, on how many of the items that each one answered wrongly it was right"
+        description="row i, column j: number of items that classifier j answered wrongly and classifier i correctly"
     )
     share: Items[Items[Share | None]] = Field(
-        description="the same as shares, from 0 to 1, of the items answered wrongly; null where there are none"
+        description="``right`` as a share of classifier j's wrong answers, from 0 to 1; null if it has no wrong answers"
     )
 
 
@@ -72,28 +80,28 @@ class TraceProfile(Value):
     unit: str = Field(description="the unit of all costs")
     classes: Items[ClassRows] = Field(description="the classes, the true ones first")
     classifiers: Items[ClassifierProfile] = Field(description="the classifiers, in the dataset's order")
-    agreement: Agreement = Field(description="who is right when who is wrong")
+    agreement: Agreement = Field(description="how often one classifier is correct when another is wrong")
 
 
-class Timing(Value):
-    """A measured cost."""
+class MeasuredCost(Value):
+    """A measured cost at one size."""
 
     size: float = Field(description="the item's size")
-    cost: float = Field(description="what was measured, in the dataset's unit")
+    cost: float = Field(description="the measured cost, in the dataset's unit")
 
 
 class FeatureProfile(Value):
-    """What one feature costs."""
+    """Cost of a feature."""
 
     name: str = Field(description="the feature's name")
-    columns: Items[str] = Field(description="the columns that it fills")
-    cost: float | None = Field(description="what it costs, in the dataset's unit; null if that depends on the size")
+    columns: Items[str] = Field(description="columns of the feature")
+    cost: float | None = Field(description="cost of the feature, in the dataset's unit; null if it depends on the size")
     costs: Items[float | None] = Field(
-        description="what it costs at each of the sizes, in the dataset's unit; null where that is too large to be "
-        "computed"
+        description="cost of the feature at each size, in the dataset's unit; null if it is too large to compute"
     )
-    timings: Items[Timing] = Field(
-        description="the measured costs, where these were given; of sizes of several dimensions those that are equal"
+    timings: Items[MeasuredCost] = Field(
+        description="the measured costs of the spec, if any; for sizes of several dimensions, only those whose "
+        "numbers are equal"
     )
 
 
@@ -104,17 +112,16 @@ class FeaturesProfile(Value):
     rows: int = Field(description="the number of items")
     unit: str = Field(description="the unit of all costs")
     classes: Items[ClassRows] = Field(description="the classes")
-    dimensions: int = Field(description="the numbers that an item's size has; 0 if no cost depends on it")
+    dimensions: int = Field(description="number of dimensions of an item's size; 0 if no cost depends on size")
     sizes: Items[float] = Field(
-        description="40 sizes from the smallest to the largest of the table's rows and of the timings, or from 1 "
-        "to 1000 "
-        "where neither has sizes; empty if no cost depends on it. All dimensions have that size"
+        description="40 sizes from the smallest to the largest of the rows and of the timings, or from 1 to 1000 "
+        "if there are none; empty if no cost depends on size. All dimensions have the same value"
     )
     features: Items[FeatureProfile] = Field(description="the features, in the dataset's order")
 
 
 class OfDataset(Value):
-    """Which dataset a profile is of."""
+    """The dataset that a profile is of."""
 
     name: Name = Field(description="the dataset's name")
     sha256: str = Field(description="the SHA-256 of the checked table")
@@ -125,7 +132,7 @@ class TraceProfileReply(TraceProfile, OfDataset):
 
 
 class FeaturesProfileReply(FeaturesProfile, OfDataset):
-    """The profile of a table of features."""
+    """The profile of a feature table."""
 
 
 ProfileReply = Annotated[TraceProfileReply | FeaturesProfileReply, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Datasets that grow: rows that came later, one by one, checked and put behind the old ones."""
+"""Appending rows to datasets, with validation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import FARTHEST, MAX_CLASS_LENGTH, read_numbers, text_of, truth_of
+from models.columns import FARTHEST, MAX_CLASS_LENGTH, parse_yes_no, read_numbers, text_of
 from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
-from models.trace import CostColumn, Trace, TraceClassifier, TraceSpec
+from models.losses import LossPrices
+from models.trace import Trace
+from models.trace_spec import CostColumn, TraceClassifier, TraceSpec
 
 Cell = str | float | None
 Row = Mapping[str, Cell]
@@ -19,13 +21,15 @@ Spec = FeaturesSpec | TraceSpec
 
 
 def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
-    """Return the faults of a row and its embedding, compared with the dataset's spec."""
+    """Return the errors of a row and its embedding under the dataset's spec."""
     spec, dimensions, known = facts.spec, facts.embedding_dimensions, facts.spec.used_columns
     faults = [Fault(("row", name), "is not a column of the dataset's spec") for name in row if name not in known]
+    skipped = _uncalled_columns(spec, row) if facts.complete_rows is not None else frozenset()
     for name in known:
-        faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
+        if name not in skipped:
+            faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
     if len(embedding or ()) != dimensions:
-        faults.append(Fault(("embedding",), f"has {len(embedding or ())} numbers, the dataset's have {dimensions}"))
+        faults.append(Fault(("embedding",), f"must have {dimensions} numbers, got {len(embedding or ())}"))
     label = None if spec.label is None else row.get(spec.label)
     if label is not None and label != "" and not _is_too_long(label) and text_of(label) not in facts.classes:
         there = ", ".join(facts.classes[:10])
@@ -33,8 +37,23 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
     return faults
 
 
-def row_qualities(spec: Spec, row: Row) -> dict[str, float]:
-    """Return how good each classifier's answer is in a checked row of a trace: 0 or 1, or graded between.
+def _uncalled_columns(spec: Spec, row: Row) -> frozenset[str]:
+    """Return the columns of the classifiers without any cell in a row, unless that is all of them."""
+    assert isinstance(spec, TraceSpec)
+    empty = [each for each in spec.classifiers if all(row.get(name) in (None, "") for name in each.outcome_columns)]
+    if len(empty) == len(spec.classifiers):
+        return frozenset()
+    called = {name for each in spec.classifiers if each not in empty for name in each.outcome_columns}
+    own = {name for each in empty for name in each.outcome_columns} - called
+    return frozenset(own) | {
+        str(each.propensity) for each in spec.classifiers if row.get(each.propensity or "") in (None, "")
+    }
+
+
+def row_qualities(spec: Spec, row: Row, prices: LossPrices | None = None) -> dict[str, float]:
+    """Return the quality of each classifier's answer in a valid row of a trace.
+
+    It is 0 or 1, or in between for graded answers.
 
     >>> one = TraceClassifier(name="fast", cost=1.0, prediction="answer")
     >>> spec = TraceSpec(kind="trace", label="truth", unit="ms", classifiers=(one,))
@@ -44,13 +63,23 @@ def row_qualities(spec: Spec, row: Row) -> dict[str, float]:
     if isinstance(spec, FeaturesSpec):
         return {}
     truth = None if spec.label is None else row[spec.label]
-    return {each.name: _quality(each, row, truth) for each in spec.classifiers}
+    weight = (spec.loss_weight or 1.0) / prices.largest if prices is not None else 0.0
+    return {
+        each.name: _quality(each, row, truth, prices)
+        if each.loss is None
+        else max(1 - _number(row[each.loss] or 0.0) * weight, 0.0)
+        for each in spec.classifiers
+        if all(row.get(name) not in (None, "") for name in each.outcome_columns)
+    }
 
 
-def _quality(classifier: TraceClassifier, row: Row, truth: Cell) -> float:
+def _quality(classifier: TraceClassifier, row: Row, truth: Cell, prices: LossPrices | None) -> float:
     if classifier.prediction is None:
         return _number(row[str(classifier.correct or classifier.quality)] or 0.0)
     answer = row[classifier.prediction]
+    loss = None if prices is None else prices.find_loss(_text(truth), _text(answer))
+    if prices is not None and loss is not None:
+        return 1 - loss / prices.largest
     return float(answer == truth or _text(answer) == _text(truth))  # to write a cell as text takes its time
 
 
@@ -69,13 +98,13 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
     if name in spec.class_columns:
         return []
     if isinstance(spec, TraceSpec) and any(name == each.correct for each in spec.classifiers):
-        known = truth_of(cell) is not None
-        return [] if known else [Fault(("row", name), f"must be 0 or 1, false or true, is {cell!r}")]
+        known = parse_yes_no(cell) is not None
+        return [] if known else [Fault(("row", name), f"must be 0 or 1, false or true, got {cell!r}")]
     if isinstance(cell, str):
-        return [Fault(("row", name), f"must be a number, is {cell!r}")]
+        return [Fault(("row", name), f"must be a number, got {cell!r}")]
     cell_faults: list[Fault] = []
     read_numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
-    return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
+    return [Fault(("row", name), fault.msg.partition("; row")[0] + f", got {cell:g}") for fault in cell_faults]
 
 
 def _is_too_long(cell: Cell) -> bool:
@@ -86,8 +115,10 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
     """Give the limits of a column of numbers, as ``numbers`` takes them."""
     if isinstance(spec, FeaturesSpec):
         within = {"at_least": -FARTHEST, "at_most": FARTHEST} if name in spec.feature_columns else {}
-        return within | ({"above": 0.0} if name in spec.size_columns else {})
-    measured = any(name in each.measured_columns for each in spec.classifiers)
+        return within | ({"above": 0.0} if name in (*spec.size_columns, *spec.weight_columns) else {})
+    if name in spec.weight_columns:
+        return {"above": 0.0, "at_most": LARGEST}
+    measured = any(name in (*each.measured_columns, each.loss) for each in spec.classifiers)
     if measured or name in spec.size_columns:
         return {"at_least": 0.0, "at_most": LARGEST}
     if any(name in (each.correct, each.quality) for each in spec.classifiers):
@@ -101,21 +132,35 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
 
 
 def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.float32] | None = None) -> Dataset:
-    """Put rows behind those of a dataset and check all of it as if it came at once.
+    """Append rows to a dataset, and validate all of it.
 
-    embeddings: (len(rows), d) where the dataset has any. Raises InvalidRequest with every fault.
+    Args:
+        embeddings: (len(rows), d) if the dataset has embeddings.
+    Raises:
+        InvalidRequest: lists every fault.
     """
     spec, old = dataset.spec, columns_of(dataset)
     try:
-        new = {name: _new(column, [row[name] for row in rows]) for name, column in old.items()}
+        optional = _optional_columns(dataset)
+        cells = {name: [row.get(name) if name in optional else row[name] for row in rows] for name in old}
     except KeyError as error:
-        raise InvalidRequest(f"a row lacks the column {error.args[0]!r}") from error
+        raise InvalidRequest(f"column {error.args[0]!r} must not be missing in a row") from error
+    new = {name: _new(column, cells[name]) for name, column in old.items()}
     merged = {name: np.concatenate([column, new[name]]) for name, column in old.items()}
     if not (isinstance(dataset, Trace) and dataset.embeddings.shape[1]):
         return dataset_from_columns(spec, merged)
     if embeddings is None or embeddings.shape != (len(rows), dataset.embeddings.shape[1]):
-        raise InvalidRequest(f"the rows need embeddings of {dataset.embeddings.shape[1]} numbers each")
+        raise InvalidRequest(f"each row must have an embedding of {dataset.embeddings.shape[1]} numbers")
     return dataset_from_columns(spec, merged, np.concatenate([dataset.embeddings, embeddings]))
+
+
+def _optional_columns(dataset: Dataset) -> frozenset[str]:
+    """Return the columns that rows may lack: those of classifiers, if not all were called for all items."""
+    if not (isinstance(dataset, Trace) and dataset.is_partial):
+        return frozenset()
+    every = dataset.spec.classifiers
+    named = {name for each in every for name in (*each.outcome_columns, each.propensity)}
+    return frozenset(name for name in named if name is not None)
 
 
 def _new(column: NDArray[Any], cells: list[Cell]) -> NDArray[Any]:
@@ -128,14 +173,14 @@ def _new(column: NDArray[Any], cells: list[Cell]) -> NDArray[Any]:
 
 def _number(cell: str | float) -> float:
     """Read a number, or a truth as 1 or 0."""
-    truth = truth_of(cell) if isinstance(cell, str | bool) else None
+    truth = parse_yes_no(cell) if isinstance(cell, str | bool) else None
     return float(cell) if truth is None else truth
 
 
 def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """Write a checked dataset as the columns that it could have come from: ``dataset_from_columns`` gives it again.
+    """Return columns from which ``dataset_from_columns`` recreates a dataset.
 
-    Scores come back less that of the true class, which is all that a dataset keeps of them.
+    Scores are relative to the score of the true class, because a dataset stores only differences of scores.
     """
     return _feature_columns(dataset) if isinstance(dataset, FeatureTable) else _trace_columns(dataset)
 
@@ -143,7 +188,7 @@ def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
 def _feature_columns(table: FeatureTable) -> dict[str, NDArray[Any]]:
     columns = {table.spec.label: _texts(table.classes, table.labels)}
     columns |= {name: table.sizes[:, j] for j, name in enumerate(table.spec.size_columns)}
-    columns |= _item_column(table)
+    columns |= _item_column(table) | _weight_column(table)
     for j, name in enumerate(table.spec.feature_columns):
         values, categories = table.values[:, j], table.categories[j]
         columns[name] = _categories(categories, values) if name in table.spec.categorical else values
@@ -158,12 +203,12 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
     label = trace.spec.label
     columns = {} if label is None else {label: _texts(trace.classes, trace.labels)}
     columns |= {name: trace.sizes[:, j] for j, name in enumerate(trace.spec.size_columns)}
-    columns |= _item_column(trace)
+    columns |= _item_column(trace) | _weight_column(trace)
     for j, classifier in enumerate(trace.spec.classifiers):
         if classifier.prediction is not None:
-            columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])
+            columns[classifier.prediction] = _texts((*trace.classes, None), trace.predictions[:, j])
         else:
-            columns[str(classifier.correct or classifier.quality)] = trace.quality[:, j]
+            columns[str(classifier.correct or classifier.quality or classifier.loss)] = _graded(trace, j)
         if classifier.confidence is not None:
             scale = classifier.confidence_scale or "probability"
             columns[classifier.confidence] = from_probability(trace.confidences[:, j], scale)
@@ -172,9 +217,19 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
         for r, resource in enumerate(trace.spec.resources):
             if isinstance(use := classifier.resources[resource], CostColumn):
                 columns[use.column] = trace.resources[:, j, r]
+        if classifier.propensity is not None:
+            known = trace.propensities if trace.propensities.size else np.ones(trace.quality.shape)
+            columns[classifier.propensity] = known[:, j]
         scores = list((classifier.scores or {}).values())
         columns |= {name: trace.margins[:, j, c].astype(np.float64) for c, name in enumerate(scores)}
     return columns
+
+
+def _graded(trace: Trace, j: int) -> NDArray[np.float64]:
+    """Return the column of a classifier without predictions: its qualities, or its losses as they were sent."""
+    if trace.spec.classifiers[j].loss is None:
+        return trace.quality[:, j]
+    return np.asarray((1 - trace.quality[:, j]) * trace.loss_scale / (trace.spec.loss_weight or 1.0))
 
 
 def _item_column(dataset: Dataset) -> dict[str, NDArray[Any]]:
@@ -182,5 +237,9 @@ def _item_column(dataset: Dataset) -> dict[str, NDArray[Any]]:
     return {} if item is None else {item: np.array(dataset.item_names, dtype=object)[dataset.items]}
 
 
-def _texts(names: tuple[str, ...], codes: NDArray[np.int32]) -> NDArray[Any]:
+def _weight_column(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    return dict.fromkeys(dataset.spec.weight_columns, dataset.weights)
+
+
+def _texts(names: tuple[str | None, ...], codes: NDArray[np.int32]) -> NDArray[Any]:
     return np.array(names, dtype=object)[codes]

@@ -1,19 +1,21 @@
-"""Endpoints: where a classifier, a sensor or an embedder is reached, and how it is spoken to.
+"""Endpoints of classifiers, sensors, and embedders, by protocol.
 
-An endpoint's name is the classifier's name in traces and artifacts, so an artifact finds what it may call by itself.
+The name of an endpoint is the classifier's name in traces and artifacts, so that artifacts find their endpoints.
 """
 
 import re
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_validator
 
-from models.base import LARGEST, Items, Json, Label, Sent, Value
+from models.base import Items, Json, Label, Sent, Value
 from models.confidence_scale import ConfidenceScale
+from models.endpoint_presets import PRESETS, PresetName
+from models.prices import Prices
 
-MOST_LABELS = 1000
-MOST_LEVELS = 32
+MAX_LABELS = 1000
+MAX_NESTING = 32
 """How deep a template may be nested."""
 SECRET_PREFIX = "PARSIMONY_SECRET_"
 _HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
@@ -30,7 +32,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 def _can_stand_in_a_path(name: str) -> str:
     if "/" in name or name in (".", ".."):
-        raise ValueError("must have no '/' and not be '.' or '..', because it is part of a path")
+        raise ValueError("must not contain '/' or be '.' or '..', because it is part of a path")
     return name
 
 
@@ -40,16 +42,16 @@ EndpointName = Annotated[Label, AfterValidator(_can_stand_in_a_path)]
 
 def _is_plain_url(url: str) -> str:
     if not url.isascii():
-        raise ValueError("must be ASCII: write other letters percent-encoded, and a host's in punycode")
+        raise ValueError("must be ASCII; use percent-encoding, or punycode for hosts")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address like https://models.example/v1")
     if _CONTROL.search(url):
-        raise ValueError("must have no space and no control character")
+        raise ValueError("must not have spaces or control characters")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must hold no user and no password: name a variable with the key as secret")
+        raise ValueError("must not have a user or password; set secret to the environment variable with the key")
     if parts.fragment or "{" in parts.netloc:
-        raise ValueError("must have no fragment, and no place for the item in its host")
+        raise ValueError("must not have a fragment, or a placeholder in the host")
     _ = parts.port  # raises ValueError if it is none
     return url
 
@@ -69,49 +71,63 @@ def _is_pointer(text: str) -> str:
     return text
 
 
+def normalize_url(url: str, operation: str) -> str:
+    """Return the base URL of OpenAI's API: without the operation, and with /v1 if it has no path.
+
+    >>> normalize_url("https://a.example/v1/chat/completions?api-version=1", "/chat/completions")
+    'https://a.example/v1?api-version=1'
+    >>> normalize_url("https://a.example", "/embeddings")
+    'https://a.example/v1'
+    """
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/").removesuffix(operation)
+    return urlunsplit(parts._replace(path=path or "/v1"))
+
+
 Pointer = Annotated[str, Field(max_length=300), AfterValidator(_is_pointer)]
 """A JSON pointer (RFC 6901) into a reply; empty: the whole reply."""
-Price = Annotated[float, Field(ge=0, le=LARGEST)]
-
-
-class Prices(Value):
-    """What calls cost, in the unit of the artifacts that use the endpoint."""
-
-    per_call: Price = Field(default=0.0, description="for each call")
-    per_input_token: Price = Field(default=0.0, description="for each token sent, by the reply's usage")
-    per_output_token: Price = Field(default=0.0, description="for each token that came back, by the reply's usage")
 
 
 class Retries(Value):
-    """When a call is tried again: only where nothing can have been paid."""
+    """Retries of failed calls that cannot have been paid."""
 
-    attempts: int = Field(default=2, ge=1, le=10, description="how often it is tried in all; 1: never again")
+    attempts: int = Field(default=2, ge=1, le=10, description="maximum number of attempts; 1: no retries")
     statuses: Items[Annotated[int, Field(ge=400, le=599)]] = Field(
         default=(429, 503),
-        description="statuses after which the call is retried, as after a failed connection; a reply that never came "
-        "may have been paid, and is not retried",
+        description="HTTP statuses after which the call is retried; it is also retried after a failed connection, "
+        "but never after a missing reply, because that call may have been paid",
     )
     backoff_s: float = Field(
         default=0.1,
         ge=0,
         le=60,
-        description="seconds before the second try, doubled for each further one, with jitter; a reply's Retry-After "
-        "counts where it is longer",
+        description="seconds before the second attempt, doubled for each further one, with jitter; at least the "
+        "Retry-After of the reply",
+    )
+    max_retry_after_s: float = Field(
+        default=1.0,
+        ge=0,
+        le=60,
+        description="longest Retry-After in seconds for which a call waits; after a longer one, the call fails, "
+        "and the endpoint is not called until that time has passed",
     )
 
 
 class EndpointBase(Sent):
-    """What endpoints of every protocol have."""
+    """Fields of endpoints of every protocol."""
 
-    url: Url = Field(description="the address", examples=["https://models.example/classify"])
-    timeout_s: float = Field(default=10.0, gt=0, le=600, description="seconds that a call may take, tries included")
-    concurrency: int = Field(default=16, ge=1, le=1000, description="most calls at a time, of each server process")
-    retries: Retries = Field(default=Retries(), description="when a call is tried again")
+    url: Url = Field(description="URL of the endpoint", examples=["https://models.example/classify"])
+    timeout_s: float = Field(
+        default=10.0, gt=0, le=600, description="time limit of a call in seconds, including retries"
+    )
+    concurrency: int = Field(
+        default=16, ge=1, le=1000, description="maximum number of concurrent calls of each server process"
+    )
+    retries: Retries = Field(default=Retries(), description="when a failed call is retried")
     prices: Prices | None = Field(
         default=None,
-        description="prices of a call; null: the cost in the reply; else, where the artifact's unit is one of "
-        "time, how "
-        "long it took, or what the artifact planned with",
+        description="prices of a call; null: the cost is in the reply, else the duration if the artifact's unit "
+        "is a unit of time, else the planned cost",
     )
     secret: Annotated[str, Field(pattern=rf"^{SECRET_PREFIX}[A-Z0-9_]{{1,64}}$")] | None = Field(
         default=None,
@@ -120,38 +136,39 @@ class EndpointBase(Sent):
     )
     secret_header: Annotated[str, Field(pattern=_HEADER), AfterValidator(_can_carry_a_key)] = Field(
         default="Authorization",
-        description="the header that carries the key; Authorization: after the word Bearer. Headers that frame the "
-        "request, are meant for one hop, or are set by the service are refused",
+        description="the header for the key; in Authorization, the key follows the word Bearer. Headers that "
+        "frame the request, are meant for one hop, or are set by the service are refused",
     )
-    max_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="bytes of a reply that are read")
+    max_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="maximum size of a reply's body in bytes")
 
 
 class JsonEndpoint(EndpointBase):
-    """Any HTTP service that takes and gives JSON."""
+    """An HTTP service that exchanges JSON."""
 
-    protocol: Literal["json"] = Field(description="any HTTP service with JSON in and out")
-    method: Literal["GET", "POST", "PUT"] = Field(default="POST", description="the method of its requests")
+    protocol: Literal["json"] = Field(description="an HTTP service that exchanges JSON")
+    method: Literal["GET", "POST", "PUT"] = Field(default="POST", description="HTTP method of requests")
     body: Json = Field(
         default="{{item}}",
-        description="the request's body; {{item}} is replaced by the item, {{item/pointer}} by a part of it; GET "
-        "has none",
+        description="template of the request's body; {{item}} is replaced by the item, {{item/pointer}} by a part "
+        "of it; GET requests have no body",
     )
     label: Pointer | None = Field(default=None, description="pointer to the label")
-    labels: Annotated[Items[Label], Field(max_length=MOST_LABELS)] = Field(
-        default=(), description="the allowed labels, any other is treated as no answer; empty: all"
+    labels: Annotated[Items[Label], Field(max_length=MAX_LABELS)] = Field(
+        default=(), description="the allowed labels; any other label counts as no answer; empty: all labels"
     )
     confidence: Pointer | None = Field(default=None, description="pointer to the confidence")
     confidence_scale: ConfidenceScale = Field(
         default="probability",
-        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
-        "probabilities, and a reply beyond the scale is a failed call",
+        description="scale of the confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply outside of the scale is a failed call",
     )
     scores: Pointer | None = Field(
-        default=None, description="pointer to an object of labels and scores; the best one is the label"
+        default=None,
+        description="pointer to an object of labels and scores; the label with the highest score is the answer",
     )
     values: Pointer | None = Field(
         default=None,
-        description="for a feature: pointer to its number or numbers, null where a cell is missing",
+        description="for a feature: pointer to a number or a list of numbers, null for missing cells",
     )
     cost: Pointer | None = Field(default=None, description="pointer to the cost of the call, in the artifact's unit")
 
@@ -159,22 +176,22 @@ class JsonEndpoint(EndpointBase):
     @classmethod
     def _is_shallow(cls, body: JsonValue) -> JsonValue:
         level: list[JsonValue] = [body]
-        for _ in range(MOST_LEVELS):
+        for _ in range(MAX_NESTING):
             inner = [each for each in level if isinstance(each, list | dict)]
             level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
         if level:
-            raise ValueError(f"must be nested at most {MOST_LEVELS} levels deep")
+            raise ValueError(f"must be nested at most {MAX_NESTING} levels deep")
         return body
 
     @model_validator(mode="after")
     def _says_something(self) -> "JsonEndpoint":
         if self.label is None and self.scores is None and self.values is None:
-            raise ValueError("give label, scores or values: where the reply has its answer")
+            raise ValueError("label, scores, or values is required: the location of the answer in the reply")
         return self
 
 
 class OpenInferenceEndpoint(EndpointBase):
-    """A server that speaks the Open Inference Protocol (KServe v2)."""
+    """A server with the Open Inference Protocol (KServe v2)."""
 
     protocol: Literal["open-inference"] = Field(description="POST {url}/v2/models/{model}/infer")
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")] = Field(description="the model")
@@ -182,56 +199,59 @@ class OpenInferenceEndpoint(EndpointBase):
         default="input-0", description="the name of the input tensor"
     )
     datatype: Literal["FP32", "FP64", "INT32", "INT64", "BYTES"] = Field(
-        default="FP64", description="the type of its elements"
+        default="FP64", description="data type of the input tensor"
     )
     label_output: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="the tensor that holds the label, or its place among ``labels``"
+        default=None, description="the tensor with the label, or with its index in ``labels``"
     )
     probabilities_output: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="the tensor that holds a probability for each of ``labels``"
+        default=None, description="the tensor with a probability for each of ``labels``"
     )
-    labels: Annotated[Items[Label], Field(max_length=MOST_LABELS)] = Field(
+    labels: Annotated[Items[Label], Field(max_length=MAX_LABELS)] = Field(
         default=(), description="the classes, in the order of the probabilities"
     )
     confidence_scale: ConfidenceScale = Field(
         default="probability",
-        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
-        "probabilities, and a reply beyond the scale is a failed call",
+        description="scale of the confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply outside of the scale is a failed call",
     )
 
     @model_validator(mode="after")
     def _says_something(self) -> "OpenInferenceEndpoint":
         if self.label_output is None and self.probabilities_output is None:
-            raise ValueError("give label_output or probabilities_output: the tensor with the answer")
+            raise ValueError("label_output or probabilities_output is required: the tensor with the answer")
         if self.probabilities_output is not None and not self.labels:
-            raise ValueError("probabilities_output needs labels: which class each probability is of")
+            raise ValueError("probabilities_output requires labels: the class of each probability")
         return self
 
 
 class Choice(Value):
-    """The label is the one of these that the answer is, but for case, spaces and a full stop."""
+    """The label is one of several choices that equals the answer.
 
-    kind: Literal["choice"] = Field(default="choice", description="one of a few labels")
-    labels: Annotated[Items[Label], Field(min_length=1, max_length=MOST_LABELS)] = Field(description="the labels")
+    Case, spaces, and a final full stop are ignored.
+    """
+
+    kind: Literal["choice"] = Field(default="choice", description="the answer is one of a few labels")
+    labels: Annotated[Items[Label], Field(min_length=1, max_length=MAX_LABELS)] = Field(description="the labels")
 
 
-class JsonField(Value):
-    """The answer is JSON that contains the label."""
+class JsonAnswer(Value):
+    """The answer is JSON with a field for the label."""
 
-    kind: Literal["json"] = Field(default="json", description="a field of JSON")
+    kind: Literal["json"] = Field(default="json", description="the label is a field of a JSON answer")
     label: Pointer = Field(default="/label", description="pointer to the label")
     confidence: Pointer | None = Field(default=None, description="pointer to a confidence, if the answer has one")
     confidence_scale: ConfidenceScale = Field(
         default="probability",
-        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
-        "probabilities, and a reply beyond the scale is a failed call",
+        description="scale of the confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply outside of the scale is a failed call",
     )
 
 
 class Pattern(Value):
-    """The label is what a pattern's first group matches, or the whole match."""
+    """The label is the first group of a regular expression, or its whole match."""
 
-    kind: Literal["pattern"] = Field(default="pattern", description="what a pattern finds")
+    kind: Literal["pattern"] = Field(default="pattern", description="the label is matched by a pattern")
     pattern: Annotated[str, Field(min_length=1, max_length=500)] = Field(description="an RE2 pattern")
 
     @field_validator("pattern")
@@ -249,49 +269,121 @@ class Pattern(Value):
 
 
 class WholeText(Value):
-    """The label is the answer's text as it is."""
+    """The label is the complete text of the answer."""
 
-    kind: Literal["text"] = Field(default="text", description="the text as it is")
+    kind: Literal["text"] = Field(default="text", description="the label is the whole text")
 
 
-ChatAnswer = Annotated[Choice | JsonField | Pattern | WholeText, Field(discriminator="kind")]
+ChatAnswer = Annotated[Choice | JsonAnswer | Pattern | WholeText, Field(discriminator="kind")]
+
+
+_SENT_ALWAYS = frozenset(("model", "messages", "stream", "stream_options"))
+
+
+def _can_be_left_out(name: str) -> str:
+    if name in _SENT_ALWAYS:
+        raise ValueError(f"must not be {', '.join(sorted(_SENT_ALWAYS))}, which every request needs")
+    return name
+
+
+RequestField = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$"), AfterValidator(_can_be_left_out)]
+"""The name of a field of a chat request that an endpoint may drop or rename."""
 
 
 class ChatEndpoint(EndpointBase):
-    """A language model behind OpenAI's chat API."""
+    """A language model with OpenAI's chat API."""
 
     protocol: Literal["openai-chat"] = Field(description="POST {url}/chat/completions")
+    preset: PresetName | None = Field(
+        default=None,
+        description="the provider whose url, secret_header, drops, renames, and logprobs are used unless they "
+        "are set; null: none",
+    )
     model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="the model")
     system: Annotated[str, Field(max_length=20_000)] | None = Field(
-        default=None, description="the system prompt; null: none, or that of the caller's messages"
+        default=None, description="the system prompt; null: none, or the one in the item's messages"
     )
-    answer: ChatAnswer = Field(default=WholeText(), description="how the label is read from the answer")
-    max_tokens: int = Field(default=256, ge=1, le=2**20, description="the most tokens of an answer")
-    temperature: float = Field(default=0.0, ge=0, le=2, description="the temperature")
+    answer: ChatAnswer = Field(default=WholeText(), description="how the label is parsed from the answer")
+    timeout_s: float = Field(
+        default=60.0,
+        gt=0,
+        le=600,
+        description="time limit of a call in seconds, including retries; for a streamed answer, the time to its "
+        "first chunk",
+    )
+    piece_timeout_s: float = Field(
+        default=30.0, gt=0, le=600, description="time limit in seconds between the chunks of a streamed answer"
+    )
+    total_timeout_s: float | None = Field(
+        default=None, gt=0, le=3600, description="time limit in seconds of a whole streamed answer; null: none"
+    )
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**20,
+        description="maximum number of tokens of an answer, even if a chat requests more; null: no limit",
+    )
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        le=2,
+        description="sampling temperature, unless a chat sets it; null: 0 for items of runs and batches, the "
+        "model's default for chats",
+    )
+    drops: Annotated[Items[RequestField], Field(max_length=100)] = Field(
+        default=(), description="request fields that the model does not support; they are not sent", examples=[[]]
+    )
+    renames: Annotated[dict[RequestField, RequestField], Field(max_length=100)] = Field(
+        default={},
+        description="request fields that have another name at the model",
+        examples=[{"max_tokens": "max_completion_tokens"}],
+    )
     logprobs: bool = Field(
         default=True,
         description="whether to request the tokens' log-probabilities: the confidence is the exponential of their mean",
     )
     judge: EndpointName | None = Field(
         default=None,
-        description="the endpoint that gives the confidence where there are no log-probabilities: it gets "
-        "{item, answer}, and its confidence counts; its cost is added",
+        description="the endpoint that rates the answer's confidence if there are no log-probabilities: its item "
+        "is {item, answer}, its confidence is used, and its cost is added",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_preset(cls, given: Any) -> Any:
+        preset = given.get("preset") if isinstance(given, dict) else None
+        return {**PRESETS[preset], **given} if isinstance(preset, str) and preset in PRESETS else given
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_operation(cls, url: str) -> str:
+        return normalize_url(url, "/chat/completions")
 
 
 class EmbeddingsEndpoint(EndpointBase):
-    """A model behind OpenAI's embeddings API."""
+    """A model with OpenAI's embeddings API."""
 
     protocol: Literal["openai-embeddings"] = Field(description="POST {url}/embeddings")
     model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="the model")
-    dimensions: int | None = Field(default=None, ge=1, le=100_000, description="coordinates to ask for; null: its own")
+    dimensions: int | None = Field(
+        default=None, ge=1, le=100_000, description="number of dimensions to request; null: the model's default"
+    )
     max_texts: int = Field(
         default=32,
         ge=1,
         le=2048,
-        description="texts of one request at most, where several are to be embedded; its reply may have "
-        "``max_reply_bytes`` for each",
+        description="maximum number of texts per request; the reply may have ``max_reply_bytes`` for each text",
     )
+    fallback: EndpointName | None = Field(
+        default=None,
+        description="the classifier that answers chats and runs of single items whose text could not be embedded; "
+        "null: they fail",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_operation(cls, url: str) -> str:
+        return normalize_url(url, "/embeddings")
 
 
 Endpoint = Annotated[
@@ -302,39 +394,46 @@ CircuitState = Literal["closed", "open", "half-open"]
 
 
 class ShownEndpoint(Value):
-    """An endpoint as it is registered, and how it fares."""
+    """A registered endpoint, and the state of its calls."""
 
-    name: str = Field(description="its name: the classifier's in traces and artifacts")
-    endpoint: Endpoint = Field(description="the endpoint; keys are never shown")
+    name: str = Field(description="name of the endpoint, which is the classifier's name in traces and artifacts")
+    endpoint: Endpoint = Field(description="the endpoint, without keys")
     circuit: CircuitState = Field(
-        description="closed: it is called; open: it failed again and again, and is left out; half-open: one call tries"
+        description="state of the circuit breaker: closed: calls are made; open: calls are stopped after repeated "
+        "failures; half-open: one call probes the endpoint"
     )
     secret_known: bool | None = Field(
-        description="whether the variable of its secret is set where this server runs; null: it needs none"
+        description="whether the environment variable of the secret is set on this server; null: the endpoint "
+        "needs no key"
+    )
+    warnings: Items[str] = Field(
+        default=(), description="prices that differ a lot from the costs in the datasets of active artifacts"
     )
 
 
 class ProbeRequest(Sent):
-    """An item to try an endpoint with."""
+    """An item for a test call of an endpoint."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0]}]})
 
-    item: Json = Field(description="the item, as runs send it")
+    item: Json = Field(description="the item, as in a run")
 
 
 class ProbeReply(Value):
-    """The reply of an endpoint to one item."""
+    """Result of a test call of an endpoint."""
 
     label: str | None = Field(default=None, description="the label")
-    confidence: float | None = Field(default=None, description="how sure it is")
+    text: str | None = Field(default=None, description="the answer of a language model")
+    confidence: float | None = Field(default=None, description="confidence of the answer")
     scores: dict[str, float] | None = Field(default=None, description="a score for each label")
     values: Items[float | None] | None = Field(
-        default=None, description="of a feature or an embedder: its numbers, null where a cell is missing"
+        default=None, description="numbers of a feature or an embedding; null for missing cells"
     )
     cost: float | None = Field(default=None, description="cost of the call; null: unknown")
     warnings: Items[str] = Field(
-        default=(), description="active artifacts that were never built from such a confidence of this classifier"
+        default=(),
+        description="active artifacts in whose dataset this classifier has no such confidence or cost",
     )
-    seconds: float = Field(description="how long it took, tries included")
-    attempts: int = Field(description="how often it was tried")
-    error: str | None = Field(default=None, description="why the call failed; null: it did not")
+    seconds: float = Field(description="duration in seconds, including retries")
+    attempts: int = Field(description="number of attempts")
+    error: str | None = Field(default=None, description="why the call failed; null: it succeeded")

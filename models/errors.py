@@ -12,58 +12,60 @@
     │   ├── UnknownArtifact
     │   ├── UnknownVersion
     │   ├── UnknownEndpoint
-    │   └── UnknownBatch
+    │   ├── UnknownBatch
+    │   ├── UnknownBudget
+    │   ├── UnknownRollout
+    │   └── UnknownRecording
     ├── Infeasible              no decision can satisfy the deadline or budget
     │   └── ConflictingLimits   limits that cannot be kept together
-    ├── Conflict                what is in use cannot be deleted
-    ├── Changed                 what is to be replaced or deleted is another one by now
+    ├── SmallOverlap            logged rows do not support an estimate
+    ├── Conflict                a resource that is in use cannot be deleted
+    ├── Changed                 the resource has changed since it was read
     ├── PayloadTooLarge
     ├── UnsupportedMediaType
     ├── Unauthorized            no key, or an unknown one
     ├── Forbidden               a key without the role
     ├── TooManyBuilds           the queue is full
-    ├── TooManyRequests         a caller asks more often than it may
-    ├── RequestTimeout          a body does not come
-    ├── StoreUnavailable        the store is needed and cannot be reached
-    ├── StoreRefused            the store is there and cannot take it: full, read-only
+    ├── TooManyRequests         the rate limit is exceeded
+    ├── BudgetSpent             a budget is spent
+    ├── RequestTimeout          a body is not received in time
+    ├── StoreUnavailable        the store cannot be reached
+    ├── StoreRefused            the store refuses writes: full, read-only
     ├── SolverTimeout           no feasible answer inside the time limit
-    ├── EndpointFailed          a run has no answer: what it called failed
-    │   └── RunTimeout          its time was over before there was one
+    ├── EndpointFailed          a run has no answer, because its calls failed
+    │   ├── EndpointsBusy       all its classifiers have reached their rate limits
+    │   └── RunTimeout          its time limit ended before any answer
+    ├── ProviderRefused         a model's provider rejects the request itself
     └── Cancelled               a build or a batch was cancelled
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from models.base import LIMITS, NAME_PATTERN
+from models.overlap import Overlap
+from models.validation_messages import NO_LIMIT, UNKNOWN, describe_fault, leave_out_members
 
-UNKNOWN = "is not a known field"
-NO_LIMIT = "is not supported for this kind of artifact"
-_MEMBER = re.compile(r"^(constrained-\w+|(literal|tuple|dict|list|function-\w+)\[.*\])$")
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """Faults that are listed; of more the number."""
-MOST_DIGITS = 1e15
-"""Larger bounds are written as a power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with the input: where it is, and what is wrong with it."""
+    """An invalid field of the input, and the reason."""
 
     loc: tuple[str | int, ...]
     msg: str
 
 
 class ParsimonyError(Exception):
-    """The base of all; ``str(error)`` is a sentence for people, with the numbers in it."""
+    """Base of all errors; ``str(error)`` is a message for users."""
 
 
 class InvalidRequest(ParsimonyError):
-    """The input is wrong; ``faults`` names each field and what is wrong with it."""
+    """The input is invalid; ``faults`` lists each invalid field and the reason."""
 
     def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(detail)
@@ -71,7 +73,7 @@ class InvalidRequest(ParsimonyError):
 
     @classmethod
     def from_faults(cls, *faults: Fault) -> "InvalidRequest":
-        """Make the error whose detail is the first of its faults.
+        """Return the error of some faults; its message is the first one.
 
         >>> print(InvalidRequest.from_faults(Fault(("budget",), "is -1, must be at least 0")))
         budget: is -1, must be at least 0
@@ -82,9 +84,9 @@ class InvalidRequest(ParsimonyError):
     def from_validation(
         cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int
     ) -> "InvalidRequest":
-        """Make the error of pydantic's findings, with a prefix for their locations.
+        """Return the error of a Pydantic validation, with a prefix of its locations.
 
-        A list that is "too short" only because its members were invalid is not reported.
+        A list that is too short only because its members were invalid is not reported.
         """
         listed = error if isinstance(error, Sequence) else error.errors()
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
@@ -92,19 +94,24 @@ class InvalidRequest(ParsimonyError):
         reported.sort(
             key=lambda fault: fault["type"] != "extra_forbidden"
         )  # a misspelt name is why another one is missing
-        faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in reported[:MOST_FAULTS]]
-        if len(reported) > MOST_FAULTS:
-            faults.append(Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"))
+        faults = [
+            Fault((*prefix, *leave_out_members(fault["loc"])), describe_fault(fault)) for fault in reported[:MAX_FAULTS]
+        ]
+        if len(reported) > MAX_FAULTS:
+            faults.append(Fault(prefix, f"and {len(reported) - MAX_FAULTS} more"))
         return cls(_detail(faults[0], len(reported) - 1), faults)
 
     def with_prefix(self, prefix: str, *, but: str) -> "InvalidRequest":
-        """Put a prefix before where each fault was found, but not where that begins with ``but``."""
+        """Return the error with a prefix before the location of each fault.
+
+        Locations that begin with ``but`` are unchanged.
+        """
         return InvalidRequest.from_faults(
             *(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults)
         )
 
     def listing_known(self, message: str) -> "InvalidRequest":
-        """Replace the message of each unknown field, to list the known ones."""
+        """Return the error with the known fields in the message of each unknown field."""
         return InvalidRequest.from_faults(
             *(Fault(f.loc, message) if f.msg in (UNKNOWN, NO_LIMIT) else f for f in self.faults)
         )
@@ -117,47 +124,12 @@ def _detail(first: Fault, others: int) -> str:
     return f"{where}: {first.msg}{rest}" if where else f"{first.msg}{rest}"
 
 
-def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Leave out what pydantic calls the member of a union that was tried.
-
-    >>> _place(("params", "samples", "literal['auto']")), _place(("budget", "constrained-float"))
-    (('params', 'samples'), ('budget',))
-    """
-    return tuple(part for part in loc if not (isinstance(part, str) and _MEMBER.match(part)))
-
-
-def _said(fault: Mapping[str, Any]) -> str:
-    """Return a plain message for a fault that pydantic found."""
-    context = fault.get("ctx", {})
-    match fault["type"]:
-        case "missing":
-            return "is missing"
-        case "extra_forbidden":
-            return NO_LIMIT if fault["loc"][-1] in LIMITS else UNKNOWN
-        case "tuple_type":
-            return "must be a list"
-        case "model_type" | "model_attributes_type":
-            return "must be an object"
-        case "too_short":
-            return f"must have at least {context.get('min_length', 1)}, has {context.get('actual_length', 0)}"
-        case "union_tag_not_found":
-            return f"{context.get('discriminator')} is missing"
-        case "less_than_equal" if context.get("le", 0) > MOST_DIGITS:
-            return f"Input should be less than or equal to {context['le']:g}"
-        case "json_invalid":
-            return f"must be JSON: {context.get('error', fault['msg'])}"
-        case "string_pattern_mismatch" if context.get("pattern") == NAME_PATTERN:
-            return "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit"
-        case _:
-            return str(fault["msg"]).removeprefix("Value error, ")
-
-
 class CorruptArtifact(InvalidRequest):
     """The bytes do not match their checksum or format."""
 
 
 class NotFound(ParsimonyError):
-    """What was named does not exist."""
+    """The named resource does not exist."""
 
 
 class UnknownDataset(NotFound):
@@ -169,7 +141,7 @@ class UnknownBuild(NotFound):
 
 
 class UnknownAdvice(NotFound):
-    """No advice was given on this dataset, or it was replaced since."""
+    """The dataset has no advice, or was replaced since."""
 
 
 class UnknownArtifact(NotFound):
@@ -177,7 +149,7 @@ class UnknownArtifact(NotFound):
 
 
 class UnknownVersion(NotFound):
-    """The artifact has no such version."""
+    """The artifact does not have this version."""
 
 
 class UnknownEndpoint(NotFound):
@@ -185,17 +157,35 @@ class UnknownEndpoint(NotFound):
 
 
 class UnknownBatch(NotFound):
-    """No batch has this id, or it is forgotten."""
+    """No batch has this id, or it has expired."""
+
+
+class UnknownBudget(NotFound):
+    """No budget has this name."""
+
+
+class UnknownRollout(NotFound):
+    """An artifact has had no rollout."""
+
+
+class UnknownRecording(NotFound):
+    """No recording has this name."""
 
 
 class Infeasible(ParsimonyError):
-    """No decision can satisfy the deadline or budget."""
+    """No decision is within the deadline or budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictingLimit:
-    """One of the limits that cannot be kept together: its name in the caller's words, its bound, whether that is the
-    most, and by how much it would have to move, with the others as they are; None if time ran out."""
+    """One of several conflicting limits of a batch.
+
+    Attributes:
+        limit: path of the limit in the request.
+        bound: value of the limit.
+        most: whether the bound is a maximum.
+        give: amount by which to relax it, with the other limits unchanged; None if time ran out.
+    """
 
     limit: str
     bound: float
@@ -215,7 +205,7 @@ class ConflictingLimit:
 
 
 class ConflictingLimits(Infeasible):
-    """No assignment keeps all limits; ``conflict`` is a smallest set of them that cannot be kept together."""
+    """No assignment keeps all limits; ``conflict`` is a smallest conflicting set."""
 
     def __init__(self, detail: str, conflict: Sequence[ConflictingLimit] = ()) -> None:
         super().__init__(detail)
@@ -223,34 +213,42 @@ class ConflictingLimits(Infeasible):
 
     @classmethod
     def from_limits(cls, *conflict: ConflictingLimit) -> "ConflictingLimits":
-        """Make the error that lists each limit, and its nearest value that would be feasible."""
+        """Return the error that lists each limit and its nearest feasible value."""
         if len(conflict) == 1:
-            return cls(f"no assignment keeps {conflict[0]}", conflict)
-        return cls(f"no assignment keeps these together: {'; '.join(map(str, conflict))}; one must give", conflict)
+            return cls(f"no assignment meets {conflict[0]}", conflict)
+        return cls(f"limits cannot be met together: {'; '.join(map(str, conflict))}; relax one of them", conflict)
+
+
+class SmallOverlap(ParsimonyError):
+    """Logged rows do not support an estimate; ``overlap`` has the numbers."""
+
+    def __init__(self, detail: str, overlap: Overlap | None = None) -> None:
+        super().__init__(detail)
+        self.overlap = overlap
 
 
 class Conflict(ParsimonyError):
-    """What is in use cannot be deleted or replaced."""
+    """The resource is in use and cannot be deleted or replaced."""
 
 
 class Changed(ParsimonyError):
-    """What is to be replaced or deleted is not what the caller takes it for."""
+    """The resource to replace or delete has changed (``If-Match``)."""
 
 
 class PayloadTooLarge(ParsimonyError):
-    """The body is over the limit."""
+    """The body exceeds the size limit."""
 
 
 class UnsupportedMediaType(ParsimonyError):
-    """The body is of a type that this route does not read."""
+    """The route does not support the media type of the body."""
 
 
 class Unauthorized(ParsimonyError):
-    """No key was sent, or one that is not known."""
+    """The API key is missing or unknown."""
 
 
 class Forbidden(ParsimonyError):
-    """The key lacks the role that this needs."""
+    """The API key does not have the required role."""
 
 
 class TooManyBuilds(ParsimonyError):
@@ -258,36 +256,107 @@ class TooManyBuilds(ParsimonyError):
 
 
 class TooManyRequests(ParsimonyError):
-    """The rate limit is exceeded; ``wait_s``: seconds until the next request is accepted."""
+    """The rate limit is exceeded; ``wait_s`` is the time until the next request."""
 
     def __init__(self, detail: str, wait_s: float = 1.0) -> None:
         super().__init__(detail)
         self.wait_s = wait_s
 
 
+@dataclass(frozen=True, slots=True)
+class SpentBound:
+    """A bound of a budget that an item would exceed.
+
+    Attributes:
+        budget: name of the budget.
+        quantity: cost, requests, or tokens.
+        spent: amount used in this period by items that have ended.
+        reserved: planned maximum of the items in flight.
+        released: part of the amount that may be spent by now.
+        planned: planned maximum of the item.
+        resets_at: end of the period, UTC, ISO 8601; None: never.
+    """
+
+    budget: str
+    quantity: str
+    unit: str
+    amount: float
+    spent: float
+    reserved: float
+    released: float
+    planned: float
+    resets_at: str | None
+
+
+class BudgetSpent(ParsimonyError):
+    """The item's planned maximum exceeds what remains of a budget; ``bound`` has the numbers."""
+
+    def __init__(self, detail: str, bound: SpentBound | None = None) -> None:
+        super().__init__(detail)
+        self.bound = bound
+
+    @classmethod
+    def from_bound(cls, bound: SpentBound) -> "BudgetSpent":
+        """Return the error with the numbers in its message."""
+        left = max(bound.released - bound.spent - bound.reserved, 0.0)
+        until = f"; it resets at {bound.resets_at}" if bound.resets_at else ""
+        return cls(
+            f"budget {bound.budget!r} has {left:.6g} of {bound.released:.6g} {bound.unit} left ({bound.spent:.6g} "
+            f"spent, {bound.reserved:.6g} reserved by items in flight), the item may cost {bound.planned:.6g}{until}",
+            bound,
+        )
+
+
 class RequestTimeout(ParsimonyError):
-    """A body came too slowly, or not to its end."""
+    """The body was received too slowly or incompletely."""
 
 
 class StoreUnavailable(ParsimonyError):
-    """The store is needed and cannot be reached."""
+    """The store cannot be reached."""
 
 
 class StoreRefused(ParsimonyError):
-    """The store can be reached and refuses to write: it is full or read-only."""
+    """The store refuses writes because it is full or read-only."""
 
 
 class SolverTimeout(ParsimonyError):
-    """No feasible answer was found inside the time limit."""
+    """No feasible solution was found within the time limit."""
 
 
 class EndpointFailed(ParsimonyError):
-    """No classifier that a run called gave an answer."""
+    """No classifier of a run returned an answer."""
+
+
+class EndpointsBusy(EndpointFailed):
+    """All classifiers of a run have reached their rate limits; ``wait_s``: until the first one can be called."""
+
+    def __init__(self, detail: str, wait_s: float = 5.0) -> None:
+        super().__init__(detail)
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderError:
+    """The error reply of a model's provider: its status, and the fields of OpenAI's error format."""
+
+    status: int
+    message: str | None = None
+    type: str | None = None
+    param: str | None = None
+    code: str | None = None
+
+
+class ProviderRefused(ParsimonyError):
+    """A provider rejected the request as invalid, so that no other model is called; ``reply`` is its error."""
+
+    def __init__(self, detail: str, reply: ProviderError = ProviderError(400)) -> None:
+        super().__init__(detail)
+        self.reply = reply
 
 
 class RunTimeout(EndpointFailed):
-    """The time of a run was over before any classifier gave an answer."""
+    """The time limit of a run ended before any classifier answered."""
 
 
 class Cancelled(ParsimonyError):
-    """A build or a batch was cancelled."""
+    """A build or batch was canceled."""

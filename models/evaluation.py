@@ -1,4 +1,4 @@
-"""Evaluation: complete items through an artifact, and what became of each."""
+"""Requests and replies of evaluation: complete items and their measured outcomes."""
 
 from typing import Annotated
 
@@ -7,6 +7,7 @@ from pydantic import Field
 from models.artifact import ArtifactRef
 from models.base import ItemId, Items, Value, Vector
 from models.savings import Interval
+from models.weights import Weight
 
 Cell = Annotated[float, Field(ge=-1e30, le=1e30)] | Annotated[str, Field(max_length=200)] | bool | None
 """A cell of a row: a number, a category or label, or null where it is missing."""
@@ -19,64 +20,96 @@ Sizes = (
 
 
 class CompleteItem(Value):
-    """An item of which everything is known that the artifact may acquire."""
+    """An item with all values and answers that the artifact may acquire."""
 
-    id: ItemId | None = Field(default=None, description="the item's id; null: its place, counted from 0")
+    id: ItemId | None = Field(default=None, description="the item's id; null: its index, counted from 0")
     values: dict[Annotated[str, Field(max_length=400)], Cells] = Field(
         default_factory=dict,
-        description="by feature its value, or the values of its columns; by classifier its label, "
-        "[label, confidence] (of policies whose answers have no classes its confidence), or "
-        "{label, confidence, cost, correct}, of which correct is how good the answer is, from 0 to 1; a column by "
-        "its own name, such as `knn.confidence`, is the same",
+        description="by feature, its value or the values of its columns; by classifier, its label, [label, "
+        "confidence], or {label, confidence, cost, correct, loss} with the quality ``correct`` from 0 to 1; for "
+        "policies without classes, its confidence. Columns by name, such as `knn.confidence`, are accepted, too",
     )
-    embedding: Vector | None = Field(default=None, description="its embedding, where the artifact has embeddings")
-    size: Sizes | None = Field(default=None, description="its size, where costs depend on it")
+    embedding: Vector | None = Field(default=None, description="the item's embedding, if the artifact uses embeddings")
+    size: Sizes | None = Field(default=None, description="the item's size, if costs depend on size")
     truth: Annotated[str, Field(max_length=200)] | None = Field(
-        default=None, description="the right label, if it is known: then the accuracy is reported, too"
+        default=None, description="the true label, if known; accuracy is reported only with true labels"
+    )
+    weight: Weight | None = Field(
+        default=None,
+        description="number of items of the real traffic that this item represents, for the means of the "
+        "summary; null: 1",
     )
 
 
 class HasCompleteItems(Value):
-    """What has complete items."""
+    """Base class of requests that contain complete items."""
 
     items: Annotated[Items[CompleteItem], Field(min_length=1)] = Field(description="the items")
 
 
 class EvaluatedItem(Value):
-    """What became of one item."""
+    """Answer, cost, and correctness of one evaluated item."""
 
     id: str = Field(description="the item's id")
-    label: str | None = Field(description="the answer; null: none, or its label was not sent")
-    confidence: float | None = Field(description="how sure the answer is, from 0 to 1; null: not known")
-    probabilities: dict[str, float] | None = Field(
-        description="for each class its probability, where the artifact has probabilities"
+    label: str | None = Field(
+        description="the answer; null: no answer, or the request lacks the label of the answering classifier"
     )
-    classifier: str | None = Field(description="the classifier whose answer it is; null: a learned model answers")
+    confidence: float | None = Field(description="confidence of the answer, from 0 to 1; null: unknown")
+    probabilities: dict[str, float] | None = Field(
+        description="probability of each class, if the artifact has probabilities"
+    )
+    classifier: str | None = Field(description="the answering classifier; null: a learned model answers")
     accepted: bool = Field(description="whether the item got an answer; false: it was rejected")
-    cost: float = Field(description="what was acquired costs, in the artifact's unit")
-    path: Items[str] = Field(description="what was called or acquired, in order")
-    correct: float | None = Field(description="how good the answer is, from 0 to 1; null: not known, or rejected")
+    cost: float = Field(description="cost of its calls or features, in the artifact's unit")
+    path: Items[str] = Field(description="called classifiers or acquired features, in order")
+    correct: float | None = Field(description="quality of the answer, from 0 to 1; null: unknown, or rejected")
+    loss: float | None = Field(
+        default=None, description="loss of the answer or the reject, in the artifact's unit; null: unknown"
+    )
+    weight: float = Field(default=1.0, description="number of items of the real traffic that this item represents")
+
+
+class ReliabilityBin(Value):
+    """Items of similar confidence: the mean confidence, and the share that was correct."""
+
+    items: int = Field(description="the number of items")
+    confidence: float = Field(description="mean confidence of these items")
+    accuracy: float = Field(
+        description="accuracy of these items; it is close to the mean confidence if confidences are calibrated"
+    )
+    accuracy_interval: Interval = Field(description="its 95 % confidence interval")
 
 
 class EvaluationSummary(Value):
-    """What became of all items."""
+    """Accuracy, cost, and coverage of all evaluated items, with 95 % intervals."""
 
     items: int = Field(description="the number of items")
     coverage: float = Field(description="the share of items that got an answer, from 0 to 1")
-    coverage_interval: Interval = Field(description="where it lies, with 95 % confidence")
+    coverage_interval: Interval = Field(description="95 % confidence interval")
     cost: float = Field(description="the mean cost of an item, in the artifact's unit")
-    cost_interval: Interval | None = Field(description="where it lies, with 95 % confidence; null: one item")
+    cost_interval: Interval | None = Field(description="95 % confidence interval; null: only one item")
     accuracy: float | None = Field(
-        description="the share of answers that are right, of the items whose truth is known; null: none is"
+        description="share of correct answers among answered items with a true label; null: no true labels"
     )
-    accuracy_interval: Interval | None = Field(description="where it lies, with 95 % confidence")
-    ignored: Items[str] = Field(description="columns that were sent and that the artifact does not know")
+    accuracy_interval: Interval | None = Field(description="its 95 % confidence interval")
+    loss: float | None = Field(
+        default=None,
+        description="the mean loss of the items with a true label, in the artifact's unit; null: no true "
+        "labels, or all errors are equal",
+    )
+    loss_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
+    reliability: Items[ReliabilityBin] = Field(
+        default=(),
+        description="accuracy by confidence, in up to 10 bins of equally many items; empty: confidences or true "
+        "labels are unknown",
+    )
+    ignored: Items[str] = Field(description="columns of the request that the artifact does not use")
 
 
 class EvaluationReply(Value):
-    """What became of each item, and of all."""
+    """Outcome of each evaluated item, and their summary."""
 
-    items: Items[EvaluatedItem] = Field(description="in the order in which they came")
-    summary: EvaluationSummary = Field(description="the same of all items")
+    items: Items[EvaluatedItem] = Field(description="outcomes of the items, in the order of the request")
+    summary: EvaluationSummary = Field(description="summary of all items")
     unit: str = Field(description="the unit of costs")
     artifact: ArtifactRef = Field(description="the artifact that was evaluated")

@@ -1,44 +1,50 @@
-"""Feedback: what became of decisions, held against what the artifact had estimated."""
+"""Feedback: actual outcomes of decisions, compared with the estimates."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl
 
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
-from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value, Vector
+from models.base import LARGEST, NAME_PATTERN, ItemId, Items, Label, Sent, Value, Vector
 from models.columns import shorten_text
 from models.errors import Fault, InvalidRequest
+from models.losses import LossPrices
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Cell = str | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
 """A cell of a row. Its length is checked with the dataset's spec: only names of items may be long."""
-MOST_OUTCOMES = 10_000
+MAX_OUTCOMES = 10_000
+GRADES = ("correct", "quality", "loss", "truth")
+"""Fields of an outcome that grade the answer; at most one is sent."""
 QUANTITIES = ("accuracy", "coverage", "cost", "time")
 DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")
 """What can drift: the quantities of a version, and the accuracies of its classifiers on the rows that come."""
 HASH_DIGITS = 12
 """Of the SHA-256 of an artifact's bytes, in the id of a decision."""
+_DRAWN = "drawn"
 _ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})(?:@([0-9a-f]{{{HASH_DIGITS}}}))?\?(.*)")
 """Solver, name, version, the beginning of the hash, which ids of decisions have, and what was expected."""
 
 
 class Estimates(Value):
-    """What an artifact expects of the items that it decides for; null where it expects nothing."""
+    """Expected outcome of a decision; null for figures that do not apply."""
 
     accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="the share of answers that are right, from 0 to 1"
+        default=None, description="accuracy: share of correct answers, from 0 to 1"
     )
     coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="the share of items that get an answer, which the accuracy is of; null: each does"
+        default=None,
+        description="coverage: share of items that get an answer; the accuracy is that of these items; null: "
+        "every item gets one",
     )
-    cost: Amount | None = Field(default=None, description="what an item costs, in the artifact's unit")
-    time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
+    cost: Amount | None = Field(default=None, description="mean cost per item, in the artifact's unit")
+    time: Amount | None = Field(default=None, description="mean time per item, in the artifact's unit")
 
     @classmethod
     def from_figures(cls, **values: float | None) -> Self:
-        """Make estimates of a plan's figures; a cost or time above ``LARGEST`` is omitted.
+        """Return estimates; a cost or time above ``LARGEST`` is omitted.
 
         >>> Estimates.from_figures(accuracy=0.9, cost=1e150).cost is None
         True
@@ -47,19 +53,32 @@ class Estimates(Value):
 
 
 class Expectations(Estimates):
-    """Estimates as an artifact makes them: with how far those that are means of rows are usually off."""
+    """Estimates with the standard errors of those that are means over rows."""
 
-    cost_error: Amount | None = Field(default=None, description="the standard error of the cost, in the same unit")
-    time_error: Amount | None = Field(default=None, description="the standard error of the time, in the same unit")
+    cost_error: Amount | None = Field(default=None, description="standard error of the cost, in the artifact's unit")
+    time_error: Amount | None = Field(default=None, description="standard error of the time, in the artifact's unit")
     rows: int | None = Field(
-        default=None, description="on how many rows the accuracy was counted; null: on all that the build judged by"
+        default=None,
+        description="number of rows that the accuracy is measured on; null: all rows behind the build's estimates",
     )
 
 
-def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
-    """Write a decision's id: which version decided, the hash of its bytes, and what it expected.
+class ReadDecision(NamedTuple):
+    """Contents of a decision id; the beginning of the hash, ``digits``, may be empty."""
 
-    It finds them again with nothing stored.
+    artifact: ArtifactRef
+    digits: str
+    estimates: Estimates
+    is_drawn: bool = False
+
+
+def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates, *, is_drawn: bool = False) -> str:
+    """Return the id of a decision, which encodes version, hash, and estimates.
+
+    So the id can be read without stored state.
+
+    Args:
+        is_drawn: whether a canary chose the version at random.
 
     >>> digits = ArtifactRef(kind="index", name="digits", version=3)
     >>> decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
@@ -67,81 +86,146 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
     """
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
     message = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+    message += [f"{_DRAWN}=1"] * is_drawn
     return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(message)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
-def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
-    """Read a decision's id: the version, the beginning of its hash (empty: not given), and what it expected.
+def read_decision_id(text: str) -> ReadDecision:
+    """Return the contents of a decision id; raises InvalidRequest for malformed ids.
 
-    Raises InvalidRequest for what is none.
-
-    >>> ref, digits, estimates = read_decision_id("index/digits/3@0123456789ab?accuracy=0.9")
-    >>> ref.version, digits, estimates.accuracy
-    (3, '0123456789ab', 0.9)
+    >>> read = read_decision_id("index/digits/3@0123456789ab?accuracy=0.9&drawn=1")
+    >>> read.artifact.version, read.digits, read.estimates.accuracy, read.is_drawn
+    (3, '0123456789ab', 0.9, True)
     """
     match = _ID.fullmatch(text)
     message = parse_qsl(match[5], keep_blank_values=True) if match else []
     if match is None or len(dict(message)) < len(message):
         raise InvalidRequest.from_faults(Fault((), "must be the decision field of a reply"))
     ref = ArtifactRef(kind=match[1], name=match[2], version=int(match[3]))
-    return ref, match[4] or "", Estimates.model_validate_strings(dict(message))
+    values = dict(message)
+    is_drawn = values.pop(_DRAWN, None) is not None
+    return ReadDecision(ref, match[4] or "", Estimates.model_validate_strings(values), is_drawn)
 
 
 class Outcome(Value):
-    """What became of one decision: what is known of it; the rest is left out."""
+    """Actual outcome of one decision; unknown fields are omitted."""
 
     decision: Annotated[str, Field(max_length=320)] | None = Field(
-        default=None, description="the decision's id, from the reply; else send artifact and inputs"
+        default=None, description="the decision's id, from the reply; without it, send artifact and inputs"
     )
-    artifact: ArtifactRef | None = Field(default=None, description="the version that decided, without an id")
-    inputs: dict[str, Any] | None = Field(default=None, description="the query of the decision route")
-    classifier: Label | None = Field(
-        default=None, description="the classifier or sensor whose answer was taken in the end"
+    artifact: ArtifactRef | None = Field(
+        default=None, description="the artifact version that decided, if no id is sent"
     )
-    correct: bool | None = Field(default=None, description="whether the answer was right; left out: unknown or none")
+    inputs: dict[str, Any] | None = Field(default=None, description="the query of the decision, if no id is sent")
+    classifier: Label | None = Field(default=None, description="the classifier or sensor whose answer was accepted")
+    correct: bool | None = Field(
+        default=None,
+        description="whether the answer was correct; omit it if this is unknown, or if there was no answer",
+    )
     quality: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="instead of correct: how good the answer was, where the dataset's are graded"
+        default=None, description="quality of the answer from 0 to 1, instead of ``correct``, for graded datasets"
     )
+    loss: Amount | None = Field(
+        default=None,
+        description="instead of correct: the loss of the answer or the reject, in the artifact's unit, if the "
+        "dataset has losses",
+    )
+    truth: Label | None = Field(
+        default=None,
+        description="instead of correct: the true class; the server compares it with answer, or looks up the loss",
+    )
+    item: ItemId | None = Field(
+        default=None,
+        description="the item's id in its run; with an id, the recordings of the artifact also get the truth, "
+        "or correct or quality of the classifier",
+    )
+    answer: Label | None = Field(default=None, description="with truth: the label that was answered; null: rejected")
     answered: bool | None = Field(
-        default=None, description="whether the item got an answer, where some get none; left out: unknown"
+        default=None, description="whether the item got an answer, if the artifact can reject items; omit it if unknown"
     )
-    cost: Amount | None = Field(default=None, description="what the item really cost, in the artifact's unit")
-    time: Amount | None = Field(default=None, description="how long it really took, in the artifact's unit")
+    cost: Amount | None = Field(default=None, description="actual cost of the item, in the artifact's unit")
+    time: Amount | None = Field(default=None, description="actual time of the item, in the artifact's unit")
     row: dict[Label, Cell] | None = Field(
         default=None,
-        description="the item as a row of the artifact's dataset, every column that its spec names: what a rebuild "
-        "learns from",
+        description="the item as a row of the artifact's dataset, with every column of the spec; rebuilds train "
+        "on these rows",
     )
-    embedding: Vector | None = Field(default=None, description="the row's embedding, where the dataset has embeddings")
+    embedding: Vector | None = Field(default=None, description="the row's embedding, if the dataset has embeddings")
 
     @model_validator(mode="after")
     def _says_something(self) -> "Outcome":
         if (self.decision is None) == (self.artifact is None):
-            raise ValueError("give the decision's id, or the artifact with its inputs")
+            raise ValueError("decision, or artifact with inputs, is required")
         if self.decision is not None and self.inputs is not None:
-            raise ValueError("send decision, or artifact with inputs, not both")
-        if self.correct is not None and self.quality is not None:
-            raise ValueError("send correct or quality, not both")
-        if all(sent is None for sent in (self.right, self.answered, self.cost, self.time, self.row)):
-            raise ValueError("at least one of correct, quality, answered, cost, time, and row is required")
+            raise ValueError("decision cannot be combined with artifact and inputs")
+        graded = [name for name in GRADES if getattr(self, name) is not None]
+        if len(graded) > 1:
+            raise ValueError(f"{graded[0]} cannot be combined with {graded[1]}")
+        if self.answer is not None and self.truth is None:
+            raise ValueError("answer requires truth")
+        if self.truth is not None and (self.answer is None) == (self.answered is not False):
+            raise ValueError("truth requires answer, or answered=false for a rejected item")
+        if not graded and all(sent is None for sent in (self.answered, self.cost, self.time, self.row)):
+            raise ValueError(f"at least one of {', '.join(GRADES)}, answered, cost, time, and row is required")
+        if self.item is not None and self.truth is None and (self.classifier is None or self.right is None):
+            raise ValueError("item requires truth, or classifier with correct or quality")
         if self.embedding is not None and self.row is None:
             raise ValueError("embedding requires row")
         return self
 
     @property
     def stored_row(self) -> dict[str, Cell]:
-        """The row as a rebuild reads it: long names of items are replaced by their hash, as in a dataset."""
+        """The row for rebuilds; long names of items are replaced by their hash."""
         cells = (self.row or {}).items()
         return {name: shorten_text(cell) if isinstance(cell, str) else cell for name, cell in cells}
 
     @property
     def right(self) -> float | None:
-        """How good the answer was, from 0 to 1; None if that is not known."""
+        """Quality of the answer, from 0 to 1; None if unknown."""
         return self.quality if self.correct is None else float(self.correct)
 
 
+def grade_outcome(outcome: Outcome, prices: LossPrices | None) -> Outcome:
+    """Return an outcome whose loss or truth is converted to the quality of the answer.
+
+    Args:
+        prices: the losses of the artifact; None if all errors are equal.
+    Raises:
+        InvalidRequest: a loss of an artifact without losses or above its largest one, or an unknown class.
+    """
+    loss = outcome.loss
+    if loss is not None and (prices is None or loss > prices.largest):
+        most = (
+            "is not supported: the dataset has no losses" if prices is None else f"must be at most {prices.largest:g}"
+        )
+        raise InvalidRequest.from_faults(Fault(("loss",), f"{most}, got {loss:g}"))
+    if outcome.truth is not None and prices is not None and prices.matrix:
+        loss = prices.find_loss(outcome.truth, outcome.answer)
+        if loss is None:
+            raise InvalidRequest.from_faults(_explain_unknown_loss(outcome, prices))
+    elif outcome.truth is not None and outcome.answer is not None:
+        return outcome.model_copy(update={"quality": float(outcome.truth == outcome.answer), **_coverage(outcome)})
+    if loss is None or prices is None:
+        return outcome
+    return outcome.model_copy(update={"quality": 1 - loss / prices.largest, **_coverage(outcome)})
+
+
+def _coverage(outcome: Outcome) -> dict[str, bool]:
+    """Return that an item whose answer is known got one."""
+    return {} if outcome.answer is None else {"answered": True}
+
+
+def _explain_unknown_loss(outcome: Outcome, prices: LossPrices) -> Fault:
+    known = ", ".join(list(prices.matrix)[:20])
+    if outcome.truth not in prices.matrix:
+        return Fault(("truth",), f"must be a class: {known}; got {outcome.truth!r}")
+    if outcome.answer is not None:
+        return Fault(("answer",), f"must be a class: {known}; got {outcome.answer!r}")
+    return Fault(("answered",), "must not be false: the artifact rejects no items, its dataset has no reject_cost")
+
+
 class FeedbackRequest(Sent):
-    """Outcomes of decisions."""
+    """Outcomes of several decisions."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -152,7 +236,7 @@ class FeedbackRequest(Sent):
                         {
                             "artifact": {"kind": "cascade", "name": "digits", "version": 1},
                             "inputs": {"deadline": 25.0},
-                            "classifier": "profiles-lda",
+                            "classifier": "neighbors",
                             "correct": False,
                             "time": 1.4,
                         },
@@ -162,8 +246,8 @@ class FeedbackRequest(Sent):
         }
     )
 
-    items: Annotated[Items[Outcome], Field(min_length=1, max_length=MOST_OUTCOMES)] = Field(
-        description="the outcomes, in any order; all are counted or none is"
+    items: Annotated[Items[Outcome], Field(min_length=1, max_length=MAX_OUTCOMES)] = Field(
+        description="the outcomes, in any order; either all are counted or none"
     )
 
 
@@ -171,89 +255,113 @@ class Alarm(Value):
     """A change that a drift detector found."""
 
     quantity: str = Field(description="accuracy, coverage, cost, time, or classifiers")
-    classifier: str | None = Field(default=None, description="whose accuracy changed; null unless classifiers")
-    direction: Literal["above", "below"] = Field(description="above: the mean rose; below: it fell")
+    classifier: str | None = Field(
+        default=None, description="classifier whose accuracy changed; null for other quantities"
+    )
+    direction: Literal["above", "below"] = Field(description="above: the mean rose; below: the mean fell")
     change_point: int = Field(
         description="the estimated change point: the number, in this version, of the first outcome after the change"
     )
-    changed_at: str = Field(description="when that outcome came, UTC, ISO 8601")
+    changed_at: str = Field(description="arrival time of this outcome, UTC, ISO 8601")
     detected: int = Field(description="the number of the outcome that raised the alarm")
     before: float = Field(
-        description="the mean of the promise and the outcomes before the change; of cost and time as a multiple of "
-        "the estimate"
+        description="mean of the reference: the estimate and the outcomes before the change; for cost and time as "
+        "a multiple of the estimate"
     )
     after: float = Field(description="the mean of the outcomes since the change, in the same unit")
 
 
 class FeedbackReply(Value):
-    """What was counted."""
+    """Numbers of added outcomes, and new alarms."""
 
     accepted: int = Field(description="the number of outcomes")
-    rows: int = Field(description="how many of them carried a row for a rebuild")
+    rows: int = Field(description="number of outcomes with a row for rebuilds")
     drift: dict[str, Items[str]] = Field(
-        description="for each artifact of the request, as kind/name/version, the quantities with an alarm since the "
-        "feedback was last deleted"
+        description="for each artifact of the request, as kind/name/version, the quantities with an alarm since "
+        "its feedback was last deleted"
     )
-    alarms: dict[str, Items[Alarm]] = Field(
-        description="the alarms that these outcomes raised, for each artifact with any"
-    )
+    alarms: dict[str, Items[Alarm]] = Field(description="the alarms that these outcomes raised, by artifact")
 
 
 class Comparison(Value):
-    """One quantity: what was estimated of the decisions, and what became of them."""
+    """One quantity: mean estimate and mean actual value."""
 
     outcomes: int = Field(
-        description="number of outcomes that report it, of decisions with an estimate; of all, if none had one"
+        description="number of outcomes that report this quantity and whose decision had an estimate; without "
+        "estimates, all outcomes that report it"
     )
-    estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
+    estimated: float | None = Field(description="mean estimate for these outcomes; null: no estimates")
     actual: float | None = Field(description="the mean of the actual outcomes; null: none")
-    low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
-    high: float | None = Field(description="and this; null: too few outcomes")
-    drift: bool = Field(description="whether an alarm was raised, by the drift detector")
+    low: float | None = Field(
+        description="lower end of the 95 % confidence interval of the mean; null: too few outcomes"
+    )
+    high: float | None = Field(
+        description="upper end of the 95 % confidence interval of the mean; null: too few outcomes"
+    )
+    drift: bool = Field(description="whether the drift detector has raised an alarm")
+
+    def to_loss(self, largest: float) -> "Comparison":
+        """Return a comparison of qualities as one of losses.
+
+        >>> quality = Comparison(outcomes=9, estimated=0.5, actual=0.75, low=0.5, high=1.0, drift=False)
+        >>> quality.to_loss(8.0)
+        Comparison(outcomes=9, estimated=4.0, actual=2.0, low=0.0, high=4.0, drift=False)
+        """
+        converted = {"estimated": self.estimated, "actual": self.actual, "low": self.high, "high": self.low}
+        losses = {name: None if value is None else largest * (1 - value) for name, value in converted.items()}
+        return self.model_copy(update=losses)
 
 
 class ClassifierOutcomes(Value):
-    """How one classifier did where its answer was taken."""
+    """Outcomes of the decisions that accepted a classifier's answer."""
 
     classifier: str = Field(description="the classifier or sensor")
     outcomes: int = Field(description="number of outcomes that report whether it was correct")
-    correct: int = Field(description="how often it was right")
+    correct: int = Field(description="number of correct answers")
 
 
-class Detection(Value):
-    """A fall of accuracy, and when it is seen."""
+class DetectionDelay(Value):
+    """A decrease of accuracy, and the number of outcomes until the alarm."""
 
-    drop: float = Field(description="by how much true accuracy is below its estimate, from 0 to 1")
+    drop: float = Field(description="decrease of the true accuracy below its estimate, from 0 to 1")
     outcomes: int | None = Field(
-        description="the number of outcomes after the change until the alarm, nine times in ten; null: it may stay "
-        "undetected, for the reference itself is uncertain by as much"
+        description="number of outcomes after the change within which the alarm is raised in nine of ten cases; "
+        "null: the change may stay undetected, because the reference is too uncertain"
     )
 
 
 class FeedbackReport(Value):
-    """Estimated against actual, for one version of an artifact."""
+    """Estimates compared with actual outcomes, for one version of an artifact."""
 
     artifact: ArtifactRef = Field(description="the version")
     unit: str = Field(description="the unit of cost and time")
-    outcomes: int = Field(description="the outcomes counted")
-    rows: int = Field(description="rows kept for a rebuild: the newest ones")
-    accuracy: Comparison = Field(description="shares of right answers, from 0 to 1")
-    coverage: Comparison = Field(description="shares of items that got an answer, from 0 to 1")
-    cost: Comparison = Field(description="costs of an item")
-    time: Comparison = Field(description="times of an item")
-    classifiers: Items[ClassifierOutcomes] = Field(description="by classifier, where outcomes named one")
+    outcomes: int = Field(description="number of outcomes")
+    rows: int = Field(description="number of rows that are kept for rebuilds; the newest rows are kept")
+    accuracy: Comparison = Field(description="accuracy: shares of correct answers, from 0 to 1")
+    loss: Comparison | None = Field(
+        default=None,
+        description="loss per item, if the dataset has losses; accuracy is then 1 minus the loss as a share of "
+        "the largest loss; null: all errors are equal",
+    )
+    coverage: Comparison = Field(description="coverage: shares of items that got an answer, from 0 to 1")
+    cost: Comparison = Field(description="cost per item")
+    time: Comparison = Field(description="time per item")
+    classifiers: Items[ClassifierOutcomes] = Field(
+        description="results by classifier, for outcomes that name a classifier"
+    )
     drift: Items[str] = Field(
         description="the quantities with an alarm, until the feedback is deleted: accuracy, coverage, cost, time, "
         "classifiers"
     )
-    alarms: Items[Alarm] = Field(description="the newest alarms, the oldest of these first")
+    alarms: Items[Alarm] = Field(description="the latest alarms, oldest first")
     reference: float | None = Field(
-        description="the number of outcomes that the reference for accuracy counts as: those before now, and the "
-        "promise as the rows behind it; null: unknown"
+        description="effective number of outcomes behind the reference for accuracy: earlier outcomes, and the "
+        "rows that the estimate was measured on; null: unknown"
     )
-    detects: Items[Detection] = Field(
+    detects: Items[DetectionDelay] = Field(
         description="number of outcomes after which a drop of accuracy by 2, 5, or 10 points raises an alarm; "
-        "empty where "
-        "neither outcomes nor ``savings`` give an accuracy"
+        "empty if neither outcomes nor ``savings`` have an accuracy"
     )
-    false_alarm_rate: float = Field(description="the number of false alarms per outcome while nothing changes, at most")
+    false_alarm_rate: float = Field(
+        description="upper bound on the rate of false alarms: alarms per outcome while nothing changes"
+    )

@@ -1,8 +1,9 @@
-"""Cost-sensitive prediction: which feature set, and model, for an item of a size within a budget.
+"""Requests and replies of indexes: feature sets by item size and budget.
 
-Sizes are numbers, or one number for each of the dataset's size columns; costs and budgets are in the dataset's unit.
+Sizes are numbers, or one number per size column of the dataset. Costs and budgets are in the dataset's unit.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
@@ -20,104 +21,107 @@ ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_
 
 
 class IndexOptions(Value):
-    """How to build an index from a table of features (``params`` of a build)."""
+    """Options of an index build (``params``)."""
 
     learner: ImportPath = Field(
         default="sklearn.linear_model.LogisticRegression", description="the import path of the classifier to train"
     )
     learner_params: dict[str, Json] = Field(
-        default_factory=dict, description="the classifier's parameters; what is left out takes its default"
+        default_factory=dict, description="the classifier's parameters; omitted ones have their defaults"
     )
     standardize: bool = Field(
-        default=True, description="whether columns are shifted to mean 0 and scaled to deviation 1 before training"
+        default=True, description="whether columns are standardized (mean 0, standard deviation 1) before training"
     )
     folds: int = Field(
-        default=5, ge=2, le=100, description="folds of the cross-validation that gives a feature set its accuracy"
+        default=5, ge=2, le=100, description="number of folds of the cross-validation that estimates accuracies"
     )
     alpha: float = Field(
         default=0.0,
         ge=0,
-        description="an answer's accuracy, times 1 + alpha, is at least that of every feature set within the budget",
+        description="guarantee: the accuracy of the selected feature set, times 1 + alpha, is at least that of "
+        "every feature set within the budget",
     )
     tolerance: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="by how much accuracy may fall when features are added, as a share of all items: what it falls by "
-        "more can hide an answer",
+        description="maximum decrease of accuracy that is expected when features are added, as a share of all "
+        "items; with larger decreases, the guarantee may not hold",
     )
     covering: bool = Field(
         default=False,
-        description="whether to skip by the covering property, too; it fails where features are useful only together",
+        description="whether to prune by the covering property, too; it does not hold if features are useful only "
+        "together",
     )
     max_models: int | None = Field(
-        default=None, ge=1, description="the most feature sets to train; alpha is raised as far as that needs"
+        default=None, ge=1, description="maximum number of feature sets to train; alpha is raised if necessary"
     )
     max_seconds: float | None = Field(
         default=60.0,
         gt=0,
-        description="the most seconds to search for, where all feature sets are estimated to take longer: then alpha "
-        "is raised as far as that needs, and depends on the machine; null: no limit",
+        description="time limit of the search in seconds, if training all feature sets is estimated to take "
+        "longer; alpha is then raised if necessary, and depends on the machine; null: no limit",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
-        default=None, description="the only item size of queries, a number or one for each dimension"
+        default=None, description="fixed item size of all queries: a number, or one number per dimension"
     )
     fixed_budget: float | None = Field(
-        default=None, ge=0, description="the only budget of queries, in the dataset's unit"
+        default=None, ge=0, description="fixed budget of all queries, in the dataset's unit"
     )
     max_size: AtLeastOne | None = Field(
-        default=None, description="the largest item size of queries; for sizes of one number only"
+        default=None, description="maximum item size of queries; only for sizes of one dimension"
     )
     any_time: bool = Field(
         default=True,
-        description="whether to keep also the models of feature sets that are the best ones only when some features "
-        "are computed already; without them spent and computed choose among fewer sets",
+        description="whether to also keep the models of feature sets that are best only if some features are "
+        "already computed; without them, ``spent`` and ``computed`` choose among fewer sets",
     )
     lambdas: Items[Annotated[float, Field(ge=0)]] | None = Field(
         default=None,
-        description="greedy sequences weigh cost by these, in accuracy per unit of cost; null: 0.01, 0.1, 1 and 10, "
-        "each divided by what all features cost at the median size",
+        description="weights of cost in greedy sequences, in accuracy per unit of cost; null: 0.01, 0.1, 1, and "
+        "10, each divided by the cost of all features at the median size",
     )
     median_size: SizeOrSizes | None = Field(
         default=None,
-        description="the size at which greedy sequences weigh cost; null: the fixed size, else the median of the "
-        "dataset's sizes, else of the timings' sizes, else 1",
+        description="the size at which costs are weighed in greedy sequences; null: the fixed size, else the "
+        "median of the dataset's sizes, else of the timings' sizes, else 1",
     )
 
     @model_validator(mode="after")
     def _budgets_make_sense(self) -> "IndexOptions":
         if self.fixed_size is not None and self.max_size is not None:
-            raise ValueError(f"fixed_size {self.fixed_size} leaves no room for max_size {self.max_size}")
+            raise ValueError(f"fixed_size must be less than max_size ({self.max_size}), got {self.fixed_size}")
         return self
 
 
 class IndexLimits(HasBudget):
-    """Within what an index decides."""
+    """Limits of an index's decisions."""
 
     budget: Budget | None = Field(
         default=None,
-        description="the most that computing features may cost, in the artifact's unit; null: no limit with "
-        "min_accuracy, else what the artifact's headline spends",
+        description="maximum cost of the features, in the artifact's unit; null: no limit with min_accuracy, else "
+        "the budget of the default operating point",
         examples=[3.5],
     )
     min_accuracy: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="how often it must be right, with a standard error to spare: then the cheapest feature set within "
-        "the budget that is; null: the most accurate within it",
+        description="lower bound on accuracy, reached with a margin of one standard error: selects the cheapest "
+        "feature set within the budget that reaches it; null: the most accurate set within the budget",
         examples=[0.9],
     )
     one_standard_error: bool = Field(
         default=False,
-        description="whether to spend no more than the rows can show to be of use: the cheapest feature set whose "
-        "accuracy is within one standard error of the most accurate one within the budget",
+        description="whether to select the cheapest feature set whose accuracy is within one standard error of "
+        "the most accurate set within the budget",
         examples=[True],
     )
     method: Method = Field(
         default="poly-dom",
-        description="poly-dom: the optimum, by the index; naive: the same by a scan; greedy, greedy-acc (largest rise "
-        "in accuracy first), greedy-cost (least cost first): along a sequence of features",
+        description="poly-dom: the optimum, by the index; naive: the optimum, by a scan; greedy, greedy-acc "
+        "(largest increase of accuracy first), greedy-cost (least cost first): along a sequence of "
+        "features",
         examples=["poly-dom"],
     )
     excluded: Without = ()
@@ -130,18 +134,18 @@ class IndexQuery(IndexLimits):
 
     size: SizeOrSizes | None = Field(
         default=None,
-        description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
-        "depend on it",
+        description="the item's size, at least 1: a number, or one number per dimension; null only if costs do "
+        "not depend on size",
         examples=[64.0],
     )
     spent: float | None = Field(
         default=None,
         ge=0,
-        description="what was spent already, in the artifact's unit; null: what the computed features were to cost",
+        description="cost so far, in the artifact's unit; null: the planned cost of the computed features",
         examples=[1.2],
     )
     computed: Annotated[Items[Label], Field(max_length=64)] = Field(
-        default=(), description="the features that were computed already", examples=[["glucose"]]
+        default=(), description="features that are already computed", examples=[["glucose"]]
     )
 
 
@@ -150,22 +154,23 @@ class IndexCurveQuery(Value):
 
     size: SizeOrSizes | None = Field(
         default=None,
-        description="the items' size, at least 1: a number, or one for each dimension; null: the median size that the "
-        "index was built with",
+        description="the items' size, at least 1: a number, or one number per dimension; null: the median size of "
+        "the build",
         examples=[64.0],
     )
 
 
 class IndexEvaluateLimits(IndexLimits):
-    """Within what an index decides, for items of one size."""
+    """Limits of an index's decisions for items of one size."""
 
-    size: SizeOrSizes | None = Field(
-        default=None, description="the size of the items that have none of their own", examples=[64.0]
-    )
+    size: SizeOrSizes | None = Field(default=None, description="size of items that have no ``size``", examples=[64.0])
 
 
 class IndexEvaluateRequest(Sent, IndexEvaluateLimits, HasCompleteItems):
-    """Complete items to classify, each with the model that the index chooses for its size and budget."""
+    """Complete items to evaluate with an index.
+
+    Each item is classified by the model for its size and budget.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -175,63 +180,60 @@ class IndexEvaluateRequest(Sent, IndexEvaluateLimits, HasCompleteItems):
 
 
 class IndexDecision(Value):
-    """The features to compute, and what to expect of the model trained on them."""
+    """The features to compute, and the expected outcome of their model."""
 
-    features: Items[str] = Field(description="the features to compute, in the dataset's order; none: most common class")
+    features: Items[str] = Field(
+        description="the features to compute, in the dataset's order; empty: answer the most common class"
+    )
     accuracy: float = Field(
-        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen: "
-        "in the region of the item's size where accuracies depend on it; the best of many looks better than it is: "
-        "what that comes to is taken off in expected"
+        description="cross-validated accuracy by which the feature set was chosen, from 0 to 1; if accuracies "
+        "depend on size, in the region of the item's size. ``expected`` has the accuracy corrected "
+        "for the winner's curse"
     )
     cost: float = Field(
-        description="what these features cost for this size, those computed already left out, in the artifact's unit"
+        description="cost of the features for this size, without those already computed, in the artifact's unit"
     )
-    method: Method = Field(description="the method that chose")
+    method: Method = Field(description="the method that decided")
     skyline_position: int | None = Field(
-        description="the place, from 0, among the undominated feature sets in order of cost; null for greedy methods "
-        "and where features were computed already"
+        description="index of the set among the undominated feature sets by rising cost, from 0; null for greedy "
+        "methods, and if features are already computed"
     )
 
 
 class IndexReply(IndexDecision, DecisionFacts):
-    """A decision together with the artifact it came from."""
+    """A decision, and the artifact that decided."""
 
 
 class SkylineItem(Value):
-    """A feature set that no other one both undercuts and reaches in accuracy."""
+    """A feature set that no other set dominates in cost and accuracy."""
 
     features: Items[str] = Field(description="the features, in the dataset's order")
-    accuracy: float = Field(
-        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen"
-    )
-    expected_accuracy: float = Field(
-        description="the share of right answers to expect: that accuracy, less what being the best of many makes it "
-        "too high by"
-    )
-    cost: float = Field(description="what they cost for this size, in the artifact's unit")
+    accuracy: float = Field(description="cross-validated accuracy by which feature sets are chosen, from 0 to 1")
+    expected_accuracy: float = Field(description="expected accuracy: ``accuracy``, corrected for the winner's curse")
+    cost: float = Field(description="cost of the features for this size, in the artifact's unit")
 
 
 class SkylineReply(Value):
-    """All undominated feature sets at one size, by increasing cost and accuracy."""
+    """All undominated feature sets at one size, cheapest first."""
 
-    size: SizeOrSizes | None = Field(description="the requested size, null if none")
+    size: SizeOrSizes | None = Field(description="the requested size; null: none")
     items: Items[SkylineItem] = Field(description="the feature sets, the cheapest first")
     unit: str = Field(description="the unit of the costs")
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
 class CurvesQuery(Value):
-    """Which part of an index to draw."""
+    """The sizes and budgets of a chart of an index."""
 
     low: AtLeastOne | None = Field(
         default=None,
-        description="the least size; null: an eighth of the median size that the index was built with, or 1",
+        description="smallest size; null: an eighth of the median size of the build, or 1",
         examples=[16.0],
     )
     high: AtLeastOne | None = Field(
         default=None,
-        description="the largest size; null: eight times the median size that the index was built with, 1000 if it "
-        "knew none, and never above the largest size that it was built for",
+        description="the largest size; null: eight times the median size of the build, or 1000 if the build had "
+        "no sizes; at most the maximum size of the index",
         examples=[1024.0],
     )
     points: int = Field(default=40, ge=2, le=200, description="the number of sizes", examples=[40])
@@ -239,12 +241,14 @@ class CurvesQuery(Value):
 
 
 class FeatureSetCurve(Value):
-    """What a feature set costs over the size."""
+    """Cost of a feature set by size."""
 
-    features: Items[str] = Field(description="the features, in the dataset's order; none: most common class")
+    features: Items[str] = Field(
+        description="the features, in the dataset's order; empty: answer the most common class"
+    )
     accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
     costs: Items[float] = Field(
-        description="what they cost at each of the sizes, in the artifact's unit; one number where there are no sizes"
+        description="cost of the features at each size, in the artifact's unit; one number if there are no sizes"
     )
 
 
@@ -252,41 +256,41 @@ class Crossing(Value):
     """A size at which two cost curves cross, so that the skyline changes."""
 
     size: float = Field(description="the size")
-    cost: float = Field(description="what both feature sets cost there, in the artifact's unit")
-    first: int = Field(description="the place of the one feature set among the feature sets, from 0")
-    second: int = Field(description="the place of the other one, which is larger")
+    cost: float = Field(description="cost of both feature sets at this size, in the artifact's unit")
+    first: int = Field(description="index in ``feature_sets`` of one of the two sets, from 0")
+    second: int = Field(description="index in ``feature_sets`` of the other set, which is larger")
 
 
 class IndexCurves(Value):
-    """An index over sizes and budgets."""
+    """Cost curves and best feature sets of an index, by size and budget."""
 
     sizes: Items[float] = Field(
-        description="the sizes, rising evenly by their logarithms; none where costs do not depend on the size, or the "
-        "index was built for one size only"
+        description="the sizes, evenly spaced by logarithm; empty if costs do not depend on size, or the index "
+        "has a fixed size"
     )
     budgets: Items[float] = Field(
-        description="the budgets, in the artifact's unit, rising evenly by their logarithms from the least cost to the "
-        "largest, but over four powers of ten at most; the one that the index was built for, if there is one"
+        description="the budgets, in the artifact's unit, evenly spaced by logarithm from the least to the "
+        "largest cost, over at most four powers of ten; only the fixed budget if the index has one"
     )
     feature_sets: Items[FeatureSetCurve] = Field(
         description="the feature sets that are on the skyline at any size of the range, by rising accuracy"
     )
-    intersections: Items[Crossing] = Field(description="where the skyline changes, by rising size")
+    intersections: Items[Crossing] = Field(description="sizes at which the skyline changes, rising")
     winners: Items[Items[int]] = Field(
-        description="for each budget, and in it for each size, what the method poly-dom decides: the place of that "
-        "feature set among the feature sets, from 0; one place for each budget where there are no sizes"
+        description="winners[budget][size]: index in ``feature_sets`` of the set that the method poly-dom "
+        "selects, from 0; one entry per budget if there are no sizes"
     )
 
 
 class CurvesReply(IndexCurves):
-    """An index over sizes and budgets, together with the artifact."""
+    """Cost curves and best feature sets, and the artifact."""
 
     unit: str = Field(description="the unit of costs and budgets")
-    artifact: ArtifactRef = Field(description="the artifact that was drawn")
+    artifact: ArtifactRef = Field(description="the artifact")
 
 
 def sizes_of(size: Any) -> tuple[float, ...]:
-    """Give a size as one number for each dimension; none gives none.
+    """Return a size as one number per dimension; empty for None.
 
     >>> sizes_of(64.0), sizes_of((640.0, 480.0)), sizes_of(None)
     ((64.0,), (640.0, 480.0), ())
@@ -294,3 +298,12 @@ def sizes_of(size: Any) -> tuple[float, ...]:
     if size is None:
         return ()
     return tuple(float(part) for part in size) if isinstance(size, tuple) else (float(size),)
+
+
+def size_from_lengths(lengths: Sequence[float]) -> float | tuple[float, ...] | None:
+    """Return the size of a query from one number per dimension; the inverse of ``sizes_of``.
+
+    >>> size_from_lengths([64.0]), size_from_lengths([640.0, 480.0]), size_from_lengths([])
+    (64.0, (640.0, 480.0), None)
+    """
+    return tuple(lengths) if len(lengths) > 1 else next(iter(lengths), None)

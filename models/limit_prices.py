@@ -1,4 +1,4 @@
-"""What one more unit of a limit would bring."""
+"""Shadow prices of limits."""
 
 from pydantic import Field
 
@@ -6,15 +6,16 @@ from models.base import Value
 
 
 class LimitPrice(Value):
-    """One limit: how much of it is used, and what one more unit of it would bring."""
+    """Use and shadow price of a limit."""
 
-    limit: str = Field(description="its path in the request", examples=["classifiers.large.at_most"])
-    at_least: float | None = Field(description="the bound, if at least so much must be used; else null")
-    at_most: float | None = Field(description="the bound, if at most so much may be used; else null")
+    limit: str = Field(description="path of the limit in the request", examples=["classifiers.large.at_most"])
+    at_least: float | None = Field(description="the bound, if it is a lower bound; else null")
+    at_most: float | None = Field(description="the bound, if it is an upper bound; else null")
     used: float = Field(
-        description="what the assignment uses, in the limit's unit; of floors what counts of the estimates, added up"
+        description="use of the limit by the assignment, in the limit's unit; for floors the sum of the corrected "
+        "estimates"
     )
     price: float = Field(
-        description="the shadow price, at least 0: what one unit more room brings, in right answers, or in the "
-        "artifact's unit where the goal is cost; 0 where the limit does not bind"
+        description="shadow price, at least 0: gain in correct answers per unit by which the limit is relaxed or, "
+        "with goal cost, the saved cost in the artifact's unit; 0 if the limit does not bind"
     )

@@ -23,7 +23,9 @@ Budget = Annotated[
 
 
 def resolve_budget(budget: float | str, most_expensive: float) -> float:
-    """Return a budget as a number; a percentage is of the cost of the most expensive classifier.
+    """Return a budget as a number.
+
+    A percentage is relative to the cost of the most expensive classifier.
 
     >>> resolve_budget("30%", 20.0), resolve_budget(5.0, 20.0)
     (6.0, 5.0)
@@ -32,18 +34,21 @@ def resolve_budget(budget: float | str, most_expensive: float) -> float:
 
 
 class HasBudget(Value):
-    """What has a mean cost per item as a limit."""
+    """Base class of models with a mean budget per item."""
 
     budget: Budget | None = Field(
         default=None,
-        description='what an item may cost on average, in the artifact\'s unit, or "30%" of what the most expensive '
-        "classifier costs (for features: all of them)",
+        description='upper bound on the mean cost per item, in the artifact\'s unit, or as a share, such as "30%", '
+        "of the cost of the most expensive classifier (for features: of all features)",
         examples=[6.0],
     )
 
     @property
     def mean_budget(self) -> float | None:
-        """The budget as a number; raises InvalidRequest for a percentage, which only an artifact can resolve."""
+        """The budget as a number.
+
+        Raises InvalidRequest for a percentage, which only an artifact can resolve.
+        """
         if isinstance(self.budget, str):
-            raise InvalidRequest.from_faults(Fault(("budget",), f"is {self.budget}, must be a number here"))
+            raise InvalidRequest.from_faults(Fault(("budget",), f"must be a number, got {self.budget}"))
         return self.budget

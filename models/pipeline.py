@@ -1,7 +1,7 @@
-"""The pipeline: stages of features with early exits and a reject option.
+"""Requests and replies of pipelines: stages with early exits and a reject option.
 
-A configuration acquires features in stages; after each, a classifier of all features known so far answers if it is
-confident enough, and after the last the item is rejected, or answered all the same. Costs are in the dataset's unit.
+A configuration acquires features in stages. After each stage, a classifier of all known features answers if it is
+confident enough. After the last stage, the item is rejected or answered anyway. Costs are in the dataset's unit.
 *EMSCO* in docstrings is the paper of Hamilton and Fulp.
 """
 
@@ -24,65 +24,67 @@ Known = dict[Label, Cells]
 
 
 class Evolution(Value):
-    """How EMSCO searches; the defaults are the paper's for Pima (Table 4) and of Section 4.4.1."""
+    """Parameters of EMSCO; defaults are the paper's for Pima (Table 4, Section 4.4.1)."""
 
-    population: int = Field(default=300, ge=2, le=10_000, description="configurations of a generation")
+    population: int = Field(default=300, ge=2, le=10_000, description="number of configurations in a generation")
     mutation: Share = Field(default=0.075, description="the probability that a configuration is mutated")
-    recombination: Share = Field(default=0.8, description="the probability that two are recombined")
+    recombination: Share = Field(default=0.8, description="the probability that two configurations are recombined")
     elite: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.2, description="the share of unique configurations that are kept"
+        default=0.2,
+        description="share of configurations that the next generation keeps, among those with different objectives",
     )
     beta: Annotated[float, Field(gt=0, le=100)] = Field(
-        default=2.0, description="of the beta-binomial distribution of mutated stages: larger for fewer stages"
+        default=2.0,
+        description="parameter of the beta-binomial distribution of mutated stages; larger values favor fewer stages",
     )
     epsilon: Annotated[float, Field(gt=0, le=100)] = Field(
-        default=0.01, description="of the fitness: by how much a rank counts for more than any objective"
+        default=0.01, description="parameter of the fitness: how much more a rank counts than any objective"
     )
-    generations: int = Field(default=150, ge=0, le=100_000, description="generations bred at most")
+    generations: int = Field(default=150, ge=0, le=100_000, description="maximum number of generations")
     patience: int = Field(
-        default=20, ge=1, le=100_000, description="generations with the same fittest one after which the search ends"
-    )
-    distinct: bool = Field(
-        default=False, description="whether to keep one configuration, not all, of those with equal objectives"
+        default=20,
+        ge=1,
+        le=100_000,
+        description="number of generations with the same fittest configuration after which the search ends",
     )
 
 
 class PipelineOptions(Value):
-    """How to build a pipeline from a table of features (``params`` of a build)."""
+    """Options of a pipeline build (``params``)."""
 
     learner: ImportPath = Field(
         default="sklearn.linear_model.LogisticRegression",
-        description="the import path of the classifier of each stage; it must give probabilities",
+        description="import path of the classifier of each stage, which must have probabilities",
     )
     learner_params: dict[str, Json] = Field(
-        default_factory=dict, description="the classifier's parameters; what is left out takes its default"
+        default_factory=dict, description="the classifier's parameters; omitted ones have their defaults"
     )
     calibrate: bool = Field(
         default=False, description="whether each classifier's confidence is calibrated by cross-validation"
     )
     confidence_threshold: Share | Annotated[dict[Label, Share], Field(min_length=1)] = Field(
         default=0.75,
-        description="the confidence from which on an answer is accepted, from 0 to 1: one for all classes, or one for "
-        "each predicted class",
+        description="accept threshold: the least confidence of an accepted answer, from 0 to 1; one number, or "
+        "one per predicted class",
     )
     after_last_stage: AtTheEnd = Field(
         default="reject",
-        description="what becomes of an item that no stage is confident about: reject it, or answer, as the last stage "
-        "would; with answer every item is covered, and configurations trade accuracy for cost only",
+        description="what happens to an item if no stage is confident: reject it, or answer with the last stage's "
+        "label; with answer, every item is covered, and configurations trade accuracy only for cost",
     )
-    max_stages: int = Field(default=4, ge=1, le=63, description="the most stages of a configuration")
+    max_stages: int = Field(default=4, ge=1, le=63, description="maximum number of stages")
     search: Search = Field(
         default="auto",
-        description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
-        "evolve; auto: exact where it takes seconds, else "
-        "emsco, and then what leaves features out, chiefly all but those that forward selection puts first: where "
-        "every item is answered, all that is not dominated, else what dominates one that acquires all",
+        description="exact: all configurations that acquire all features; emsco: evolutionary search; auto: exact "
+        "if that takes only seconds, else emsco, then configurations without some features, mainly "
+        "those that forward selection ranks first. If every item is answered, all non-dominated ones "
+        "are added, else those that dominate a configuration with all features",
     )
     positive_class: Label | None = Field(
         default=None,
-        description="the class whose false alarms are a fourth objective, for emsco; null: there are three",
+        description="class whose false-positive rate is a fourth objective, for emsco; null: three objectives",
     )
-    evolution: Evolution = Field(default=Evolution(), description="how EMSCO searches")
+    evolution: Evolution = Field(default=Evolution(), description="parameters of EMSCO")
 
 
 class PipelineLimits(HasBudget):
@@ -90,15 +92,16 @@ class PipelineLimits(HasBudget):
 
     budget: Budget | None = Field(
         default=None,
-        description="the most that an item may cost on average, in the artifact's unit; a standard error is spared",
+        description="upper bound on the mean cost per item, in the artifact's unit, kept with a margin of one "
+        "standard error",
         examples=[12.5],
     )
     min_accuracy: Share | None = Field(
-        default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
+        default=None, description="lower bound on the accuracy of accepted answers, from 0 to 1", examples=[0.9]
     )
-    min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
+    min_coverage: Share | None = Field(default=None, description="lower bound on coverage, from 0 to 1", examples=[0.8])
     solution: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="the configuration to follow, instead of limits: its number on the curve"
+        default=None, description="number of a configuration on the curve, instead of limits"
     )
     excluded: Without = ()
 
@@ -106,14 +109,14 @@ class PipelineLimits(HasBudget):
     def _is_one(self) -> "PipelineLimits":
         limits = (self.budget, self.min_accuracy, self.min_coverage)
         if self.solution is not None and any(limit is not None for limit in limits):
-            raise ValueError("give solution or limits, not both")
+            raise ValueError("solution cannot be combined with limits")
         if self.solution is not None and self.excluded:
-            raise ValueError("give solution or without, not both")
+            raise ValueError("solution cannot be combined with excluded")
         return self
 
 
 class PipelineQuery(Sent, PipelineLimits):
-    """The limits of a configuration, and what was acquired of the item."""
+    """The limits of a configuration, and the item's acquired features."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -123,12 +126,12 @@ class PipelineQuery(Sent, PipelineLimits):
 
     acquired: Known = Field(
         default_factory=dict,
-        description="each known feature's value, or the values of its columns; null where a cell is missing",
+        description="value of each known feature, or the values of its columns; null for missing cells",
     )
 
 
 class PipelineEvaluateRequest(Sent, PipelineLimits, HasCompleteItems):
-    """Complete items to send through a pipeline."""
+    """Complete items to evaluate with a pipeline."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -152,66 +155,68 @@ class PipelineEvaluateRequest(Sent, PipelineLimits, HasCompleteItems):
 
 
 class PipelineStage(Value):
-    """A stage: what it acquires."""
+    """The features that a stage acquires."""
 
-    features: Items[str] = Field(description="the features that it acquires, in the dataset's order")
-    cost: float = Field(description="what they cost, in the artifact's unit")
+    features: Items[str] = Field(description="the features that the stage acquires, in the dataset's order")
+    cost: float = Field(description="cost of these features, in the artifact's unit")
 
 
 class Achieved(Value):
-    """What a configuration achieves on a part of the rows."""
+    """Measured figures of a configuration on some rows."""
 
-    conclusive_accuracy: float = Field(description="the share of accepted answers that are right; 0 if none is")
+    conclusive_accuracy: float = Field(
+        description="share of accepted answers that are correct; 0 without accepted answers"
+    )
     coverage: float = Field(description="the share of items that get an accepted answer, from 0 to 1")
-    cost: float = Field(description="the mean cost of an item, rejected ones included, in the artifact's unit")
+    cost: float = Field(description="mean cost per item, including rejected items, in the artifact's unit")
     false_positive_rate: float | None = Field(
-        description="the share of items of other classes that are accepted as the positive class; null if none is named"
+        description="share of items of other classes that are accepted as the positive class; null without a "
+        "positive class"
     )
 
 
 class Configuration(Achieved):
-    """One non-dominated configuration, with what it achieves on items that the search has not seen."""
+    """A Pareto-optimal configuration, measured on rows that the search did not use."""
 
-    solution: int = Field(ge=0, description="its number, as ``solution`` of a query")
-    stages: Items[PipelineStage] = Field(description="its stages, in order")
-    validation: Achieved = Field(description="what it achieved on the items that it was chosen by")
+    solution: int = Field(ge=0, description="number of the configuration, for ``solution`` of a query")
+    stages: Items[PipelineStage] = Field(description="stages of the configuration, in order")
+    validation: Achieved = Field(description="results on the rows that the configuration was chosen on")
 
 
 class PipelineDecision(Configuration):
-    """The configuration that fits the limits."""
+    """The configuration that the limits select."""
 
     confidence_threshold: float | dict[str, float] = Field(
-        description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
+        description="accept threshold: the least confidence of an accepted answer, for all classes or by "
+        "predicted class"
     )
-    after_last_stage: AtTheEnd = Field(
-        default="reject", description="what becomes of an item that no stage is confident about"
-    )
-    reason: str = Field(description="why this one, and how ties were broken")
+    after_last_stage: AtTheEnd = Field(default="reject", description="what happens to an item if no stage is confident")
+    reason: str = Field(description="why this configuration was selected, and how ties were broken")
 
 
 class Acquire(Value):
-    """Features are missing: acquire them, and ask again."""
+    """Acquire the missing features and request the next decision."""
 
     action: Literal["acquire"] = Field(default="acquire", description="acquire")
     features: Items[str] = Field(description="the features to acquire next")
-    cost: float = Field(description="what they cost, in the artifact's unit")
-    stage: int = Field(ge=0, description="the stage that needs them, counted from 0")
+    cost: float = Field(description="cost of these features, in the artifact's unit")
+    stage: int = Field(ge=0, description="the stage that needs these features, counted from 0")
 
 
 class Classify(Value):
-    """A stage's classifier is confident enough: this is the answer."""
+    """Return this label: the stage's classifier is confident enough."""
 
     action: Literal["classify"] = Field(default="classify", description="classify")
     label: str = Field(description="the class")
-    confidence: float = Field(description="the probability that the classifier gives its answer, from 0 to 1")
+    confidence: float = Field(description="the classifier's probability of this class, from 0 to 1")
     stage: int = Field(ge=0, description="the stage that answered, counted from 0")
 
 
 class Reject(Value):
-    """No stage was confident enough: somebody else has to decide."""
+    """No stage was confident enough; a person has to decide."""
 
     action: Literal["reject"] = Field(default="reject", description="reject")
-    confidence: float = Field(description="the probability that the last stage gave its answer, from 0 to 1")
+    confidence: float = Field(description="the last stage's probability of its most likely class, from 0 to 1")
     stage: int = Field(ge=0, description="the last stage, counted from 0")
 
 
@@ -219,10 +224,10 @@ Step = Acquire | Classify | Reject
 
 
 class PipelineItemDecision(PipelineDecision):
-    """The configuration that fits the limits, and what to do next with the item."""
+    """The configuration that the limits select, and the item's next step."""
 
-    step: Step = Field(description="what to do next: acquire features, take a class, or reject the item")
+    step: Step = Field(description="the next action: acquire features, classify, or reject")
 
 
 class PipelineReply(PipelineItemDecision, DecisionFacts):
-    """A decision and where it came from."""
+    """A decision, and the artifact that decided."""

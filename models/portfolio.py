@@ -1,7 +1,7 @@
-"""The portfolio: which classifier for each query of a batch, or for a single one, within a budget.
+"""Requests and replies of portfolios: assignments of queries within a budget.
 
-A query is the embedding of an item: d numbers, as the dataset's embeddings. Costs and budgets are in the dataset's
-unit. *OCCAM* in docstrings is the paper of Ding, Xu and Lakshmanan.
+A query is the embedding of an item: d numbers, like the dataset's embeddings. Costs and budgets are in the dataset's
+unit. *OCCAM* in docstrings is the paper of Ding, Xu, and Lakshmanan.
 """
 
 from typing import Annotated, Any, Literal
@@ -18,6 +18,8 @@ from pydantic import (
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
+from models.chat_options import ChatOptions
+from models.conversation import ConversationOptions
 from models.cost import Amount
 from models.evaluation import HasCompleteItems
 from models.limit_prices import LimitPrice
@@ -43,34 +45,35 @@ OF_SAMPLES = ("samples", "max_items", "sampling", "temperature")
 
 
 class Samples(Value):
-    """How many samples of labelled items are drawn, and how many items each has."""
+    """Number of samples of labeled items, and their size."""
 
     count: int = Field(ge=1, le=1000, description="the number of samples, K")
-    size: int = Field(ge=1, le=1_000_000, description="the items of each sample, s")
+    size: int = Field(ge=1, le=1_000_000, description="the number of items of each sample, s")
 
 
-class PortfolioOptions(Value):
-    """How to build a portfolio from a trace with embeddings (``params`` of a build)."""
+class PortfolioOptions(ChatOptions):
+    """Options of a portfolio build (``params``)."""
 
     estimator: Literal["auto", "occam"] = Field(
         default="auto",
-        description="the estimator of each classifier's probability to be correct: occam, the mean over samples "
-        "of labelled items; "
-        "auto: the mean of a random forest and kernel ridge regression on the embedding (stacked), or "
-        "occam where samples are given. The options on samples and temperature are for occam, and only its artifacts "
-        "report them",
+        description="estimator of the probability that each classifier is correct. occam: mean over samples of "
+        "labeled items; auto: mean of a random forest, kernel ridge regression, and logistic regressions on the "
+        "embedding, or of those that cross-validation chooses (stacked), or occam if samples are given. Only "
+        "occam uses the options on samples and "
+        "temperature",
     )
     confidence: float = Field(
         default=0.9,
         ge=0.5,
         lt=1,
-        description="not for occam: how sure it is to be that single queries cost no more on average than the budget",
+        description="probability with which the mean cost of single queries is within the budget; not used by occam",
     )
     samples: Literal["auto"] | Samples = Field(
-        default="auto", description="the samples; auto: those that route the validation part most accurately"
+        default="auto",
+        description="number and size of the samples; auto: those with the most accurate routing of validation rows",
     )
     max_items: int = Field(
-        default=40_000, ge=1, le=10_000_000, description="auto: at most so many items in all samples together"
+        default=40_000, ge=1, le=10_000_000, description="with auto: maximum number of items in all samples together"
     )
     sampling: Sampling = Field(
         default="iid", description="iid: each sample is drawn from all items; disjoint: no item is in two samples"
@@ -79,27 +82,31 @@ class PortfolioOptions(Value):
         default=1e-3,
         gt=0,
         le=1e3,
-        description="temperature of the softmax over a classifier's scores, where the trace has them; else an answer "
-        "is right or wrong",
+        description="temperature of the softmax over a classifier's scores, if the trace has scores; without "
+        "scores, an answer counts as correct or wrong",
     )
     regularization: Literal["auto"] | Regularization = Field(
         default="auto",
-        description="how many standard deviations of its error are taken off an estimate; auto: as many as route the "
-        "validation part most accurately; but for occam none",
+        description="number of standard deviations of an estimate's error that are subtracted from the estimate; "
+        "auto: for occam the number with the most accurate routing of validation rows, else 0",
     )
     feature_classifier: Label | None = Field(
         default=None,
-        description="the classifier that the embeddings come from: it is called for every query, so its cost is taken "
-        "off the budget and its own answers are free; null: embeddings cost nothing",
+        description="the classifier that computes the embeddings: it is called for every query, so its cost is "
+        "subtracted from the budget, and its answers are free; null: embeddings are free",
     )
     embedder: Label | None = Field(
         default=None,
-        description="the endpoint that makes a query's embedding of its text; null: callers send embeddings",
+        description="the endpoint that computes a query's embedding from its text, or `words`, the built-in embedder; "
+        "null: `words` if it made the dataset's embeddings (`text` in the spec), else requests have embeddings",
+    )
+    conversation: ConversationOptions | None = Field(
+        default=None, description="which turns of a chat are embedded; null: the last user message only"
     )
     pareto_only: bool = Field(
-        default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
+        default=False, description="whether to exclude classifiers that another one dominates in cost and accuracy"
     )
-    curve_points: int = Field(default=21, ge=2, le=201, description="budgets at which the curve is drawn")
+    curve_points: int = Field(default=21, ge=2, le=201, description="number of budgets of the curve")
 
     @model_serializer(mode="wrap")
     def _leave_out_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -109,7 +116,7 @@ class PortfolioOptions(Value):
 
     @property
     def takes_samples(self) -> bool:
-        """Whether the paper's estimator is selected, by its name or by its samples."""
+        """Whether the paper's estimator (``occam``) is selected, by name or by samples."""
         return self.estimator == "occam" or (self.estimator == "auto" and self.samples != "auto")
 
 
@@ -118,8 +125,8 @@ MinAccuracy = Annotated[
     Field(
         ge=0,
         le=1,
-        description="the least share of right answers, from 0 to 1: the budget is then the least at which held-out "
-        "items reached it, and what is given as budget the most it may be",
+        description="lower bound on accuracy, from 0 to 1: selects the least budget at which holdout rows reached "
+        "it; ``budget`` is then an upper bound",
         examples=[0.9],
     ),
 ]
@@ -129,78 +136,80 @@ def _refuse_all_but_one_of(**fields: object) -> None:
     given = [name for name, value in fields.items() if value is not None]
     if len(given) != 1:
         message = " and ".join(given) or "none"
-        raise ValueError(f"give exactly one of {', '.join(fields)}; there is {message}")
+        raise ValueError(f"exactly one of {', '.join(fields)} is required, got {message}")
 
 
 class BatchBudget(HasBudget):
-    """What queries may cost: on average, or all together."""
+    """Budget of a batch: mean per query, or total."""
 
     budget_total: Cost | None = Field(
         default=None,
-        description="what all together may cost, instead of budget, in the artifact's unit",
+        description="total budget of all queries, instead of budget, in the artifact's unit",
         examples=[None],
     )
 
     @model_validator(mode="after")
     def _is_one(self) -> "BatchBudget":
         if self.budget is not None and self.budget_total is not None:
-            raise ValueError("give budget, per query, or budget_total, not both")
+            raise ValueError("budget (per query) cannot be combined with budget_total")
         return self
 
     @property
     def has_budget(self) -> bool:
-        """Whether there is one."""
+        """Whether a budget is set."""
         return self.budget is not None or self.budget_total is not None
 
 
 class AssignmentOptions(BatchBudget):
-    """How to assign a batch, in addition to its queries."""
+    """Options of an assignment."""
 
     budget: Budget | None = Field(
         default=None,
-        description='what a query may cost on average, in the artifact\'s unit, or "60%" of what the most expensive '
-        "classifier costs; null: what min_accuracy needs",
+        description="upper bound on the mean cost per query, in the artifact's unit, or as a share, such as "
+        '"60%", of the cost of the most expensive classifier; null: the least budget that reaches '
+        "min_accuracy",
         examples=["60%"],
     )
     min_accuracy: MinAccuracy = None
     objective: Objective = Field(
         default="mean",
-        description="mean: the highest mean of the estimates, less what the regularization takes off; min: the highest "
-        "least estimate, then the highest mean, of estimates as they are",
+        description="mean: maximize the mean of the estimates minus regularization; min: maximize the least "
+        "estimate, then the mean, without regularization",
         examples=["mean"],
     )
     regularization: Regularization | None = Field(
         default=None,
-        description="how many standard deviations of its error are taken off an estimate, for the objective mean; "
-        "null: as built",
+        description="number of standard deviations of an estimate's error that are subtracted from the estimate, "
+        "for the objective mean; null: as built",
         examples=[1.0],
     )
     gap: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="how far the answer may be from the optimum, as a share of its value; 0: the exact optimum; null: "
-        "1e-6, within several limits 1e-4",
+        description="maximum distance from the optimum, as a share of its value; 0: the exact optimum; null: "
+        "1e-6, or 1e-4 with several limits",
         examples=[1e-6],
     )
     time_limit_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="seconds after which the best assignment so far is the answer; null: the server's limit",
+        description="time limit in seconds, after which the best assignment so far is returned; null: the "
+        "server's limit",
         examples=[2.0],
     )
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AssignmentOptions":
         if not self.has_budget and self.min_accuracy is None:
-            raise ValueError("give a budget, or a min_accuracy, or both; there is neither")
+            raise ValueError("budget or min_accuracy is required")
         if self.objective == "min" and self.regularization:
-            raise ValueError("regularization is not supported for the objective min, which takes estimates as they are")
+            raise ValueError("regularization is not supported for objective min")
         return self
 
 
 Sizes = Annotated[
     Items[QuerySizes] | None,
     Field(
-        description="the size of each query, a number or one for each of the dataset's size columns, where costs are "
-        "functions of it; null: they cost what they cost on average",
+        description="the size of each query, if costs depend on size: a number, or one number per size column of "
+        "the dataset; null: mean costs apply",
         examples=[None],
     ),
 ]
@@ -226,76 +235,76 @@ class AssignmentRequest(AssignmentOptions):
     )
     texts: Annotated[Items[Text], Field(min_length=1)] | None = Field(
         default=None,
-        description="the text of each query instead, of which the artifact's embedder makes the embedding",
+        description="instead of ``queries``, the text of each query, which the artifact's embedder embeds",
         examples=[None],
     )
     sizes: Sizes = None
 
     @property
     def count(self) -> int:
-        """How many queries there are."""
+        """The number of queries."""
         return len(self.queries if self.texts is None else self.texts)
 
     @model_validator(mode="after")
     def _has_a_size_for_each(self) -> "AssignmentRequest":
         _refuse_all_but_one_of(queries=self.queries or None, texts=self.texts)
         if self.sizes is not None and len(self.sizes) != self.count:
-            raise ValueError(f"there are {len(self.sizes)} sizes for {self.count} queries")
+            raise ValueError(f"sizes must have {self.count} rows, one per query, got {len(self.sizes)}")
         return self
 
 
 class AssignmentFigures(Value):
-    """Which classifier is to answer each query, and what that comes to."""
+    """The classifier of each query, and the expected totals."""
 
-    assignments: Items[str] = Field(description="for each query the classifier")
+    assignments: Items[str] = Field(description="the classifier of each query")
     estimated_accuracy: float = Field(
-        description="the share of right answers to expect, from 0 to 1: the mean estimate, less what such estimates "
-        "were too high by, classifier by classifier, on held-out items at this budget"
+        description="expected accuracy, from 0 to 1: the mean estimate, corrected for the winner's curse of each "
+        "classifier, as measured on holdout rows at this budget"
     )
-    raw_estimate: float = Field(description="the mean estimate, which the programme adds up, before that is taken off")
-    min_estimate: float = Field(description="the least estimate, from 0 to 1")
-    cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
-    gap: float = Field(description="proved: the optimum is at most this share of the value above it")
-    usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
+    raw_estimate: float = Field(description="the mean estimate before the correction")
+    min_estimate: float = Field(description="lowest estimate, from 0 to 1")
+    cost: float = Field(description="cost of the assignment, including embeddings, in the artifact's unit")
+    gap: float = Field(description="proved gap: the optimum exceeds the value by at most this share")
+    usage: dict[str, int] = Field(description="number of queries of each classifier")
     prices: Items[LimitPrice] = Field(
-        description="each limit, with its use and its shadow price; none where the objective is the lowest estimate"
+        description="each limit with its use and shadow price; empty for the objective min"
     )
 
 
 class Assignment(AssignmentFigures):
-    """Which classifier is to answer each query, within a budget."""
+    """The classifier of each query, within a budget."""
 
     budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
 
 
 class Embedding(Value):
-    """What the embedder took that was called for the decision."""
+    """Cost and time of the embedder's calls."""
 
     endpoint: str = Field(description="the embedder that was called")
-    cost: float = Field(description="what its calls cost, in the artifact's unit")
-    seconds: float = Field(description="how long the decision waited for it")
+    cost: float = Field(description="cost of the embedder's calls, in the artifact's unit")
+    seconds: float = Field(description="time of the embedder's calls in seconds")
 
 
 Embedded = Annotated[
     Embedding | None,
-    Field(description="the embedder's call, in addition to the decision's cost; omitted: there was none"),
+    Field(description="the embedder's calls, whose cost is not included in the decision's cost; omitted without calls"),
 ]
 
 
 class AssignmentReply(Assignment, DecisionFacts):
-    """An assignment together with the artifact it came from."""
+    """An assignment, and the artifact that decided."""
 
     embedding: Embedded = None
 
 
 class RouteLimits(HasBudget):
-    """Within what queries are routed."""
+    """Limits of routing decisions."""
 
     budget: Budget | None = Field(
         default=None,
-        description='what a query may cost on average, in the artifact\'s unit, or "50%" of what the most expensive '
-        "classifier costs; null: what min_accuracy needs, without it that of the "
-        "artifact's headline (``savings.query``)",
+        description="upper bound on the mean cost per query, in the artifact's unit, or as a share, such as "
+        '"50%", of the cost of the most expensive classifier; null: the least budget that reaches '
+        "min_accuracy or, without it, the default operating point (``savings.query``)",
         examples=["50%"],
     )
     min_accuracy: MinAccuracy = None
@@ -303,7 +312,7 @@ class RouteLimits(HasBudget):
 
 
 class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):
-    """Complete items to route, each on its own."""
+    """Complete items to route one by one."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -314,7 +323,7 @@ class RouteEvaluateRequest(Sent, RouteLimits, HasCompleteItems):
                         {
                             "embedding": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0],
                             "truth": "3",
-                            "values": {"jury": "3", "profiles-lda": "5"},
+                            "values": {"large-jury": "3", "neighbors": "5"},
                         }
                     ],
                 }
@@ -333,26 +342,26 @@ class RouteQuery(Sent, RouteLimits):
     query: Vector = Field(default_factory=tuple, description="the embedding of the query")
     text: Text | None = Field(
         default=None,
-        description="the query's text instead, of which the artifact's embedder makes the embedding",
+        description="instead of ``query``, the query's text, which the artifact's embedder embeds",
         examples=[None],
     )
     size: QuerySizes | None = Field(
         default=None,
-        description="the query's size, a number or one for each of the dataset's size columns, where costs are "
-        "functions of it; null: it costs what queries cost on average",
+        description="the query's size, if costs depend on size: a number, or one number per size column of the "
+        "dataset; null: mean costs apply",
         examples=[None],
     )
     costs: Annotated[Items[Amount], Field(min_length=1, max_length=200)] | None = Field(
         default=None,
-        description="what the query costs with each classifier, without its embedding, in the artifact's unit "
-        "and order; "
-        "null: by its size, else the means",
+        description="cost of the query with each classifier, in the artifact's order and unit, without the "
+        "embedding; null: costs by its size, else mean costs",
         examples=[None],
     )
     item: ItemId | None = Field(
         default=None,
-        description="the query's id: where two classifiers are equal at a price it draws one, always the same; "
-        "null: the embedding's numbers do, which share a budget evenly only where embeddings differ",
+        description="the query's id, which breaks ties between classifiers of equal value at the shadow price; "
+        "the same id always gets the same classifier. Null: the embedding breaks ties, which spends "
+        "the budget correctly only if embeddings differ",
         examples=[None],
     )
 
@@ -360,12 +369,12 @@ class RouteQuery(Sent, RouteLimits):
     def _has_a_limit(self) -> "RouteQuery":
         _refuse_all_but_one_of(query=self.query or None, text=self.text)
         if self.costs is not None and self.size is not None:
-            raise ValueError("give costs or size, not both")
+            raise ValueError("costs cannot be combined with size")
         return self
 
 
 class RouteRequest(RouteQuery):
-    """A single query to route, on its own or as one of a stream."""
+    """A single query to route, alone or as part of a stream."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -382,26 +391,27 @@ class RouteRequest(RouteQuery):
 
     budget_pacing: Pacing | None = Field(
         default=None,
-        description="a stream's ledger, whose total counts instead of the budget; 503 while the store is unavailable",
+        description="ledger of a stream, whose total replaces the budget; the reply is 503 while the store is "
+        "unavailable",
     )
 
 
 class RouteDecision(Value):
-    """Which classifier is to answer the query."""
+    """The classifier of a query."""
 
     classifier: str = Field(description="the classifier")
     estimated_accuracy: float = Field(
-        description="how likely it is right, from 0 to 1: the estimate, less what estimates of chosen classifiers were "
-        "too high by, classifier by classifier, on held-out items at this budget"
+        description="expected accuracy of the classifier on this query, from 0 to 1: the estimate, corrected for "
+        "the classifier's winner's curse, as measured on holdout rows at this budget"
     )
-    raw_estimate: float = Field(description="the estimate before that is taken off")
-    cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")
-    price: float = Field(description="the shadow price: the accuracy that a unit of cost must bring")
-    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
+    raw_estimate: float = Field(description="the estimate before the correction")
+    cost: float = Field(description="cost of the query, including its embedding, in the artifact's unit")
+    price: float = Field(description="shadow price of cost: accuracy per unit of cost")
+    budget: float = Field(description="mean budget per query, in the artifact's unit")
 
 
 class RouteReply(RouteDecision, DecisionFacts):
-    """A decision together with the artifact it came from."""
+    """A routing decision, and the artifact that decided."""
 
-    budget_pacing: LedgerState | None = Field(description="the stream's ledger, null if there is none")
+    budget_pacing: LedgerState | None = Field(description="the stream's ledger; null: none")
     embedding: Embedded = None

@@ -1,7 +1,7 @@
-"""Constraints of a batch in addition to one budget: capacities, commitments, further budgets, floors, tenants.
+"""Constraints of batches: capacities, commitments, resources, floors, and groups.
 
-Limits are named in replies and errors by their path in the request: ``classifiers.gpt-4.at_most``,
-``resources.latency``, ``groups.acme.budget``.
+Replies and errors name a limit by its path in the request: ``classifiers.gpt-4.at_most``, ``resources.latency``,
+``groups.acme.budget``.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import Items, Label, Value
-from models.cost import Amount, told_by
+from models.cost import Amount, choose_by_field
 from models.portfolio import (
     AssignmentFigures,
     AssignmentOptions,
@@ -20,69 +20,82 @@ from models.portfolio import (
     Embedded,
     Sizes,
 )
-from models.trace import MOST_RESOURCES
+from models.trace_spec import MAX_RESOURCES
 
 Goal = Literal["accuracy", "cost"]
 Share = Annotated[float, Field(ge=0, le=1)]
-MOST_QUERIES = 10**12
-MOST_LABELS = 1000
+MAX_QUERIES = 10**12
+MAX_LABELS = 1000
 
 
 class ShareOfQueries(Value):
-    """A share of all queries, or of those of the group."""
+    """A share of all queries, or of a group's queries."""
 
-    share: Share = Field(description="from 0 to 1; the most is rounded down, the least up", examples=[0.3])
+    share: Share = Field(
+        description="share from 0 to 1; upper bounds are rounded down, lower bounds up", examples=[0.3]
+    )
 
 
 Queries = Annotated[
-    Annotated[int, Field(ge=0, le=MOST_QUERIES), Tag("amount")] | Annotated[ShareOfQueries, Tag("share")],
-    told_by({"share": ShareOfQueries}),
+    Annotated[int, Field(ge=0, le=MAX_QUERIES), Tag("amount")] | Annotated[ShareOfQueries, Tag("share")],
+    choose_by_field({"share": ShareOfQueries}),
 ]
 Floor = Annotated[float, Field(ge=0, le=1)]
 
 
 class AtLeast(Value):
-    """A floor of the share of right answers: of the mean estimate, less what such estimates were too high by on
-    held-out items and a standard error, or less what the regularization takes off, if that is more."""
+    """A floor of the share of correct answers.
+
+    The mean estimate must reach it after a correction. The correction is the winner's curse on holdout items plus one
+    standard error, or the reduction by the regularization if that is larger.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at_least": 0.95}]})
 
-    at_least: Floor = Field(description="from 0 to 1", examples=[0.95])
+    at_least: Floor = Field(description="lower bound on accuracy, from 0 to 1", examples=[0.95])
 
 
 class ClassifierLimits(Value):
-    """What one classifier may or must answer; one of these at least."""
+    """Limits on the queries of one classifier; at least one is required."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at_most": {"share": 0.3}}]})
 
     at_least: Queries | None = Field(
-        default=None, description="the fewest queries: a minimum commitment; a number, or a share", examples=[10]
+        default=None, description="minimum number of queries, such as a commitment: a number or a share", examples=[10]
     )
     at_most: Queries | None = Field(
-        default=None, description="the most queries: a rate limit or quota; a number, or a share", examples=[100]
+        default=None,
+        description="maximum number of queries, such as a rate limit or quota: a number or a share",
+        examples=[100],
     )
     max_cost: Amount | None = Field(
-        default=None, description="what its answers may cost together, in the artifact's unit", examples=[50.0]
+        default=None,
+        description="maximum total cost of the classifier's answers, in the artifact's unit",
+        examples=[50.0],
     )
 
     @model_validator(mode="after")
     def _limits_something(self) -> "ClassifierLimits":
         if self.at_least is None and self.at_most is None and self.max_cost is None:
-            raise ValueError("give at_least, at_most or max_cost; there is none")
+            raise ValueError("at_least, at_most, or max_cost is required")
         return self
 
 
 class ResourceLimit(Value):
-    """How much of a resource there is: exactly one of the two."""
+    """Available amount of a resource: exactly one of total and mean per query."""
 
-    total: Amount | None = Field(default=None, description="for all queries together", examples=[3000.0])
-    per_query: Amount | None = Field(default=None, description="for a query on average", examples=[3.0])
+    total: Amount | None = Field(
+        default=None, description="amount for all queries together, in the resource's unit", examples=[3000.0]
+    )
+    per_query: Amount | None = Field(
+        default=None, description="mean amount per query, in the resource's unit", examples=[3.0]
+    )
 
     @model_validator(mode="after")
     def _is_one(self) -> "ResourceLimit":
         if (self.total is None) == (self.per_query is None):
             message = "none" if self.total is None else "total and per_query"
-            raise ValueError(f"give exactly one of total, per_query; there is {message}")
+            raise ValueError(f"exactly one of total and per_query is required, got {message}")
         return self
 
 
@@ -99,37 +112,37 @@ Uses = Annotated[
 
 
 class Resource(ResourceLimit):
-    """A further budget, in a unit of its own."""
+    """A further budget, in its own unit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"per_query": 3.0, "uses": {"small": 1, "large": 5}}]})
 
     uses: Uses | None = Field(
         default=None,
-        description="what a query uses of it: for each classifier a number; or for each query a list of one number for "
-        "each classifier, in the artifact's order; null: from the trace, for the resource of this name",
+        description="use of the resource: one number per classifier; or for each query a list of one number per "
+        "classifier, in the artifact's order; null: the uses in the trace of the resource with this name",
     )
 
 
 class GroupLimits(BatchBudget):
-    """What the queries of one label are held to; shares and amounts for a query are of these queries."""
+    """Limits of a group's queries; shares and means are over these queries."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 2.0}]})
 
     accuracy: AtLeast | None = Field(
-        default=None, description="a floor of the share of right answers to them", examples=[{"at_least": 0.9}]
+        default=None, description="lower bound on the accuracy of the group's answers", examples=[{"at_least": 0.9}]
     )
     classifiers: dict[Label, ClassifierLimits] = Field(
-        default={}, max_length=200, description="for classifiers by name, what each may answer of them"
+        default={}, max_length=200, description="limits of classifiers for the group's queries, by name"
     )
     resources: dict[Label, ResourceLimit] = Field(
         default={},
-        max_length=MOST_RESOURCES,
-        description="for resources of the request by name, how much they may use of each",
+        max_length=MAX_RESOURCES,
+        description="limits of the request's resources for the group's queries, by name",
     )
 
 
 class Groups(Value):
-    """Whose queries they are, and what each group is held to."""
+    """The group of each query, and the limits of each group."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -138,53 +151,50 @@ class Groups(Value):
     )
 
     labels: Annotated[Items[Label], Field(min_length=1)] = Field(
-        description="for each query its label: a tenant, a region, a priority"
+        description="label of each query, such as a tenant, a region, or a priority"
     )
     limits: dict[Label, GroupLimits] = Field(
-        default={}, max_length=MOST_LABELS, description="for labels what their queries are held to"
+        default={}, max_length=MAX_LABELS, description="limits of the queries with each label"
     )
 
 
 class LimitedOptions(AssignmentOptions):
-    """The constraints of a batch, and what each of its queries has in addition to its embedding."""
+    """Constraints of a batch, and further values of its queries."""
 
     sizes: Sizes = None
     goal: Goal = Field(
         default="accuracy",
-        description="accuracy: the highest mean of the estimates, less what the regularization takes off; cost: the "
-        "least cost",
+        description="accuracy: maximize the mean of the estimates minus regularization; cost: minimize the cost",
         examples=["accuracy"],
     )
     accuracy: AtLeast | None = Field(
-        default=None, description="a floor of the share of right answers to all queries", examples=[{"at_least": 0.5}]
+        default=None, description="lower bound on the accuracy of all answers", examples=[{"at_least": 0.5}]
     )
     classifiers: dict[Label, ClassifierLimits] = Field(
-        default={}, max_length=200, description="for classifiers by name, what each may or must answer", examples=[{}]
+        default={}, max_length=200, description="limits of classifiers, by name", examples=[{}]
     )
     resources: dict[Label, Resource] = Field(
         default={},
-        max_length=MOST_RESOURCES,
-        description="further budgets, by the names of the trace's resources or of your own",
+        max_length=MAX_RESOURCES,
+        description="further budgets, by the name of a resource of the trace, or by any other name",
         examples=[{}],
     )
     groups: Groups | None = Field(
-        default=None, description="a label for each query, and what each label is held to", examples=[None]
+        default=None, description="label of each query, and limits of each label", examples=[None]
     )
     min_group_accuracy: Floor | None = Field(
-        default=None, description="a floor of the share of right answers to every group", examples=[None]
+        default=None, description="lower bound on the accuracy of every group", examples=[None]
     )
     costs: Matrix | None = Field(
         default=None,
-        description="what each query costs with each classifier, without its embedding, in the artifact's unit: "
-        "for each "
-        "query a list of one number for each classifier, in the artifact's order; null: by their sizes, else "
-        "the means",
+        description="cost of each query with each classifier, in the artifact's unit, without the embedding: for "
+        "each query a list of one number per classifier, in the artifact's order; null: costs by size, else mean costs",
         examples=[None],
     )
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there is any constraint in addition to a single budget."""
+        """Whether there are constraints in addition to a single budget."""
         given = (self.accuracy, self.groups, self.min_group_accuracy)
         return bool(self.goal == "cost" or self.classifiers or self.resources or any(one is not None for one in given))
 
@@ -192,45 +202,45 @@ class LimitedOptions(AssignmentOptions):
     def _has_a_limit(self) -> "LimitedOptions":
         if not self.is_constrained:
             if not self.has_budget and self.min_accuracy is None:
-                raise ValueError("give a budget, or a min_accuracy, or both, or other limits; there is none")
+                raise ValueError("budget, min_accuracy, or another limit is required")
             return self
         if self.min_accuracy is not None:
-            raise ValueError("min_accuracy finds one budget: with other limits give accuracy, with at_least")
+            raise ValueError("min_accuracy cannot be combined with other limits; use accuracy.at_least")
         if self.objective != "mean":
-            raise ValueError("objective min goes with one budget: with other limits give min_group_accuracy")
+            raise ValueError("objective min cannot be combined with other limits; use min_group_accuracy")
         return self
 
     def refuse_unfit(self, n: int) -> None:
-        """Raise ValueError unless what each query has of its own is there for n queries."""
+        """Raise ValueError unless lists of values per query have length n."""
         if self.sizes is not None and len(self.sizes) != n:
-            raise ValueError(f"there are {len(self.sizes)} sizes for {n} queries")
+            raise ValueError(f"sizes must have {n} rows, one per query, got {len(self.sizes)}")
         if self.costs is not None and self.sizes is not None:
-            raise ValueError("give costs or sizes, not both")
+            raise ValueError("costs cannot be combined with sizes")
         if self.costs is not None and len(self.costs) != n:
-            raise ValueError(f"there are {len(self.costs)} rows of costs for {n} queries")
+            raise ValueError(f"costs must have {n} rows, one per query, got {len(self.costs)}")
         if self.min_group_accuracy is not None and self.groups is None:
             raise ValueError("min_group_accuracy requires groups, which label each query")
         if self.groups is not None:
             self._refuse_other_groups(self.groups, n)
         for name, resource in self.resources.items():
             if isinstance(resource.uses, tuple) and len(resource.uses) != n:
-                raise ValueError(f"there are {len(resource.uses)} rows of uses of {name!r} for {n} queries")
+                raise ValueError(f"uses of {name!r} must have {n} rows, one per query, got {len(resource.uses)}")
 
     def _refuse_other_groups(self, groups: Groups, n: int) -> None:
         if len(groups.labels) != n:
-            raise ValueError(f"there are {len(groups.labels)} labels of groups for {n} queries")
-        if (many := len(set(groups.labels))) > MOST_LABELS:
-            raise ValueError(f"there are {many} different labels of groups, at most {MOST_LABELS} are taken")
+            raise ValueError(f"groups must have {n} labels, one per query, got {len(groups.labels)}")
+        if (many := len(set(groups.labels))) > MAX_LABELS:
+            raise ValueError(f"groups must have at most {MAX_LABELS} different labels, got {many}")
         if absent := sorted(set(groups.limits) - set(groups.labels)):
             there = ", ".join(sorted(set(groups.labels))[:8])
-            raise ValueError(f"groups limit {absent[0]!r}, a label that no query has; there are {there}")
+            raise ValueError(f"group {absent[0]!r} not found in the labels of the queries; available: {there}")
         named = {name for limits in groups.limits.values() for name in limits.resources}
         if stranger := sorted(named - set(self.resources)):
             raise ValueError(f"unknown resource {stranger[0]!r} in groups")
 
 
 class ConstrainedRequest(LimitedOptions, AssignmentRequest):
-    """Queries to assign to classifiers within a budget, or within several limits at once."""
+    """Queries to assign to classifiers within a budget or several limits."""
 
     @model_validator(mode="after")
     def _fits_its_queries(self) -> "ConstrainedRequest":
@@ -239,14 +249,12 @@ class ConstrainedRequest(LimitedOptions, AssignmentRequest):
 
 
 class ConstrainedAssignment(AssignmentFigures):
-    """Which classifier is to answer each query, within several limits."""
+    """The classifier of each query, within several limits."""
 
-    budget: float | None = Field(
-        description="the budget for the whole batch, in the artifact's unit; null if there is none"
-    )
+    budget: float | None = Field(description="total budget of the batch, in the artifact's unit; null: none")
 
 
 class ConstrainedReply(ConstrainedAssignment, DecisionFacts):
-    """An assignment within several limits together with the artifact it came from."""
+    """An assignment within several limits, and the artifact that decided."""
 
     embedding: Embedded = None

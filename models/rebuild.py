@@ -1,4 +1,4 @@
-"""Rebuilds: which rows the next version of an artifact learns from."""
+"""Rebuilds: selection of the rows for the next version of an artifact."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,36 +14,42 @@ def _read_time(value: object) -> object:
 
 
 class RebuildRequest(Sent):
-    """Which rows to learn from; by default those since the last drift alarm's change point, if there are enough."""
+    """Rows to train the next version on.
+
+    By default, these are the rows since the last drift alarm's change point, if there are enough.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"only_new": True}, {"half_life": 30.0}, {}]})
 
     since: Annotated[AwareDatetime | None, BeforeValidator(_read_time)] = Field(
         default=None,
-        description="leave out rows that came before this time, with its UTC offset; the old dataset's came when "
-        "it was stored",
+        description="exclude rows before this time, with UTC offset; rows of the old dataset count as of the time "
+        "when it was stored",
         examples=["2026-01-31T12:00:00Z"],
     )
     only_new: bool | None = Field(
         default=None,
-        description="true: only rows that came as feedback; false: also the rows of the old dataset, whatever drifted",
+        description="true: only feedback rows; false: also the rows of the old dataset, even after drift",
     )
     half_life: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         default=None,
-        description="in days: a row that is older by this time counts half; realized by keeping each row with that "
-        "probability, by the build's seed",
+        description="half-life of rows in days: a row of this age is kept with half the probability of the "
+        "newest row, drawn with the build's seed",
     )
     dataset: Name | None = Field(
-        default=None, description="the name of the new dataset; null: the old one's, with the next version's number"
+        default=None, description="name of the new dataset; null: the old name with the next version's number"
+    )
+    activate: bool = Field(
+        default=True, description="whether the new version becomes the active one; false: it waits for a rollout"
     )
 
 
 class Rebuild(Build):
-    """A build of the next version, and the rows that it learns from."""
+    """The build of the next version, and its numbers of rows."""
 
-    old_rows: int = Field(description="rows of the old dataset")
-    new_rows: int = Field(description="rows that came as feedback")
+    old_rows: int = Field(description="number of rows of the old dataset")
+    new_rows: int = Field(description="number of feedback rows")
     change_point: int | None = Field(
-        description="the number of the outcome since which rows are taken, by the last drift alarm; null: all rows, or "
-        "those that the request names"
+        description="number of the first outcome whose row is used, from the last drift alarm; null: all rows, or "
+        "those that the request selects"
     )

@@ -10,89 +10,92 @@ from models.limits import Budget
 from models.portfolio import QuerySizes
 from models.portfolio_streams import Pacing
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
 class RunItem(Value):
-    """One item, and what may be known of it."""
+    """An item to run, and its known properties."""
 
-    item: Json = Field(description="the item, as the endpoints' templates take it", examples=[[0.0, 1.0]])
+    item: Json = Field(description="the item, as the endpoints' templates need it", examples=[[0.0, 1.0]])
     id: ItemId | None = Field(
-        default=None, description="its id: the same one always takes the same path; budgets are shared out by it"
+        default=None,
+        description="the item's id: the same id always gets the same decisions; ids divide mean budgets among items",
     )
     embedding: Vector | None = Field(
         default=None,
-        description="of portfolios, and of policies that know embeddings; null: the embedder makes one of the text",
+        description="the item's embedding, for portfolios and for policies with embeddings; null: the embedder "
+        "computes it from the text",
     )
     text: Annotated[str, Field(max_length=1_000_000)] | None = Field(
         default=None,
-        description="the text to embed, where the artifact names an embedder; null: the item, where that is a text",
+        description="the text to embed, if the artifact has an embedder; null: the item, if it is a text",
     )
-    size: QuerySizes | None = Field(default=None, description="the item's size, where costs are functions of it")
+    size: QuerySizes | None = Field(default=None, description="the item's size, if costs depend on size")
 
 
 class RunLimits(Value):
-    """Within what an item, or each of several, is run."""
+    """Limits of a run, for each item."""
 
     deadline: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
         default=None,
-        description="how long it may take, in the artifact's unit, where that is one of time, or in that of a policy's "
-        "times; policies plan with these, too",
+        description="deadline, in the artifact's unit if it is a unit of time, or in the unit of a policy's "
+        "times; policies also plan with these times",
         examples=[None],
     )
     timeout_s: float = Field(
-        default=30.0, gt=0, le=600, description="seconds after which the best answer so far is given"
+        default=30.0, gt=0, le=600, description="time limit in seconds, after which the best answer so far is returned"
     )
     budget: Budget | None = Field(
         default=None,
-        description='what an item may cost on average, in the artifact\'s unit, or "30%" of what the most expensive '
-        "classifier costs",
+        description='upper bound on the mean cost per item, in the artifact\'s unit, or as a share, such as "30%", '
+        "of the cost of the most expensive classifier",
         examples=[None],
     )
     max_item_cost: Cost | None = Field(
         default=None,
-        description="policies: what an item may cost at most, in the artifact's unit; never exceeded as planned",
+        description="policies: upper bound on the cost of each item, in the artifact's unit; planned costs never "
+        "exceed it",
         examples=[None],
     )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="the least share of right answers, from 0 to 1, instead", examples=[None]
+        default=None, description="lower bound on accuracy, from 0 to 1", examples=[None]
     )
     min_coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="pipelines: the least share of items that get an answer, from 0 to 1",
+        description="pipelines: lower bound on coverage, from 0 to 1",
         examples=[None],
     )
     tradeoff: Cost | None = Field(
         default=None,
-        description="policies: what a unit of cost weighs against errors, in errors per unit of cost, instead",
+        description="policies: weight of cost against errors, in errors per unit of cost, instead of a budget",
         examples=[None],
     )
     budget_pacing: Pacing | None = Field(
-        default=None, description="portfolios: a stream's ledger, whose total then counts", examples=[None]
+        default=None, description="portfolios: ledger of a stream, whose total replaces the budget", examples=[None]
     )
 
 
 class RunRequest(Sent, RunItem, RunLimits):
-    """An item to run; or several, each within the same limits."""
+    """One item or several items to run, within the same limits."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0], "deadline": 25.0, "id": "image-1"}]}
     )
 
-    item: Json | None = Field(default=None, description="the item, as the endpoints' templates take it")
-    items: Annotated[Items[RunItem], Field(min_length=1, max_length=MOST_ITEMS)] | None = Field(
-        default=None, description="several items instead; a portfolio assigns them together"
+    item: Json | None = Field(default=None, description="the item, as the endpoints' templates need it")
+    items: Annotated[Items[RunItem], Field(min_length=1, max_length=MAX_ITEMS)] | None = Field(
+        default=None, description="several items, instead of ``item``; a portfolio assigns them together"
     )
 
     @model_validator(mode="after")
     def _is_one_or_many(self) -> "RunRequest":
         if ("item" in self.model_fields_set) == (self.items is not None):
-            raise ValueError("give item or items, one of the two")
+            raise ValueError("exactly one of item and items is required")
         return self
 
     def list_items(self) -> tuple[RunItem, ...]:
-        """List the items, one or many."""
+        """Return the items, one or several."""
         if self.items is not None:
             return self.items
         fields = {name: getattr(self, name) for name in RunItem.model_fields}
@@ -100,46 +103,51 @@ class RunRequest(Sent, RunItem, RunLimits):
 
 
 class RunStep(Value):
-    """One call."""
+    """One call of a run."""
 
-    classifier: str = Field(description="the classifier, sensor or embedder that was called")
-    label: str | None = Field(default=None, description="its label; null: none, or numbers only")
-    confidence: float | None = Field(default=None, description="how sure it was")
+    classifier: str = Field(description="the called classifier, sensor, or embedder")
+    label: str | None = Field(default=None, description="the label in the reply; null: none, or only numbers")
+    confidence: float | None = Field(default=None, description="confidence of the answer")
     accepted: bool = Field(
-        description="whether the run's answer is this one's; false for all where the artifact combines answers"
+        description="whether this answer is the run's answer; false for all calls if the artifact combines answers"
     )
-    cost: float = Field(description="what the call cost, in the artifact's unit")
-    seconds: float = Field(description="how long it took, tries included")
-    attempts: int = Field(default=1, description="how often it was tried; 0: it was not called")
-    error: str | None = Field(default=None, description="why it gave no answer; null: it did")
+    cost: float = Field(description="cost of the call, in the artifact's unit")
+    seconds: float = Field(description="duration in seconds, including retries")
+    attempts: int = Field(default=1, description="number of attempts; 0: not called")
+    tokens: tuple[int, int] = Field(
+        default=(0, 0), description="numbers of input and output tokens, if the endpoint reports them"
+    )
+    error: str | None = Field(default=None, description="why the call failed; null: it succeeded")
 
 
 class Spent(Value):
-    """What a run took."""
+    """Cost and duration of a run."""
 
-    cost: float = Field(description="in the artifact's unit")
-    seconds: float = Field(description="on the clock")
+    cost: float = Field(description="cost in the artifact's unit")
+    seconds: float = Field(description="elapsed time in seconds")
     unit: str = Field(description="the artifact's unit")
 
 
 class Run(Value):
-    """The answer to an item, and the way to it."""
+    """The answer to an item, and the calls that were made for it."""
 
-    label: str | None = Field(description="the answer; null where what was left out leaves none")
+    label: str | None = Field(description="the answer; null: no answer")
     confidence: float | None = Field(
         default=None,
-        description="how sure the one that was taken was; of a policy whose answers have no classes, how good its "
-        "answer is expected to be, from 0 to 1",
+        description="confidence of the accepted answer; for policies whose answers have no classes its expected "
+        "quality, from 0 to 1",
     )
     probabilities: dict[str, float] | None = Field(
-        default=None, description="for each class its probability, where the artifact combines answers"
+        default=None, description="probability of each class, if the artifact combines answers"
     )
-    steps: Items[RunStep] = Field(description="the calls, in the order they were made")
-    spent: Spent = Field(description="what it cost and how long it took")
+    steps: Items[RunStep] = Field(description="the calls, in the order in which they were made")
+    spent: Spent = Field(description="cost and duration of the run")
     degraded: str | None = Field(
-        default=None, description="what had to be left out, and why; null: the item was run as decided"
+        default=None,
+        description="classifiers or features that failed or were unavailable, with reasons; null: the item was "
+        "run as decided",
     )
-    id: ItemId | None = Field(default=None, description="the item's id, as it was sent")
+    id: ItemId | None = Field(default=None, description="the item's id in the request")
 
 
 class RunReply(Run, DecisionFacts):
@@ -147,16 +155,16 @@ class RunReply(Run, DecisionFacts):
 
 
 class FailedRun(Value):
-    """An item of several that has no answer."""
+    """An item without an answer, and its error."""
 
-    id: ItemId | None = Field(default=None, description="the item's id, as it was sent")
-    error: str = Field(description="why")
-    status: int = Field(description="the HTTP status that it would have had alone")
+    id: ItemId | None = Field(default=None, description="the item's id in the request")
+    error: str = Field(description="why the item has no answer")
+    status: int = Field(description="the HTTP status of a request with only this item")
     steps: Items[RunStep] = Field(default=(), description="the calls that were made")
 
 
 class RunsReply(Value):
-    """The runs of several items, in the order they came."""
+    """The runs of several items, in the order of the request."""
 
-    items: Items[RunReply | FailedRun] = Field(description="a run, or why there is none")
-    spent: Spent = Field(description="what all cost together, and how long the request took")
+    items: Items[RunReply | FailedRun] = Field(description="the run of each item, or the reason why it failed")
+    spent: Spent = Field(description="total cost, and the duration of the request")

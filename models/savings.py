@@ -1,4 +1,4 @@
-"""Savings of an artifact: what it saves or gains compared with the best simple baseline, on holdout rows."""
+"""Savings of an artifact compared with the best baseline, on holdout rows."""
 
 from typing import Annotated, Literal
 
@@ -14,84 +14,116 @@ ROUNDED = 1e-9
 
 
 class ExpectedOutcome(Value):
-    """What a decision is expected to achieve, measured on holdout rows.
+    """Expected accuracy, cost, time, and coverage of a decision, from holdout rows.
 
-    Figures that do not apply are omitted, and so are intervals that the rows do not allow.
+    Figures that do not apply, and intervals that cannot be estimated from these rows, are omitted.
     """
 
     accuracy: float | None = Field(default=None, description="share of answers that are correct, from 0 to 1")
     accuracy_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
-    coverage: float | None = Field(default=None, description="share of items that get an answer, where not all do")
+    coverage: float | None = Field(
+        default=None, description="share of items that get an answer; null: every item gets one"
+    )
     coverage_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
+    loss: float | None = Field(
+        default=None,
+        description="mean loss of an item by wrong answers and rejects, in the artifact's unit, in place of the "
+        "accuracy if the dataset has losses",
+    )
+    loss_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
     cost: float | None = Field(default=None, description="mean cost of an item, in the artifact's unit")
     cost_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
     time: float | None = Field(default=None, description="mean time of an item, in the artifact's unit")
     time_interval: Interval | None = Field(default=None, description="its 95 % confidence interval")
 
 
+ACCURACY = (
+    "share of items answered correctly, from 0 to 1; with losses, 1 less the mean loss as a share of the largest one"
+)
+LOSS = "mean loss of an item by wrong answers and rejects, in the artifact's unit; null: all errors are equal"
+
+
 class SimpleBaseline(Value):
     """A simple alternative to an artifact, measured on the same rows."""
 
     name: str = Field(description="a classifier that always answers, a fixed set of features, a tuned two-stage rule")
-    accuracy: float = Field(ge=0, le=1, description="share of items answered correctly, from 0 to 1")
+    accuracy: float = Field(ge=0, le=1, description=ACCURACY)
     cost: float = Field(ge=0, description="mean cost of an item, in the artifact's unit")
+    loss: float | None = Field(default=None, description=LOSS)
 
 
 class ComparedBaseline(SimpleBaseline):
-    """The baseline that savings are relative to; for a random mixture, the point it reaches."""
+    """The baseline that savings are relative to; a random mixture has the mean figures of its two baselines."""
 
     kind: Literal["single", "random_mixture"] = Field(description="one baseline, or a random mixture of two")
 
 
 class CurrentBaseline(SimpleBaseline):
-    """The status quo: always the most accurate classifier, or all features; and the share of its cost that is saved."""
+    """The current cost and accuracy without the artifact, and the share saved.
 
-    saved: float | None = Field(description="share of the current cost that is saved; null: it costs nothing")
+    The current classifier is the most accurate one; for feature tables, it uses all features.
+    """
+
+    saved: float | None = Field(description="share of the current cost that is saved; null: the current cost is 0")
     saved_interval: Interval | None = Field(description="its 95 % confidence interval")
 
 
 class Savings(Value):
-    """What an artifact saves and gains compared with the best simple baseline, on holdout rows.
+    """Savings and gain of an artifact compared with the best simple baseline.
 
-    Baselines are ``baselines`` and random mixtures of any two of them, which reach each budget in between. Intervals
-    are from a paired bootstrap over the rows.
+    All figures are measured on holdout rows. The baselines are ``baselines`` and random mixtures of any two of them,
+    which cover every budget in between. With losses, sums of cost and loss are compared. Intervals are from a paired
+    bootstrap over the rows.
     """
 
     decision: str = Field(description="the decision that the figures are about", examples=["without a deadline"])
-    accuracy: float = Field(ge=0, le=1, description="share of items that the artifact answers correctly, from 0 to 1")
+    accuracy: float = Field(ge=0, le=1, description=ACCURACY)
     cost: float = Field(ge=0, description="its mean cost of an item, in the artifact's unit")
+    loss: float | None = Field(default=None, description=LOSS)
     baseline: ComparedBaseline = Field(
         description="the cheapest baseline that is at least as accurate, else the most accurate one"
     )
-    saved: float | None = Field(description="share of the baseline's cost that is saved; null: it costs nothing")
+    saved: float | None = Field(
+        description="share of the baseline's cost that is saved; with losses, share of its cost plus loss; "
+        "null: the baseline costs nothing"
+    )
     saved_interval: Interval | None = Field(description="its 95 % confidence interval")
-    gained: float = Field(description="accuracy above the best that baselines reach at the artifact's cost")
+    gained: float = Field(description="accuracy minus the best accuracy of baselines at the artifact's cost")
     gained_interval: Interval = Field(description="its 95 % confidence interval")
     rows: int = Field(ge=0, description="number of holdout rows")
     verdict: Verdict = Field(
-        description="significant: the interval of saved or of gained is above 0; worse: that of saved is below 0; "
+        description="significant: the interval of saved or of gained is above 0; worse: the interval of saved "
+        "is below 0; "
         "not significant: neither"
     )
-    headline: str = Field(description="the same in one sentence")
-    advice: str | None = Field(description="what to change where savings are not significant; else null")
+    headline: str = Field(description="the verdict and the figures in one sentence")
+    advice: str | None = Field(description="what to change if savings are not significant; else null")
     baselines: Items[SimpleBaseline] = Field(description="all baselines, by rising cost")
     unit: str = Field(default="", description="the unit of costs")
     query: dict[str, JsonValue] = Field(
-        default={}, description="the limits of that decision: the default operating point of queries without limits"
+        default={},
+        description="the limits of ``decision``, which is the default operating point of queries without limits",
     )
-    today: CurrentBaseline | None = Field(default=None, description="the status quo, and what is saved of its cost")
+    today: CurrentBaseline | None = Field(
+        default=None,
+        description="current cost and accuracy without the artifact, and the share of the cost that is saved",
+    )
 
     @property
     def has_savings(self) -> bool:
-        """Whether savings are significant: their interval is above 0."""
+        """Whether the savings are significant: their confidence interval is above 0."""
         return self.saved_interval is not None and self.saved_interval[0] > ROUNDED
 
     @property
+    def _quality(self) -> str:
+        return f"{self.accuracy:.1%} correct" if self.loss is None else f"loss {self.loss:.4g} per item"
+
+    @property
     def brief(self) -> str:
-        """A few words for lists."""
+        """Return the verdict in a few words, for example ``gains 2.1 points``."""
         match self.verdict:
             case "significant" if self.has_savings:
-                return f"saves {format_share(self.saved, self.saved_interval)}, {self.accuracy:.1%} correct"
+                return f"saves {format_share(self.saved, self.saved_interval)}, {self._quality}"
             case "significant":
                 return f"gains {100 * self.gained:.1f} points"
             case "worse":
@@ -101,7 +133,7 @@ class Savings(Value):
 
 
 def format_share(value: float | None, interval: Interval | None) -> str:
-    """Write a share and its interval.
+    """Format a share and its interval as percentages.
 
     >>> format_share(0.31, (0.18, 0.42))
     '31 % (18 to 42 %)'

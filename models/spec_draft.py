@@ -1,4 +1,4 @@
-"""A first draft of a spec: what a table's columns are likely to mean, by their names and first rows."""
+"""Drafts of specs, from a table's column names and first rows."""
 
 import re
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ _PERCENT = rf"({_PART}*(%|\(%\)|percent|pct))?"
 _SURE = re.compile(rf"{_PART}(sure|conf|confidence|prob|probability|score|logprob|logit){_PERCENT}$", re.I)
 _COST = re.compile(rf"{_PART}(ms|us|s|sec|seconds|time|usd|dollars|eur|cost|price)$", re.I)
 _TOKENS = re.compile(rf"{_PART}(tokens|tokens[ _]?(in|out)|(input|output|prompt|completion)[ _]tokens)$", re.I)
+_TEXT = re.compile(r"^(prompt|text|question|query|instruction|message|ticket)$", re.I)
 _LABELS = (
     re.compile(r"^(truth|label|target|ground[ _]?truth|gold|(true|correct|gold)[ _](label|class|answer))$", re.I),
     re.compile(r"^(class|outcome)$", re.I),
@@ -29,19 +30,19 @@ _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "
 
 
 class SpecDraft(Value):
-    """A draft to look at and to mend, with the rows that it was made from."""
+    """A draft of a spec to review, and the rows that it was made from."""
 
-    spec: dict[str, Any] = Field(description="the draft: look at costs and the unit")
+    spec: dict[str, Any] = Field(description="the draft; check costs and unit")
     columns: Items[str] = Field(description="the table's columns")
-    rows: Items[Items[str]] = Field(description="its first rows, as text")
-    guesses: Items[str] = Field(description="what the draft could not know")
+    rows: Items[Items[str]] = Field(description="the first rows of the table, as text")
+    guesses: Items[str] = Field(description="guesses and unknown values to check")
 
 
 def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Draft a spec from columns and some rows, and list the guesses.
+    """Return a draft of a spec from columns and some rows, and list the guesses.
 
-    A trace where columns come as answer, confidence, and cost of a classifier; where they have only whether a
-    classifier was right, or how good an answer was, a trace without a label; else features.
+    Columns of answers, confidences, and costs make a trace. Columns that have only the correctness or quality of
+    answers make a trace without a label. Other tables become feature tables.
 
     >>> draft_of(["GPT 4 answer", "GPT 4 confidence", "GPT 4 usd", "truth"], [])[0]["classifiers"][0]["name"]
     'GPT 4'
@@ -112,6 +113,10 @@ def _trace(
     if len(set(units)) > 1:
         guesses.append(f"costs seem to be in {' and '.join(sorted(set(units)))}: they must be in one unit")
     label_of = {} if label is None else {"label": label}
+    texts = [one for one in columns if _TEXT.match(one)]
+    if texts:
+        label_of["text"] = texts[0]
+        guesses.append(f"{texts[0]!r} has the items' texts, by whose words they are embedded if you send no embeddings")
     return {"kind": "trace", **label_of, "unit": unit, "classifiers": list(classifiers.values())}, guesses
 
 

@@ -9,44 +9,45 @@ from models.dataset import DatasetFacts
 
 
 class DatasetInfo(DatasetFacts):
-    """A dataset, as the API shows it."""
+    """Facts of a stored dataset."""
 
     name: Name = Field(description="the dataset's name")
     sha256: str = Field(description="the SHA-256 of the checked table")
     bytes: int = Field(description="the size of the checked table, in bytes")
-    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+    created_at: str = Field(description="time of storage, UTC, ISO 8601")
     warnings: Items[DataWarning] = Field(
-        default=(), description="what makes figures from this dataset less certain than they look, and what to do"
+        default=(),
+        description="problems that make figures from this dataset less certain than they seem, and what to do",
     )
 
 
 class Replaced(Value):
-    """The dataset that a newer one took the place of."""
+    """The previous dataset of the same name."""
 
-    rows: int = Field(description="how many rows it had")
-    sha256: str = Field(description="the SHA-256 of its checked table")
-    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+    rows: int = Field(description="number of rows")
+    sha256: str = Field(description="SHA-256 of the checked table")
+    created_at: str = Field(description="time of storage, UTC, ISO 8601")
 
 
 class StoredDataset(DatasetInfo):
-    """A dataset that was just stored, and what it took the place of."""
+    """A dataset after its upload, and the dataset that it replaced."""
 
     replaced: Replaced | None = Field(
-        description="the dataset that had this name before, and is gone: what was built from it answers on, but cannot "
-        "be built again; null: the name is new"
+        description="the replaced dataset, which is deleted: artifacts built from it continue to answer, but "
+        "cannot be built again; null: the name is new"
     )
 
 
 class ShownDataset(DatasetInfo):
-    """A dataset, and whether there is advice on it."""
+    """A dataset, and whether it has advice."""
 
-    advised: bool = Field(description="whether there is advice on it")
+    advised: bool = Field(description="whether there is advice on the dataset")
 
 
 class DeletedDataset(Value):
-    """A dataset that was deleted, and what was built from it."""
+    """A deleted dataset, and the artifacts that were built from it."""
 
     name: Name = Field(description="the dataset's name")
     artifacts: Items[ArtifactRef] = Field(
-        description="the active artifacts that were built from it: they answer on, but cannot be built again"
+        description="active artifacts built from the dataset: they continue to answer, but cannot be built again"
     )

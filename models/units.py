@@ -1,4 +1,4 @@
-"""Units of time, and the times that a spec declares in one of them."""
+"""Units of time."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,9 @@ def seconds_in(unit: str) -> float | None:
 
 
 def unit_of_times(unit: str, time_unit: str | None) -> str | None:
-    """Return the unit of a spec's times: its time unit, else that of costs; None if that is not one of time.
+    """Return the unit of a spec's times; None if it is not a unit of time.
+
+    It is the time unit if given, else the unit of costs.
 
     >>> unit_of_times("ms", None), unit_of_times("USD", "s"), unit_of_times("USD", None)
     ('ms', 's', None)
@@ -39,14 +41,14 @@ def unit_of_times(unit: str, time_unit: str | None) -> str | None:
 
 
 def refuse_other_times(times: Mapping[str, float | None], unit: str, time_unit: str | None) -> None:
-    """Raise ValueError where only some times of a spec are given, or their unit is missing or not one of time."""
+    """Raise ValueError if times are incomplete, or lack a unit of time."""
     timed = [name for name, time in times.items() if time is not None]
     untold = [name for name, time in times.items() if time is None]
     if timed and untold:
-        raise ValueError(f"{timed[0]!r} has a time and {untold[0]!r} has none: give a time for all, or for none")
+        raise ValueError(f"time must be set for all or none; {timed[0]!r} has one, {untold[0]!r} does not")
     if time_unit is not None and not timed:
-        raise ValueError(f"time_unit is {time_unit!r}, but no time is given")
+        raise ValueError(f"time_unit requires a time, got {time_unit!r}")
     if time_unit is not None and seconds_in(time_unit) is None:
         raise ValueError(f"time_unit must be a unit of time, got {time_unit!r}")
     if timed and unit_of_times(unit, time_unit) is None:
-        raise ValueError(f"{timed[0]!r} has a time, but the unit {unit!r} is not one of time: set time_unit")
+        raise ValueError(f"time_unit is required: {timed[0]!r} has a time, and the unit {unit!r} is not a unit of time")

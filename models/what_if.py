@@ -1,4 +1,4 @@
-"""Decisions side by side: the decision of each kind's active artifact of a name for the same limits."""
+"""Comparison of the decisions of all artifacts of a name, for the same limits."""
 
 from typing import Any
 
@@ -10,17 +10,19 @@ from models.savings import Savings
 
 
 class SideBySide(Value):
-    """The decision of one artifact, or why it has none."""
+    """The decision of one artifact, or its error."""
 
     artifact: ArtifactRef = Field(description="the artifact")
-    unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
-    decision: dict[str, Any] | None = Field(description="its decision, as its own route gives it; null if it has none")
+    unit: str = Field(description="unit of costs, durations, budgets, and deadlines")
+    decision: dict[str, Any] | None = Field(
+        description="the decision, as in the reply of the artifact's decision route; null: refused"
+    )
     savings: Savings | None = Field(description="savings compared with simple baselines; null: not measured")
-    ignored: Items[str] = Field(description="limits that were given and mean nothing to this kind")
-    refusal: str | None = Field(description="why it has none; null if it has one")
+    ignored: Items[str] = Field(description="limits of the request that this kind does not support")
+    refusal: str | None = Field(description="why the decision was refused; null: it was not")
 
 
 class DecisionsReply(Value):
     """The decisions of all active artifacts of a name."""
 
-    items: Items[SideBySide] = Field(description="one for each kind that has an artifact of the name")
+    items: Items[SideBySide] = Field(description="one entry for each kind with an artifact of this name")

@@ -1,11 +1,11 @@
 """The five artifact kinds of Parsimony: each fits a plan offline, and the plan decides at request time.
 
-``kind.py`` has the interface, ``ArtifactKind``: start reading there. A sixth kind is one module in ``models``, one
+Read ``kind.py`` first: it has the interface, ``ArtifactKind``. A sixth kind is one module in ``models``, one
 package here, and one line in ``_NAMES``; storing, versions, builds, progress, decisions, runs, chat, batches, metrics,
 command line, and contract tests need no change.
 
 Imports are lazy: a kind is imported at its first look-up, and SciPy, joblib, and scikit-learn by the functions that use
-them, so a process that only decides loads neither.
+them, so a process that only decides does not load these libraries.
 """
 
 from collections.abc import Iterator, Mapping

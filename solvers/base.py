@@ -18,7 +18,7 @@ from solvers.item_splits import effective_rows
 
 
 class Progress(Protocol):
-    """Progress callback of a fit; raises Cancelled to stop it. Cheap enough for every step."""
+    """Progress callback of a fit; raises Cancelled to stop the fit. It is fast enough to be called at every step."""
 
     def __call__(self, done: int, total: int, message: str) -> None: ...
 
@@ -56,12 +56,12 @@ def round_up(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """Dependencies of a fit.
+    """Services that a fit uses.
 
     Attributes:
         progress: progress callback.
         elapsed: returns the seconds since the fit began, for time limits.
-        cache: bytes by key that outlive the fit, so that other builds, and resumed ones, reuse trained models.
+        cache: persistent cache of bytes by key, so that other builds and resumed builds reuse trained models.
         learner_modules: modules that learners may come from, in addition to scikit-learn.
     """
 
@@ -81,21 +81,21 @@ class Plan(Protocol):
         """
 
     def decide(self, query: Any) -> Value:
-        """Decide in microseconds; raises Infeasible, with the numbers, if the limits cannot be kept."""
+        """Decide in microseconds; raises Infeasible, with the least feasible value, if the limits cannot be kept."""
 
 
 def run_in_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in this process, the default of a plan's callers."""
+    """Call a function in this process; the default way to run models."""
     return work(*args)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRunner:
-    """How learned models are run.
+    """Runner of learned models, in this or in another process.
 
     Attributes:
         modules: modules that learners may come from, in addition to scikit-learn.
-        run: calls a function with its arguments; in another process where models are untrusted.
+        run: calls a function with its arguments, in another process if models are untrusted.
     """
 
     modules: tuple[str, ...] = ()
@@ -136,6 +136,29 @@ def refuse_few_items(facts: DatasetFacts, minimum: int, purpose: str) -> None:
         raise InvalidRequest.from_faults(
             Fault(("dataset",), f"has {facts.item_count} {counted}; {purpose} requires at least {minimum}")
         )
+
+
+MIN_COMPLETE_ROWS = 30
+"""Minimum number of complete rows of a partial trace, where these are needed."""
+
+
+def refuse_few_complete_rows(facts: DatasetFacts) -> None:
+    """Raise InvalidRequest for a partial trace with fewer than 30 rows in which all classifiers were called."""
+    if facts.complete_rows is not None and facts.complete_rows < MIN_COMPLETE_ROWS:
+        raise InvalidRequest.from_faults(
+            Fault(
+                ("dataset",),
+                f"must have at least {MIN_COMPLETE_ROWS} rows in which all classifiers were called, got "
+                f"{facts.complete_rows} of {facts.rows:,}: only portfolios can be built without such rows",
+            )
+        )
+
+
+def refuse_reject_cost(facts: DatasetFacts, purpose: str) -> None:
+    """Raise InvalidRequest for a dataset with a price of rejects, which this kind of artifact cannot use."""
+    if facts.spec.reject_cost is not None:
+        message = f"is not supported for {purpose}: build a policy or an index of answers with classes, or remove it"
+        raise InvalidRequest.from_faults(Fault(("dataset", "spec", "reject_cost"), message))
 
 
 @cache
@@ -182,7 +205,7 @@ def make_generator(seed: int) -> np.random.Generator:
 
 
 def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
-    """Return a summary's number of independent rows, of all or of one part; 0 if unknown.
+    """Return the number of independent rows in a build's summary, of all rows or of one part; 0 if unknown.
 
     >>> read_row_count({"rows": 200}), read_row_count({"rows": {"test": 50}}, "test"), read_row_count({})
     (200, 50, 0)
@@ -195,7 +218,7 @@ def read_row_count(summary: Mapping[str, Any], part: str | None = None) -> int:
 
 
 def row_counts(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str, int]]:
-    """Count the rows, and where items repeat the effective rows, of each part of a split."""
+    """Count the rows of each part of a split and, if items repeat, the effective rows."""
     counts = {"rows": {name: len(rows) for name, rows in parts.items()}}
     effective = {name: effective_rows(items[rows]) for name, rows in parts.items()}
     return counts if effective == counts["rows"] else {**counts, "effective_rows": effective}

@@ -32,7 +32,7 @@ def _is_above(costs: Floats, errors: Floats, left: int, middle: int, right: int)
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Two points of the curve; the second, more expensive one decides for a share of the items."""
+    """Two points of the curve, and the share of items for which the second, more expensive point decides."""
 
     first: int
     second: int
@@ -40,7 +40,7 @@ class Mixture:
 
     @classmethod
     def from_budget(cls, costs: Floats, budget: float) -> "Mixture":
-        """Mix the two points around a budget, so that their mean cost equals it; costs rise.
+        """Mix the two points around a budget so that their mean cost equals the budget. Costs must rise.
 
         A budget above the last point selects that point. Raises ValueError if it is below the first.
 

@@ -1,4 +1,5 @@
-"""One-hot encoding of categories, and median imputation with missing indicators: d columns of a table become D.
+"""One-hot encoding of categories, and median imputation with missing indicators, from d columns of a table to D
+columns.
 
 A categorical column becomes one indicator column per frequent category; rare and missing categories are 0 everywhere.
 A missing number becomes the median of its column. An indicator of missing values is added where the training rows have
@@ -20,7 +21,7 @@ MAX_CATEGORIES = 20
 
 
 class StoredCellEncoding(Protocol):
-    """A plan with the fields of a ``CellEncoding``, in its order."""
+    """A plan with the fields of a ``CellEncoding``, in the same order."""
 
     @property
     def cell_owners(self) -> Int32s: ...
@@ -58,7 +59,8 @@ class CellEncoding:
 
     @classmethod
     def from_table(cls, table: FeatureTable, owners: Int32s) -> "CellEncoding | None":
-        """Fit to a table with columns of these sensors, (d,); None if all are numbers that are never missing.
+        """Fit to a table; None if all columns are numbers without missing cells. owners: (d,), the sensor of each
+        column.
 
         Complexity: O(n d log n).
         """
@@ -79,7 +81,7 @@ class CellEncoding:
 
     @classmethod
     def from_plan(cls, plan: StoredCellEncoding) -> "CellEncoding":
-        """Read the encoding from a plan's fields; it has no columns where the plan has none."""
+        """Read the encoding from a plan's fields; a plan without these fields has an encoding without columns."""
         arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
         return cls(*arrays, plan.cell_categories, plan.cells_missing)
 
@@ -109,7 +111,7 @@ class CellEncoding:
 
     @property
     def widths(self) -> Int64s:
-        """Encoded columns per column, (d,)."""
+        """Number of encoded columns of each column, (d,)."""
         kept = np.diff(self.offsets)
         return np.asarray(np.where(kept > 0, kept, 1 + self.marked), dtype=np.int64)
 
@@ -136,7 +138,7 @@ class CellEncoding:
                 Fault(("dataset", "features"), "must have the categorical columns of the artifact")
             )
 
-    def encode_values(self, column: int, cell: Any) -> list[float]:
+    def encode_cell(self, column: int, cell: Any) -> list[float]:
         """Encode one cell of a column; raises ValueError for a cell that is not supported."""
         kept = self._kept(column)
         cell = None if cell == "" else cell  # as in a table

@@ -1,8 +1,9 @@
 """Sequential change detection: a generalized likelihood-ratio (GLR) test over all recent change points.
 
-At each candidate change point the outcomes since then are compared with a reference: the promise, weighted like the
-rows it was measured on, and every outcome before the change point. The test restarts at each candidate, as CUSUM
-does, so that good outcomes before a change delay no alarm. The largest log-likelihood ratio estimates the change point.
+At each candidate change point, the outcomes since then are compared with a reference. The reference consists of the
+expected outcome, weighted by the rows that it was measured on, and of all outcomes before the candidate. Like CUSUM,
+the test uses only outcomes after the candidate, so good outcomes before a change do not delay the alarm. The candidate
+with the largest log-likelihood ratio is the estimated change point.
 
 Shares (accuracy, coverage) have a Bernoulli likelihood; ratios of costs or times to their estimates have a gamma
 likelihood whose dispersion is estimated. Memory is bounded: outcomes are kept as sums of adjacent blocks whose lengths
@@ -37,11 +38,11 @@ MIN_DISPERSION = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Adjacent blocks of outcomes, the oldest first; arrays may have further axes, one stream each.
+    """Adjacent blocks of outcomes, the oldest first; further axes of arrays are streams.
 
     size: (k,), outcomes per block. first, at: (k,), number and time in seconds of each block's first outcome.
-    realized, squares, promised, rows: (k, ...), sums over the block of what was observed, of its square, of what was
-    promised, and of the number of rows that a promise counts as.
+    realized, squares, promised, rows: (k, ...), sums over the block of observed outcomes, of their squares, of expected
+    outcomes, and of the rows that an expected outcome counts as.
     """
 
     size: Floats
@@ -54,10 +55,10 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scan:
+class ChangePointTest:
     """The test at the best change point of each stream: arrays of shape (...).
 
-    ratio: the log-likelihood ratio less the allowance for short runs, in nats. cut: the index of the first block after
+    ratio: the log-likelihood ratio minus the allowance for short runs, in nats. cut: the index of the first block after
     the change. before, after: means of the reference and of the outcomes since the change.
     """
 
@@ -68,7 +69,7 @@ class Scan:
 
 
 def empty_blocks(streams: tuple[int, ...] = ()) -> Blocks:
-    """Return no blocks, of one stream or of an array of streams."""
+    """Return blocks without outcomes; streams: shape of the stream axes, () for one stream."""
     none, sums = np.zeros(0), np.zeros((0, *streams))
     return Blocks(none, none, none, sums, sums, sums, sums)
 
@@ -100,7 +101,7 @@ def _block_starts(size: Floats) -> Int64s:
     return np.array([0, *reversed(starts)], dtype=np.int64)
 
 
-def scan_blocks(blocks: Blocks, likelihood: Likelihood, *, rising: bool) -> Scan:
+def scan_blocks(blocks: Blocks, likelihood: Likelihood, *, rising: bool) -> ChangePointTest:
     """Return the most likely change point of each stream, for means that rise or fall.
 
     Complexity: O(number of blocks) for each stream.
@@ -122,11 +123,12 @@ def scan_blocks(blocks: Blocks, likelihood: Likelihood, *, rising: bool) -> Scan
     ratio = np.where((reference > 0) & ((mean > expected) == rising), ratio, 0.0) - allow_short_runs(reference, count)
     cut = np.argmax(ratio, axis=0)
     ratio, expected, mean = (np.take_along_axis(a, cut[None], axis=0)[0] for a in (ratio, expected, mean))
-    return Scan(ratio, cut, expected, mean)
+    return ChangePointTest(ratio, cut, expected, mean)
 
 
 def allow_short_runs(reference: Floats, count: Floats) -> Floats:
-    """Return by how many nats the ratio must be larger where few outcomes are compared."""
+    """Return the allowance for short runs: the nats by which the log-likelihood ratio must be larger if few outcomes
+    are compared."""
     effective = np.maximum(_divide(reference * count, reference + count), 1e-9)
     return np.asarray(1.5 * np.maximum(np.log(SHORT_RUN / effective), 0.0))
 
@@ -153,7 +155,7 @@ def _dispersion(before: list[Floats], after: list[Floats], earlier: Floats, late
 def log_likelihood_ratio(
     likelihood: Likelihood, expected: Floats, reference: Floats, mean: Floats, count: Floats
 ) -> Floats:
-    """Return the log-likelihood ratio of two means and one, in nats."""
+    """Return the log-likelihood ratio of two different means against one common mean, in nats."""
     pooled = (reference * expected + count * mean) / (reference + count)
     divergence = _divergence_of_shares if likelihood == "bernoulli" else _divergence_of_means
     return np.asarray(reference * divergence(expected, pooled) + count * divergence(mean, pooled))

@@ -1,6 +1,6 @@
 """Calibration drift: compare the confidences that an endpoint returns with those of the build.
 
-An accept threshold is valid only on the scale and the distribution it was learned from.
+An accept threshold is valid only if confidences have the scale and distribution of the build's confidences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,30 +25,32 @@ MAX_OUTSIDE = 0.05
 
 
 def profile_confidences(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Return the effective rows and the quantiles of each classifier's confidences."""
-    rows, levels = effective_rows(trace.item_codes), np.linspace(0, 1, QUANTILES)
-    return {
-        spec.name: {"rows": rows, "quantiles": np.quantile(values, levels, method="inverted_cdf").tolist()}
-        for spec, values in zip(trace.spec.classifiers, trace.confidences.T, strict=True)
-        if spec.confidence is not None
-    }
+    """Return effective rows and quantiles of each classifier's confidences, in rows where it was called."""
+    levels, profiles = np.linspace(0, 1, QUANTILES), {}
+    for spec, values in zip(trace.spec.classifiers, trace.confidences.T, strict=True):
+        known = np.isfinite(values)
+        if known.any():
+            items = np.unique(trace.item_codes[known], return_inverse=True)[1]
+            quantiles = np.quantile(values[known], levels, method="inverted_cdf")
+            profiles[spec.name] = {"rows": effective_rows(items), "quantiles": quantiles.tolist()}
+    return profiles
 
 
 def is_outside(profile: Mapping[str, Any], confidence: float) -> bool:
-    """Return whether a confidence lies outside the range of the build."""
+    """Return whether a confidence is outside the range of the build."""
     low, high = profile["quantiles"][0], profile["quantiles"][-1]
     return not low - TOLERANCE <= confidence <= high + TOLERANCE
 
 
 def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, share: float) -> str | None:
-    """Describe how a window of confidences differs from those of the build; None if it does not.
+    """Describe how a window of confidences differs from the build's confidences; None if it does not differ.
 
     Args:
         profile: rows and quantiles of the build (``profile_confidences``).
         observed: (n,), confidences of an endpoint.
-        share: the share of items that they are of, in (0, 1]. At 1 the distributions are compared by the two-sample
-            Kolmogorov-Smirnov test. Below 1 the items may be selected: the window differs if no selection of that share
-            of the build's rows has such a distribution.
+        share: share of all items for which the endpoint is called, in (0, 1]. With 1, the distributions are compared by
+            the two-sample Kolmogorov-Smirnov test. Below 1, the endpoint may receive selected items: the window differs
+            if no subset of this share of the build's rows has such a distribution.
     """
     quantiles, rows = np.array(profile["quantiles"]), int(profile["rows"])
     outside = float(np.mean([is_outside(profile, each) for each in observed]))

@@ -15,9 +15,11 @@ from models.dataset_profile import (
     ClassRows,
     FeatureProfile,
     FeaturesProfile,
-    Timing,
+    MeasuredCost,
     TraceProfile,
 )
+from solvers.partial_traces import measure_classifiers
+from solvers.statistics import stable_mean
 
 BINS = 10
 RIGHT = 0.5
@@ -38,19 +40,23 @@ def profile_dataset(dataset: Dataset) -> TraceProfile | FeaturesProfile:
 
 
 def _profile_trace(trace: Trace) -> TraceProfile:
-    quality, true_classes = trace.quality, int(trace.labels.max()) + 1
-    profiles = []
+    true_classes, profiles = int(trace.labels.max()) + 1, []
+    called = trace.called if trace.is_partial else np.ones(trace.quality.shape, dtype=np.bool_)
+    means = measure_classifiers(trace)
     for j, spec in enumerate(trace.spec.classifiers):
-        sure = trace.confidences[:, j] if spec.confidence is not None else None
+        own = called[:, j]
+        sure = trace.confidences[own, j] if spec.confidence is not None else None
         profiles.append(
             ClassifierProfile(
                 name=spec.name,
                 group=spec.group,
-                accuracy=float(quality[:, j].mean()),
-                mean_cost=stable_mean(trace.costs[:, j]),
+                accuracy=means.accuracies[j],
+                calls=int(own.sum()),
+                effective_calls=means.effective_calls[j],
+                mean_cost=means.costs[j],
                 mean_confidence=None if sure is None else stable_mean(sure),
-                no_class=float((trace.predictions[:, j] >= true_classes).mean()),
-                calibration=() if sure is None else calibration_bins(sure, quality[:, j]),
+                no_class=float((trace.predictions[own, j] >= true_classes).mean()),
+                calibration=() if sure is None else calibration_bins(sure, trace.quality[own, j]),
             )
         )
     return TraceProfile(
@@ -58,18 +64,8 @@ def _profile_trace(trace: Trace) -> TraceProfile:
         unit=trace.spec.unit,
         classes=_classes(trace),
         classifiers=tuple(profiles),
-        agreement=pairwise_agreement([each.name for each in profiles], quality >= RIGHT),
+        agreement=pairwise_agreement([each.name for each in profiles], trace.quality >= RIGHT, called),
     )
-
-
-def stable_mean(values: Floats) -> float:
-    """Return the mean without overflow, between the smallest and the largest value.
-
-    >>> stable_mean(np.array([1.5e308, 1.5e308])), stable_mean(np.array([0.1, 0.1, 0.1]))
-    (1.5e+308, 0.1)
-    """
-    average = float((values / len(values)).sum())
-    return min(max(average, float(values.min())), float(values.max()))
 
 
 def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, ...]:
@@ -100,17 +96,22 @@ def calibration_bins(confidences: Floats, quality: Floats) -> tuple[CalibrationB
     )
 
 
-def pairwise_agreement(names: Sequence[str], correct: Bools) -> Agreement:
-    """Count how often each classifier is correct when another is wrong; correct: (n, m).
+def pairwise_agreement(names: Sequence[str], correct: Bools, called: Bools) -> Agreement:
+    """Count how often each classifier is correct when another one is wrong, among rows in which both were called.
 
-    >>> pairwise_agreement(["a", "b"], np.array([[True, False], [False, False], [True, True]])).right
+    Args:
+        correct: (n, m), false if a classifier was not called.
+        called: (n, m).
+
+    >>> correct = np.array([[True, False], [False, False], [True, True]])
+    >>> pairwise_agreement(["a", "b"], correct, np.ones((3, 2), dtype=bool)).right
     ((0, 1), (0, 0))
     """
     right = np.zeros((len(names), len(names)), dtype=np.int64)
     for start in range(0, len(correct), ROWS_AT_ONCE):
         part = correct[start : start + ROWS_AT_ONCE].astype(np.float32)
-        right += (part.T @ (1 - part)).astype(np.int64)
-    wrong = tuple((~correct).sum(axis=0).tolist())
+        right += (part.T @ (called[start : start + ROWS_AT_ONCE] - part)).astype(np.int64)
+    wrong = tuple((called & ~correct).sum(axis=0).tolist())
     counts = tuple(tuple(row) for row in right.tolist())
     shares = tuple(tuple(count / of if of else None for count, of in zip(row, wrong, strict=True)) for row in counts)
     return Agreement(classifiers=tuple(names), wrong=wrong, right=counts, share=shares)
@@ -160,10 +161,10 @@ def _costs(function: CostFunction, sizes: Floats) -> tuple[float | None, ...]:
     return tuple(cost if np.isfinite(cost) else None for cost in at_sizes.tolist())
 
 
-def _timings(cost: Any) -> tuple[Timing, ...]:
+def _timings(cost: Any) -> tuple[MeasuredCost, ...]:
     if not isinstance(cost, Timings):
         return ()
-    return tuple(Timing(size=row[0], cost=row[-1]) for row in cost.timings if len(set(row[:-1])) == 1)
+    return tuple(MeasuredCost(size=row[0], cost=row[-1]) for row in cost.timings if len(set(row[:-1])) == 1)
 
 
 def _classes(dataset: Dataset) -> tuple[ClassRows, ...]:

@@ -1,8 +1,8 @@
-"""Drift detection: compare outcomes with promised means and with earlier outcomes.
+"""Drift detection: compare outcomes with expected means and with earlier outcomes.
 
 Each quantity of a version (accuracy, coverage, cost, time) and the accuracy of each of its classifiers is a stream of
-outcomes with a change detector of its own (``solvers/change_detection.py``). OCCAM (Section 6) names drift as its open
-problem: its guarantee holds while queries come from where its samples came from.
+outcomes with a separate change detector (``solvers/change_detection.py``). OCCAM (Section 6) names drift as an open
+problem: its guarantee holds only while queries have the distribution of the samples.
 """
 
 import math
@@ -17,8 +17,8 @@ from models.arrays import Floats
 from solvers.change_detection import (
     WINDOW,
     Blocks,
+    ChangePointTest,
     Likelihood,
-    Scan,
     allow_short_runs,
     append_outcomes,
     log_likelihood_ratio,
@@ -57,9 +57,9 @@ class Outcomes:
     Attributes:
         number: number of the outcome in its version, from 1.
         at: arrival time in seconds.
-        estimated: promised value; NaN if none.
+        estimated: expected value; NaN if there is none.
         realized: observed value.
-        judged_on: rows behind the promise; 0 if unknown.
+        judged_on: number of rows that the expected value was measured on; 0 if unknown.
     """
 
     number: Floats
@@ -76,10 +76,10 @@ class Change:
     Attributes:
         rises: whether the mean rose.
         first: number of the first outcome after the estimated change point.
-        at: its time, in seconds.
+        at: time of this outcome, in seconds.
         detected: number of the outcome that raised the alarm.
         before: mean of the reference; cost and time as multiples of the estimates.
-        after: mean since the change, likewise.
+        after: mean since the change, in the same units.
     """
 
     rises: bool
@@ -100,7 +100,8 @@ def count_answered(items: int, coverage: float | None) -> int:
 
 
 def count_promise_rows(share: Floats, judged_on: Floats) -> Floats:
-    """Return the weight of a promised share in outcomes: fewer than its rows, since it may be biased.
+    """Return the number of outcomes that an expected share counts as: fewer than its rows, because the share may be
+    biased.
 
     >>> count_promise_rows(np.array([0.9, 0.9, 0.9]), np.array([100.0, 2000.0, 0.0])).round().tolist()
     [99.0, 1667.0, 10000.0]
@@ -125,10 +126,10 @@ def detect_changes(
 ) -> tuple[Blocks, tuple[Change, ...]]:
     """Append outcomes to a stream and return it with the changes found; the detector restarts after each change.
 
-    After a change the promise no longer counts: the outcomes since the change are the reference.
+    After a change, the outcomes since the change are the only reference; the expected mean is no longer used.
 
     Args:
-        streams: the number of streams of this quantity, which share its rate of false alarms.
+        streams: number of streams of this quantity, among which its rate of false alarms is divided.
     """
     changes, added = [], _to_blocks(quantity, outcomes)
     for start in range(0, len(added.size), EVALUATION_STEP):
@@ -159,15 +160,15 @@ def _to_blocks(quantity: str, outcomes: Outcomes) -> Blocks:
     return Blocks(ones, outcomes.number[kept], outcomes.at[kept], realized, realized**2, estimated, rows)
 
 
-def slice_blocks(blocks: Blocks, places: slice) -> Blocks:
+def slice_blocks(blocks: Blocks, selected: slice) -> Blocks:
     """Return some of the blocks."""
-    return Blocks(*(getattr(blocks, name)[places] for name in Blocks.__slots__))
+    return Blocks(*(getattr(blocks, name)[selected] for name in Blocks.__slots__))
 
 
 def _find_change(quantity: str, blocks: Blocks, streams: int) -> tuple[Change | None, int]:
     likelihood = LIKELIHOODS.get(quantity, "bernoulli")
     for direction, limit in LIMITS[quantity].items():
-        scan: Scan = scan_blocks(blocks, likelihood, rising=direction == "above")
+        scan: ChangePointTest = scan_blocks(blocks, likelihood, rising=direction == "above")
         if scan.ratio >= limit + math.log(streams):
             cut = int(scan.cut)
             first, at = int(blocks.first[cut]), float(blocks.at[cut])
@@ -176,22 +177,23 @@ def _find_change(quantity: str, blocks: Blocks, streams: int) -> tuple[Change | 
 
 
 def count_reference(blocks: Blocks) -> float:
-    """Return the weight of the reference in outcomes: observed ones plus the rows of the promise."""
+    """Return the number of outcomes that the reference counts as: observed outcomes plus the rows of the expected
+    mean."""
     size = float(blocks.size.sum())
     return size + float(blocks.rows.sum()) / size if size else 0.0
 
 
 def reference_mean(blocks: Blocks) -> float:
-    """Return the reference mean of the promise and the observed outcomes."""
+    """Return the reference mean of the expected and the observed outcomes."""
     size, realized, promised = (float(each.sum()) for each in (blocks.size, blocks.realized, blocks.promised))
     return promised / size + (realized - promised) / count_reference(blocks)
 
 
 def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | None:
-    """Return the outcomes until a fall of accuracy is detected with 90 % probability; None beyond the window.
+    """Return the number of outcomes until a fall of accuracy is detected with 90 % probability; None beyond the window.
 
     Args:
-        fall: by how much the true accuracy is below ``expected``.
+        fall: difference by which the true accuracy is below ``expected``.
         reference: the number of outcomes that the reference counts as (``count_reference``).
 
     >>> outcomes_to_detect(0.1, 0.9, 2000.0), outcomes_to_detect(0.02, 0.9, 100.0)
@@ -214,7 +216,7 @@ def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | 
 
 
 def sum_moments(quantity: str, estimated: Floats, realized: Floats) -> dict[str, float]:
-    """Sum estimates, observations, and their squares; outcomes without an estimate apart."""
+    """Return sums of estimates, observations, and their squares; outcomes without an estimate are summed separately."""
     known = ~np.isnan(estimated)
     sums = _moments(f"{quantity}.with", realized[known]) | _moments(f"{quantity}.alone", realized[~known])
     return sums | ({f"{quantity}.estimated": math.fsum(estimated[known].tolist())} if known.any() else {})
@@ -229,7 +231,7 @@ def _moments(name: str, values: Floats) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Estimated and actual mean of a metric, with bounds; None where outcomes are too few."""
+    """Estimated and actual mean of a metric, with bounds; None if there are too few outcomes."""
 
     outcomes: int
     estimated: float | None

@@ -1,8 +1,8 @@
 """Grouped splits, cross-validation folds, and bootstrap samples: rows of the same item stay together.
 
-A row that repeats an item of the training rows is not a holdout row. So every split assigns whole items, and standard
-errors leave out one item at a time (``standard_error_of_mean``). Where no item repeats, these are the ordinary splits
-and errors.
+A row that repeats an item of the training rows cannot serve as a holdout row. So every split assigns whole items, and
+standard errors are from a jackknife over items (``standard_error_of_mean``). If no item repeats, these are the ordinary
+splits and errors.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,8 @@ def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> 
 
     Args:
         items: (n,), codes.
-        cuts: rows after which parts end if all items have equally many; each part gets this share of the items.
+        cuts: numbers of rows after which parts end, if all items have equally many rows; each part gets the
+            corresponding share of the items.
     Complexity: O(n log n).
 
     >>> [len(part) for part in split_rows(np.arange(10), [5, 7], np.random.default_rng(0))]

@@ -4,9 +4,9 @@ A kernel is a flat module of functions under ``@compile_kernel``. Its caller imp
 and the command line start without numba. Only entry points use ``compile_kernel(cache=True)``; their machine code
 includes that of the other functions.
 
-The cache holds code. It is in ``NUMBA_CACHE_DIR`` if set, else next to the module, where write access already permits
-changing the module. It is never in a data or user folder, numba's next choices. If neither is writable, every process
-compiles for itself.
+The cache contains code, so write access to it must be restricted. It is in ``NUMBA_CACHE_DIR`` if set, else next to the
+module, where write access already permits changing the module. Numba's other choices, such as user folders, are not
+used. If no cache folder is writable, every process compiles the kernels.
 """
 
 import os

@@ -9,8 +9,8 @@ use case           methods it calls
 build              ``check``, ``fit``
 look-up            ``decide``, ``estimate_outcome``, ``judged_on``
 evaluation, curve  ``item_columns``, ``evaluate``; ``curve``, ``baselines``
-run, chat, batch   ``run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
-advice             ``trials``, ``trade_offs``
+run, chat, batch   ``make_run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
+advice ``trials``, ``replay_settings``
 =================  ==================================================================================
 """
 
@@ -47,7 +47,7 @@ class RunContext:
         remaining_seconds: time limit of the run.
         unit_seconds: seconds per unit of the plan's costs; None if costs are not times.
         unavailable: names that must not be called.
-        models: how learned models are run.
+        models: runner of learned models.
         assigned: classifier assigned by a batch; replacements cost no more. None: decide.
         irreplaceable: classifiers that must not replace another one.
     """
@@ -83,8 +83,8 @@ class OperatingPoint:
 
     Attributes:
         limits: limits of queries that select the point.
-        expectations: expected outcome of its items.
-        decision: its decision; empty if that depends on the item.
+        expectations: expected outcome of items that are decided at this point.
+        decision: the decision at this point; empty if it depends on the item.
     """
 
     limits: Mapping[str, Any]
@@ -112,7 +112,7 @@ class BatchAssigner(Protocol[P_contra]):
         time_limit_s: float,
         unavailable: Collection[str],
     ) -> Any:
-        """Return an assignment with one classifier per item in ``assignments``; raises Infeasible."""
+        """Return an assignment, whose ``assignments`` have one classifier per item; raises Infeasible."""
 
 
 class ArtifactKind(Protocol[P, Q]):
@@ -139,6 +139,10 @@ class ArtifactKind(Protocol[P, Q]):
     plan: type[P]
     item_fields: frozenset[str] = frozenset()
     """Supported optional fields of run items and run limits."""
+    takes_partial_traces: bool = False
+    """Whether a build learns from rows in which not every classifier was called."""
+    needs_embeddings: bool = False
+    """Whether datasets must have embeddings."""
     answers_chats: bool = False
     """Whether one classifier answers a run, so that the answer may be a text."""
     skips_unavailable: bool = False
@@ -170,16 +174,16 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the classifiers that may answer a run; none if a learned model answers."""
         return self.called_names(plan)
 
-    def decides_at_once(self, plan: P, query: Q) -> bool:
+    def decides_quickly(self, plan: P, query: Q) -> bool:
         """Return whether a decision is fast enough for an event loop: well under a millisecond."""
         return True
 
     def decide(
         self, plan: P, query: Q, unavailable: Collection[str] = (), models: ModelRunner = IN_PROCESS
     ) -> tuple[Q, Value]:
-        """Decide without unavailable names; return the query that was decided and the decision.
+        """Decide without unavailable classifiers; return the query that was decided, and the decision.
 
-        If the limits cannot be kept without them, decide with all names. Raises Infeasible or InvalidRequest.
+        If the limits cannot be kept without them, decide with all classifiers. Raises Infeasible or InvalidRequest.
         """
         if unavailable:
             names = dict.fromkeys((*getattr(query, "excluded", ()), *unavailable))
@@ -191,11 +195,11 @@ class ArtifactKind(Protocol[P, Q]):
         return query, plan.decide(query)
 
     def keepable_limits(self, plan: P, limits: dict[str, Any], unavailable: Collection[str]) -> dict[str, Any]:
-        """Return default limits, raised until they can be kept without unavailable names."""
+        """Return the default limits, raised so that they can be kept without unavailable classifiers."""
         return limits
 
     def highest_cost(self, plan: P, query: Any) -> float:
-        """Return the item cost of the most expensive classifier or of all features, the base of budgets in percent."""
+        """Return the item cost of the most expensive classifier, or of all features; budgets in percent refer to it."""
         ...
 
     def with_number(self, plan: P, query: V) -> V:
@@ -233,7 +237,7 @@ class ArtifactKind(Protocol[P, Q]):
         ...
 
     def is_mean(self, decision: Any) -> bool:
-        """Return whether expectations of a decision are means over items, not of the one item."""
+        """Return whether the expectations of a decision are means over items instead of estimates for the item."""
         return True
 
     def meaningless_limits(self, plan: P) -> frozenset[str]:
@@ -252,20 +256,28 @@ class ArtifactKind(Protocol[P, Q]):
         """Return the unit of deadlines if it differs from that of costs, else an empty string."""
         return ""
 
-    def run_query(self, plan: P, item: RunItem, limits: RunLimits) -> Q:
-        """Return the query of a run's item, which may lack its embedding; raises InvalidRequest."""
+    def make_run_query(self, plan: P, item: RunItem, limits: RunLimits) -> Q:
+        """Return the query of a run's item, whose embedding may be missing; raises InvalidRequest."""
         ...
+
+    def with_call_costs(self, plan: P, query: Q, costs: Mapping[str, float]) -> Q:
+        """Return a run's query with the expected cost of each classifier's call; unchanged if they are not used."""
+        return query
 
     def refuse_infeasible(self, plan: P, query: Q) -> None:
         """Raise Infeasible or InvalidRequest before paying for an item's embedding."""
         return None
+
+    def mean_costs(self, plan: P) -> Mapping[str, float]:
+        """Return the mean cost of a call of each classifier, in the artifact's unit; empty if they are unknown."""
+        return {}
 
     def start_run(self, plan: P, query: Q, context: RunContext) -> StartedRun:
         """Decide for an item and start its run; raises Infeasible or InvalidRequest."""
         ...
 
     def explain(self, plan: P, query: Q, decision: Any, unavailable: Collection[str]) -> dict[str, Any]:
-        """Explain a decision: its alternatives, and why they were not chosen."""
+        """Return the alternatives of a decision, and the reasons why they were not chosen."""
         return {}
 
 

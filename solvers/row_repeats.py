@@ -3,12 +3,14 @@
 Data leakage: rows of one item on both sides of a split make estimates optimistic. Two tests are calibrated against
 independent rows:
 
-- Equal rows, unless as many would be equal by chance if columns were independent.
-- Near rows: of independent rows in D dimensions the distances to the first and the k-th neighbor have a ratio below q
-  with probability of about (k - 1) q^D (Levina and Bickel, *Maximum likelihood estimation of intrinsic dimension*,
+- Equal rows, unless a similar number would be equal by chance with independent columns.
+- Near rows: for independent rows in D dimensions, the ratio of the distances to the first and the k-th neighbor is
+below q with a probability of about (k - 1) q^D (Levina and Bickel, *Maximum likelihood estimation of intrinsic
+dimension*,
   2004).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,8 @@ import numpy as np
 from models import Dataset, FeatureTable, Trace
 from models.arrays import Floats, Int64s, Singles, UInt64s
 from models.data_warning import DataWarning
+from solvers.label_spellings import warn_of_label_spellings
+from solvers.partial_traces import warn_of_missing_calls
 
 MIN_SHARE = 0.2
 """Share of repeated rows from which a dataset gets a warning."""
@@ -36,9 +40,9 @@ class RowRepeats:
     """Shares of repeated rows.
 
     Attributes:
-        equal: share of rows that equal another one.
+        equal: share of rows that equal another row.
         near: share of rows with a neighbor far closer than chance.
-        conflicting: share of rows that equal one with another outcome.
+        conflicting: share of rows that equal a row with another outcome; 0 in partial traces.
     """
 
     equal: float
@@ -53,14 +57,15 @@ def find_repeats(dataset: Dataset) -> RowRepeats:
         return RowRepeats(0.0, 0.0, 0.0)
     _, first, place, counts = np.unique(hash_rows(table), return_index=True, return_inverse=True, return_counts=True)
     equal = 0.0 if _equal_by_chance(table) > CHANCE else float((counts[place] > 1).mean())
-    conflicting = _conflicting(place, counts, _outcomes(dataset)) if equal else 0.0
+    known = not (isinstance(dataset, Trace) and dataset.is_partial)
+    conflicting = _conflicting(place, counts, _outcomes(dataset)) if equal and known else 0.0
     distinct = table[np.sort(first)]
     near = _share_of_near(distinct) if len(distinct) >= MIN_ROWS and equal < MIN_SHARE else 0.0
     return RowRepeats(equal, near, conflicting)
 
 
 def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
-    """Return warnings about repeated rows without a declared item, and about conflicting outcomes."""
+    """Return warnings about repeated rows without a declared item, conflicting outcomes, and spellings of labels."""
     found = find_repeats(dataset)
     warnings = []
     if dataset.spec.item is None and max(found.equal, found.near) >= MIN_SHARE:
@@ -83,7 +88,18 @@ def list_data_warnings(dataset: Dataset) -> tuple[DataWarning, ...]:
                 f"{_input_name(dataset)}: no method can distinguish these",
             )
         )
-    return tuple(warnings)
+    return (*warnings, *warn_of_label_spellings(dataset), *warn_of_missing_calls(dataset), *_warn_of_reference(dataset))
+
+
+def _warn_of_reference(dataset: Dataset) -> Iterator[DataWarning]:
+    source = dataset.spec.label_source if isinstance(dataset, Trace) else None
+    if source is not None:
+        yield DataWarning(
+            code="reference-labels",
+            share=1.0,
+            message=f"labels are answers of {source!r}, not observed truths: accuracies are agreement with it; post "
+            "truths for some of the items to check them",
+        )
 
 
 def _input_name(dataset: Dataset) -> str:

@@ -4,11 +4,14 @@ A *runner* yields a ``Call`` and receives ``CallResults``, until it returns a ``
 without I/O, clock, or random numbers. Times are in seconds; costs in the artifact's unit.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from models.errors import EndpointFailed, RunTimeout
+from models.errors import EndpointFailed, ProviderError, RunTimeout
 
+Verdict = Literal["accept", "escalate"]
+"""What an answer's kind decides, whatever its confidence: a refusal is accepted, a truncated answer escalated."""
 COARSE_S = 0.01
 """Precision of timers, in seconds."""
 
@@ -18,7 +21,7 @@ class Call:
     """Endpoints to call concurrently.
 
     Attributes:
-        names: their names.
+        names: names of the endpoints.
         timeout_s: time limit in seconds.
         is_last: whether the call is final, so that its response may be streamed.
     """
@@ -49,11 +52,17 @@ class CallResult:
     """Input and output tokens, if reported."""
     is_refused: bool = False
     """Whether the endpoint rejected this request; it may accept others."""
+    verdict: Verdict | None = None
+    """What the kind of the answer decides; None: the confidence decides."""
+    reply: Mapping[str, Any] | None = None
+    """The complete reply of a language model."""
+    provider_error: ProviderError | None = None
+    """The error reply, if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResults:
-    """Results of a call in its order, and the remaining seconds of the run."""
+    """Results of a call, in the order of its names, and the remaining seconds of the run."""
 
     results: tuple[CallResult, ...]
     remaining_seconds: float
@@ -65,7 +74,7 @@ class RunAnswer:
 
     Attributes:
         answered_by: name of the answering classifier; None if combined.
-        degraded: names that failed or were excluded, and why.
+        degraded: classifiers that failed or were excluded, with reasons.
     """
 
     label: str | None
@@ -101,6 +110,16 @@ class ResultsSoFar:
         return accept_result(best, reasons or None)
 
 
+def call_one(name: str, remaining_seconds: float, degraded: str | None = None) -> Runner:
+    """Run an item with one classifier; raises RunTimeout or EndpointFailed if it does not answer."""
+    outcome = yield Call((name,), remaining_seconds, is_last=True)
+    (result,) = outcome.results
+    if result.label is None:
+        reasons = filter(None, (degraded, f"{name}: {result.error}"))
+        raise no_answer_error(outcome.remaining_seconds, "; ".join(reasons))
+    return accept_result(result, degraded)
+
+
 def no_answer_error(remaining_seconds: float, why: str) -> EndpointFailed:
     """Return the error of a run without an answer: RunTimeout if less than ``COARSE_S`` remains."""
     error = RunTimeout if remaining_seconds < COARSE_S else EndpointFailed
@@ -108,5 +127,5 @@ def no_answer_error(remaining_seconds: float, why: str) -> EndpointFailed:
 
 
 def accept_result(result: CallResult, degraded: str | None) -> RunAnswer:
-    """Return the answer of one call as that of the run."""
+    """Return the run's answer from the accepted call."""
     return RunAnswer(result.label, result.confidence, result.name, result.scores, degraded, result.text)

@@ -2,15 +2,16 @@
 
 Baselines are single classifiers, fixed sets of features, and random mixtures of two of them, which reach every point
 on the line between the two. ``saved`` compares with the cheapest baseline that is at least as accurate as the plan;
-``gained`` with the most accurate one that costs no more. All are measured on the same holdout rows and resampled
-together (paired bootstrap), so that rows which are hard for all do not widen the interval. The baseline is chosen on
-the holdout rows: that can only make it look better.
+``gained`` with the most accurate one that costs no more. If errors have losses, ``saved`` compares the sum of cost and
+loss with that of the baseline of the least sum, and ``gained`` is 0. All are measured on the same holdout rows and
+resampled together (paired bootstrap), so that rows that are difficult for all do not widen the interval. The baseline
+is chosen on the holdout rows, which can only favor the baseline.
 
 Source: Efron, Tibshirani, *An Introduction to the Bootstrap*, Chapters 8 and 13.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from models.savings import (
     format_share,
 )
 from solvers.item_splits import resampled_shares, split_rows
+from solvers.statistics import mean_accuracy
 
 RESAMPLINGS = 1000
 _RESAMPLINGS_AT_ONCE = 50
@@ -43,10 +45,10 @@ MIN_SAVED = -1000.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """The outcome of one way to decide, row by row.
+    """The outcome of one decision rule in each row.
 
     Attributes:
-        right: (n,), 1 where the answer is correct, 0 where it is wrong or missing.
+        right: (n,), 1 if the answer is correct, 0 if it is wrong or missing.
         costs: (n,), cost of each row.
     """
 
@@ -80,8 +82,9 @@ class BaselineReplays:
         right: (n, a), 1 where a baseline is correct.
         costs: (n, a), cost of each row.
         items: (n,), equal for rows of the same item.
-        today: the name of the status quo; None if unknown.
+        today: the name of the baseline that is used today; None if unknown.
         unit: the unit of costs.
+        loss_scale: the largest loss, in the unit of costs; 0 if all errors are equal.
     """
 
     names: tuple[str, ...]
@@ -90,19 +93,25 @@ class BaselineReplays:
     items: Int64s
     today: str | None = None
     unit: str = ""
+    loss_scale: float = 0.0
 
     @classmethod
     def from_replays(
-        cls, replays: dict[str, Replay], items: Int64s, today: str | None = None, unit: str = ""
+        cls,
+        replays: dict[str, Replay],
+        items: Int64s,
+        today: str | None = None,
+        unit: str = "",
+        loss_scale: float = 0.0,
     ) -> "BaselineReplays":
         """Combine replays of the same rows."""
         every = replays.values()
         right, costs = (np.column_stack(each) for each in ([r.right for r in every], [r.costs for r in every]))
-        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items, today, unit)
+        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items, today, unit, loss_scale)
 
     def take(self, rows: Int64s) -> "BaselineReplays":
         """Return the outcomes on some of the rows."""
-        return BaselineReplays(self.names, self.right[rows], self.costs[rows], self.items[rows], self.today, self.unit)
+        return replace(self, right=self.right[rows], costs=self.costs[rows], items=self.items[rows])
 
 
 def set_name(features: Sequence[str], otherwise: str) -> str:
@@ -152,8 +161,11 @@ def best_setting(points: Sequence[Replay], baselines: BaselineReplays) -> int:
     """Return the index of the default operating point, chosen on validation rows.
 
     It is the cheapest setting that is within ``MAX_ACCURACY_LOSS`` of the most accurate baseline, else the most
-    accurate setting.
+    accurate setting. With losses, it is the setting of the least sum of cost and loss.
     """
+    if baselines.loss_scale:
+        totals = [float((one.costs + baselines.loss_scale * (1 - one.right)).mean()) for one in points]
+        return min(range(len(points)), key=lambda place: totals[place])
     wanted = baselines.right.mean(axis=0).max() - MAX_ACCURACY_LOSS
     ranks = [
         (0, point.costs.mean(), -point.right.mean())
@@ -183,8 +195,10 @@ def measure_savings(
     Complexity: O(B n a + B a²) for B resamplings of n rows and a baselines.
     """
     n, a = baselines.right.shape
-    right = np.column_stack((baselines.right, plan.right))
-    costs = np.column_stack((baselines.costs, plan.costs))
+    own_right, own_costs = (
+        np.column_stack(each) for each in ((baselines.right, plan.right), (baselines.costs, plan.costs))
+    )
+    right, costs = _comparable(own_right, own_costs, baselines.loss_scale)
     whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
     resampled, means_drawn = [], []
     for _ in range(RESAMPLINGS // _RESAMPLINGS_AT_ONCE):
@@ -195,44 +209,70 @@ def measure_savings(
     gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
     gained_interval = _interval(gained, all_gained)
     saved_interval = None if saved is None else _interval(saved, all_saved[~np.isnan(all_saved)])
+    figures = _Figures.from_rows(baselines, own_right, own_costs)
     accuracies, means = right.mean(axis=0), costs.mean(axis=0)
-    verdict = _verdict(saved_interval, gained_interval)
-    order = np.lexsort((-accuracies[:a], means[:a])).tolist()
+    order = np.lexsort((-figures.accuracies[:a], figures.costs[:a])).tolist()
     measured = Savings(
         decision=decision,
-        accuracy=float(accuracies[a]),
-        cost=float(means[a]),
-        baseline=_compared_baseline(baselines.names, accuracies, means),
+        **figures.describe_outcome(a),
+        baseline=_compared_baseline(figures, accuracies, means),
         saved=saved,
         saved_interval=saved_interval,
         gained=gained,
         gained_interval=gained_interval,
         rows=n,
-        verdict=verdict,
+        verdict=_verdict(saved_interval, gained_interval),
         headline="",
         advice=None,
-        baselines=tuple(
-            SimpleBaseline(name=baselines.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
-        ),
+        baselines=tuple(SimpleBaseline(name=baselines.names[k], **figures.describe_outcome(k)) for k in order),
         unit=baselines.unit,
         query=dict(query or {}),
-        today=_today(baselines, accuracies, means, np.concatenate(means_drawn)),
+        today=_today(baselines.today, figures, means, np.concatenate(means_drawn)),
     )
     return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})
 
 
-def _today(baselines: BaselineReplays, accuracies: Floats, means: Floats, resampled: Floats) -> CurrentBaseline | None:
-    """Compare with the status quo. resampled: (B, a + 1) mean costs, the plan's last."""
-    if baselines.today not in baselines.names:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Figures:
+    """Mean outcomes, (a + 1,) each, of the baselines and, last, the plan; losses is None if all errors are equal."""
+
+    names: tuple[str, ...]
+    accuracies: Floats
+    costs: Floats
+    losses: Floats | None
+
+    @classmethod
+    def from_rows(cls, baselines: BaselineReplays, right: Floats, costs: Floats) -> "_Figures":
+        accuracies, scale = mean_accuracy(right), baselines.loss_scale
+        return cls(baselines.names, accuracies, costs.mean(axis=0), scale * (1 - accuracies) if scale else None)
+
+    def describe_outcome(self, k: int) -> dict[str, Any]:
+        """Return the fields that plans and baselines share."""
+        loss = None if self.losses is None else float(self.losses[k])
+        return {"accuracy": float(self.accuracies[k]), "cost": float(self.costs[k]), "loss": loss}
+
+
+def _comparable(right: Floats, costs: Floats, loss_scale: float) -> tuple[Floats, Floats]:
+    """Return accuracies and costs to compare; with losses, equal accuracies and the sums of cost and loss."""
+    return (np.ones_like(right), costs + loss_scale * (1 - right)) if loss_scale else (right, costs)
+
+
+def _today(name: str | None, figures: _Figures, means: Floats, resampled: Floats) -> CurrentBaseline | None:
+    """Compare with the status quo.
+
+    Args:
+        means: (a + 1,), means of what is compared, the plan's last.
+        resampled: (B, a + 1), the same of resampled rows.
+    """
+    if name is None or name not in figures.names:
         return None
-    k = baselines.names.index(baselines.today)
-    name, accuracy, cost = baselines.today, float(accuracies[k]), float(means[k])
-    if cost <= 0:
-        return CurrentBaseline(name=name, accuracy=accuracy, cost=cost, saved=None, saved_interval=None)
-    saved = float(1 - means[-1] / cost)
+    k = figures.names.index(name)
+    if means[k] <= 0:
+        return CurrentBaseline(name=name, **figures.describe_outcome(k), saved=None, saved_interval=None)
+    saved = float(1 - means[-1] / means[k])
     spread = 1 - resampled[:, -1] / np.maximum(resampled[:, k], 1e-300)
     return CurrentBaseline(
-        name=name, accuracy=accuracy, cost=cost, saved=saved, saved_interval=_interval(saved, spread)
+        name=name, **figures.describe_outcome(k), saved=saved, saved_interval=_interval(saved, spread)
     )
 
 
@@ -251,7 +291,8 @@ def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
 def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
     """Return the least cost at which baselines or random mixtures of two reach an accuracy.
 
-    Where none reaches it, the cost of the most accurate one: more accuracy would cost at least as much.
+    If none reaches it, the cost of the most accurate one is returned, because more accuracy would cost at least as
+    much.
 
     Args:
         accuracies: (B, a).
@@ -278,7 +319,7 @@ def cheapest_mixture_costs(accuracies: Floats, costs: Floats, wanted: Floats) ->
 def best_mixture_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats:
     """Return the highest accuracy that baselines or random mixtures of two reach at a cost.
 
-    Where none costs so little, the accuracy of the cheapest one.
+    If none is cheap enough, the accuracy of the cheapest one is returned.
 
     Args:
         accuracies: (B, a).
@@ -302,20 +343,21 @@ def best_mixture_accuracies(accuracies: Floats, costs: Floats, within: Floats) -
     return np.asarray(np.where(np.isfinite(alone), np.maximum(alone, mixture), cheapest))
 
 
-def _compared_baseline(names: Sequence[str], accuracies: Floats, costs: Floats) -> ComparedBaseline:
+def _compared_baseline(figures: _Figures, accuracies: Floats, costs: Floats) -> ComparedBaseline:
     """Return the baseline of ``cheapest_mixture_costs`` for the plan, which is the last column."""
-    wanted, a = accuracies[-1], len(names)
+    names, wanted = figures.names, accuracies[-1]
+    a = len(names)
     target = float(cheapest_mixture_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0])
     reaching = [k for k in range(a) if accuracies[k] >= wanted - _EPSILON]
     pool = reaching or [k for k in range(a) if accuracies[k] >= accuracies[:a].max() - _EPSILON]
     k = min(pool, key=lambda k: (costs[k], -accuracies[k], names[k]))
     if costs[k] <= target * (1 + 1e-9):
-        return ComparedBaseline(kind="single", name=names[k], accuracy=float(accuracies[k]), cost=float(costs[k]))
+        return ComparedBaseline(kind="single", name=names[k], **figures.describe_outcome(k))
     pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
     i, j = min(pairs, key=lambda pair: _mixture(accuracies, costs, *pair)[1])
     percent = round(100 * _mixture(accuracies, costs, i, j)[0])
     name = f"a random mixture ({percent} % {names[j]}, else {names[i]})" if percent < 100 else names[j]
-    return ComparedBaseline(kind="random_mixture", name=name, accuracy=float(wanted), cost=target)
+    return ComparedBaseline(kind="random_mixture", name=name, accuracy=min(max(float(wanted), 0.0), 1.0), cost=target)
 
 
 def _mixture(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
@@ -347,13 +389,21 @@ def _headline(savings: Savings) -> str:
     today = savings.today
     if today is None or today.saved is None or today.saved_interval is None:
         return _compared_with_baselines(savings)
-    own, bill = (f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}" for cost in (1000 * savings.cost, 1000 * today.cost))
+    own, bill = (_format_amount(1000 * (one.cost + (one.loss or 0.0))) for one in (savings, today))
     costs = f"{own} {savings.unit} per 1,000 items instead of {bill} with {today.name}"
     correct = f"{savings.accuracy:.1%} correct instead of {today.accuracy:.1%}"
+    if savings.loss is not None and today.loss is not None:
+        costs = f"costs and losses of {costs}"
+        losses = [_format_amount(1000 * loss) for loss in (savings.loss, today.loss)]
+        correct = f"of which losses {losses[0]} instead of {losses[1]}"
     sign, direction = (1, "less") if today.saved >= 0 else (-1, "more")
     low, high = sorted(100 * sign * bound for bound in today.saved_interval)
     change = f"{100 * sign * today.saved:.3g} % {direction}, 95 % interval {low:.3g} to {high:.3g} %"
     return f"{costs} ({change}), {correct}; compared with the best baseline: {_compared_with_baselines(savings)}"
+
+
+def _format_amount(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
 
 
 def _compared_with_baselines(savings: Savings) -> str:
@@ -366,6 +416,9 @@ def _compared_with_baselines(savings: Savings) -> str:
             points = " to ".join(f"{100 * bound:.1f}" for bound in savings.gained_interval)
             gain = f"gains {100 * savings.gained:.1f} points of accuracy ({points})"
             return f"{gain} at the same cost{_accuracies(savings)} {rows}"
+        case "worse" if savings.loss is not None and baseline.loss is not None:
+            totals = f"{savings.cost + savings.loss:.4g} per item instead of {baseline.cost + baseline.loss:.4g}"
+            return f"costs and loses more than {baseline.name}: {totals} {rows}"
         case "worse" if baseline.cost == 0 and savings.cost > 0:
             return f"costs {savings.cost:.3g} per item; {baseline.name} is free and not measurably less accurate {rows}"
         case "worse" if baseline.cost > 0 and savings.cost > baseline.cost:
@@ -380,6 +433,8 @@ def _compared_with_baselines(savings: Savings) -> str:
 
 def _accuracies(savings: Savings) -> str:
     """Write the plan's accuracy, and the best baseline's where that is more than a point higher."""
+    if savings.loss is not None:
+        return f", {savings.cost:.4g} cost and {savings.loss:.4g} loss per item"
     best = max(savings.baselines, key=lambda one: one.accuracy)
     own = f", {savings.accuracy:.1%} correct"
     is_close = best.accuracy <= savings.accuracy + MAX_ACCURACY_LOSS
@@ -395,7 +450,7 @@ def _uncertainty(savings: Savings) -> str:
 
 
 def is_same_baseline(savings: Savings) -> bool:
-    """Return whether the plan does what the baseline does: no resample saves or gains anything."""
+    """Return whether the plan is equivalent to the baseline: no resample has savings or a gain."""
     bounds = (*(savings.saved_interval or (0.0, 0.0)), *savings.gained_interval)
     return max(abs(bound) for bound in bounds) < ROUNDED
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Floats, Int64s
-from solvers.item_splits import ItemRows
+from solvers.item_splits import ItemRows, effective_rows
 
 Z_95 = NormalDist().inv_cdf(0.975)
 """Two-sided normal quantile of 95 %."""
@@ -29,7 +29,7 @@ def softmax(logits: Floats) -> Floats:
 def wilson_interval(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     """Return Wilson's score interval of one success rate or of (n,).
 
-    It equals SciPy's ``binomtest``, a hundred times faster.
+    The result equals that of SciPy's ``binomtest``, but is a hundred times faster.
 
     Args:
         rate: successes / trials; trials are at least 1.
@@ -59,7 +59,8 @@ def standard_error(rate: N, trials: N | float) -> N:
 def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Floats:
     """Return the standard error of means over the last axis, (..., n); infinite for a single item.
 
-    items: (n,), equal for rows of one item; then it is the cluster jackknife, reliable also if one item has most rows.
+    items: (n,), equal for rows of one item. With items, it is the cluster jackknife, which is reliable even if one item
+        has most rows.
 
     Source: MacKinnon, Nielsen, Webb, *Fast and reliable jackknife and bootstrap methods for cluster-robust inference*,
     2023.
@@ -79,6 +80,16 @@ def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Float
     off = (values - values.mean(axis=-1, keepdims=True))[..., np.argsort(grouped.place, kind="stable")]
     sums = np.add.reduceat(off, np.cumsum(grouped.sizes) - grouped.sizes, axis=-1)
     return np.asarray(np.sqrt(((sums / (n - grouped.sizes)) ** 2).sum(axis=-1) * (g - 1) / g))
+
+
+def effective_sample_size(weights: Floats, items: Int64s) -> float:
+    """Return Kish's effective sample size of weighted rows, (n,); the rows of one item count as one.
+
+    >>> effective_sample_size(np.array([1.0, 1.0, 2.0, 0.0]), np.array([0, 1, 2, 2]))
+    2.6666666666666665
+    """
+    sums = np.bincount(ItemRows.from_codes(items).place, weights)
+    return float(sums.sum() ** 2 / max(float((sums**2).sum()), 1e-300))
 
 
 def normal_interval(mean: float, error: float) -> tuple[float, float]:
@@ -101,10 +112,31 @@ def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: f
     ]
 
 
+def mean_accuracy(right: Floats) -> Floats:
+    """Return means over the first axis, (n, …), clipped to [0, 1], because means of doubly robust values can be
+    outside."""
+    return np.asarray(np.clip(right.mean(axis=0), 0.0, 1.0))
+
+
+def accuracy_interval(right: Floats, items: Int64s) -> tuple[float, float]:
+    """Return the 95 % interval of a mean of outcomes, (n,): Wilson's, or a normal one beyond [0, 1].
+
+    Doubly robust values can be beyond [0, 1]. items: (n,), equal for rows of one item.
+
+    >>> accuracy_interval(np.array([1.0, 1.0, 1.0, -0.5]), np.arange(4))
+    (0.0, 1.0)
+    """
+    mean = float(mean_accuracy(right))
+    if right.min() >= 0 and right.max() <= 1:
+        return wilson_interval(mean, float(effective_rows(items)))
+    error = Z_95 * float(standard_error_of_mean(right, items))
+    return max(mean - error, 0.0), min(mean + error, 1.0)
+
+
 def runs_score(values: Floats) -> float:
     """Return the z-score of the Wald-Wolfowitz runs test around the median.
 
-    Negative where similar values follow each other; 0 for constant values.
+    It is negative if similar values follow each other, and 0 for constant values.
 
     >>> round(runs_score(np.repeat([1.0, 2.0], 50)), 1), runs_score(np.ones(9))
     (-9.8, 0.0)
@@ -118,3 +150,13 @@ def runs_score(values: Floats) -> float:
     expected = 1 + 2 * above * below / n
     variance = (expected - 1) * (expected - 2) / (n - 1)
     return float((runs - expected) / sqrt(variance))
+
+
+def stable_mean(values: Floats) -> float:
+    """Return the mean without overflow, between the smallest and the largest value.
+
+    >>> stable_mean(np.array([1.5e308, 1.5e308])), stable_mean(np.array([0.1, 0.1, 0.1]))
+    (1.5e+308, 0.1)
+    """
+    average = float((values / len(values)).sum())
+    return min(max(average, float(values.min())), float(values.max()))

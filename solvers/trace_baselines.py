@@ -25,16 +25,19 @@ _STEPS = 40
 def replay_trace_baselines(dataset: Trace, training: Int64s, embedder: int | None = None) -> dict[str, Replay]:
     """Replay the baselines on all rows of a trace, by name.
 
+    Partial traces have no pairs, because pairs need rows in which both classifiers were called.
+
     Args:
         training: rows that tune the rules.
         embedder: classifier that computes embeddings, which the router pays for every row; None: free.
     """
     rows = np.arange(dataset.rows)
-    return replay_each_classifier(dataset, rows) | _pairs(dataset, training) | _routers(dataset, training, embedder)
+    single, routers = replay_each_classifier(dataset, rows), _routers(dataset, training, embedder)
+    return single | routers if dataset.is_partial else single | _pairs(dataset, training) | routers
 
 
 def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
-    """Tune the baselines on one trace and replay them on another one of the same classifiers."""
+    """Tune the baselines on one trace, and replay them on another trace of the same classifiers."""
     items = np.concatenate((training.item_codes, training.item_codes.max() + 1 + holdout.item_codes))
     own = np.arange(training.rows, training.rows + holdout.rows)
     both = replace(
@@ -45,12 +48,14 @@ def replay_baselines_on(training: Trace, holdout: Trace) -> dict[str, Replay]:
         confidences=np.concatenate((training.confidences, holdout.confidences)),
         embeddings=np.concatenate((training.embeddings, holdout.embeddings)),
         items=items.astype(np.int64),
+        called=np.concatenate((training.called, holdout.called)),
+        observed=np.concatenate((training.observed, holdout.observed)),
     )
     return {name: one.take(own) for name, one in replay_trace_baselines(both, np.arange(training.rows)).items()}
 
 
 def most_accurate_baseline(dataset: Trace, training: Int64s) -> str:
-    """Return the name of the status quo: always the most accurate classifier; ties go to the cheapest."""
+    """Return the name of today's baseline: always the most accurate classifier; ties go to the cheapest."""
     quality, costs = dataset.quality[training].mean(axis=0), dataset.costs[training].mean(axis=0)
     place = int(np.lexsort((costs, -quality))[0])
     return f"always {dataset.spec.classifiers[place].name}"
@@ -60,7 +65,8 @@ def _pairs(dataset: Trace, training: Int64s) -> dict[str, Replay]:
     quality, costs, confidences = dataset.quality, dataset.costs, dataset.confidences
     names = [classifier.name for classifier in dataset.spec.classifiers]
     own = costs[training]
-    rules = tune_two_stages(confidences[training], quality[training], own, lambda i, j: own[:, i] + own[:, j])
+    tradeoff = 1 / dataset.loss_scale if dataset.loss_scale else None
+    rules = tune_two_stages(confidences[training], quality[training], own, lambda i, j: own[:, i] + own[:, j], tradeoff)
     replays = {}
     for rule in rules:
         onward = escalated_mask(rule, confidences)
@@ -107,22 +113,24 @@ def _logistic(dataset: Trace, training: Bools, tested: Bools, places: Int64s) ->
 
     rows = np.flatnonzero(training)
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64)]
+    quality = dataset.observed if dataset.observed.size else dataset.quality
     vectors = dataset.embeddings.astype(np.float64)
     centre = vectors[rows].mean(axis=0)
     axes = np.eye(len(centre))
     if len(centre) > MAX_DIRECTIONS:
         axes = principal_directions(vectors[rows] - centre, MAX_DIRECTIONS)
-    inputs, others = (vectors[rows] - centre) @ axes, (vectors[tested] - centre) @ axes
-    spread = float(inputs.std()) or 1.0
+    others = (vectors[tested] - centre) @ axes
+    spread = float(((vectors[rows] - centre) @ axes).std()) or 1.0
     columns = []
     for place in places.tolist():
-        is_right = dataset.quality[rows, place] >= 0.5
+        own = rows[~np.isnan(quality[rows, place])]
+        is_right = quality[own, place] >= 0.5
         if is_right.all() or not is_right.any():
             columns.append(np.full(len(others), float(is_right.mean())))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = LogisticRegression(max_iter=200).fit(inputs / spread, is_right)
+            model = LogisticRegression(max_iter=200).fit((vectors[own] - centre) @ axes / spread, is_right)
         columns.append(model.predict_proba(others / spread)[:, 1])
     return np.column_stack(columns)
 

@@ -1,4 +1,4 @@
-"""Two-stage rules: call a cheap classifier, and escalate where its confidence is below an accept threshold.
+"""Two-stage rules: call a cheap classifier, and escalate if its confidence is below an accept threshold.
 
 Pairs and thresholds are tuned on training rows. On holdout rows they are baselines of every artifact kind.
 """
@@ -29,7 +29,11 @@ class TwoStageRule:
 
 
 def tune_two_stages(
-    confidences: Floats, right: Floats, costs: Floats, costs_of_both: Callable[[int, int], Floats | None]
+    confidences: Floats,
+    right: Floats,
+    costs: Floats,
+    costs_of_both: Callable[[int, int], Floats | None],
+    tradeoff: float | None = None,
 ) -> list[TwoStageRule]:
     """Tune pairs and thresholds; return the lower hull of mean cost and error, by rising cost.
 
@@ -38,6 +42,7 @@ def tune_two_stages(
         right: (n, k), quality of each answer, in [0, 1].
         costs: (n, k), cost of the first stage.
         costs_of_both: returns the cost of both stages, (n,); None for an invalid pair.
+        tradeoff: weight of a unit of cost; the best rule for it is also returned. None: only the hull.
     Complexity: O(k² n + k n log n) for at most 12 classifiers.
     """
     found: list[TwoStageRule] = []
@@ -62,8 +67,11 @@ def tune_two_stages(
     if not found:
         return []
     hull = lower_hull(*np.array(means).T)
-    kept = np.unique(np.linspace(0, len(hull) - 1, min(MAX_RULES, len(hull))).round().astype(int))
-    return [found[hull[place]] for place in kept.tolist()]
+    kept = np.linspace(0, len(hull) - 1, min(MAX_RULES, len(hull))).round().astype(int)
+    if tradeoff is not None:
+        cost, error = np.array(means)[hull].T
+        kept = np.append(kept, (error + tradeoff * cost).argmin())
+    return [found[hull[place]] for place in np.unique(kept).tolist()]
 
 
 def select_stages(costs: Floats, accuracies: Floats) -> Int64s:

@@ -1,1 +1,1 @@
-"""Builds: the worker that runs them, and who watches over it."""
+"""Builds: the worker that runs them, its supervisor, and the watchdog."""

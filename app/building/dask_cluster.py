@@ -1,4 +1,4 @@
-"""Training on a Dask cluster: joblib's backend for it, made to outlive the workers that it trains on."""
+"""Training on a Dask cluster with joblib's backend, robust to lost Dask workers."""
 
 import asyncio
 import time
@@ -40,13 +40,13 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
         return max(2, int(super().effective_n_jobs(n_jobs)))
 
     def submit(self, func: Any, callback: Any = None) -> Any:
-        """Send work; who waits for it hears of its failure too, not only of its result."""
+        """Send work; ``callback`` receives its result or, after a failure, the exception."""
         sent = super().submit(func, callback)
         sent.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
         return sent
 
     def start_call(self) -> None:
-        """Begin to train, and to watch that somebody does."""
+        """Start training, and watch that the cluster has workers."""
         super().start_call()
         self.client.loop.add_callback(self._watch)
 
@@ -71,27 +71,30 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
 
 @contextmanager
 def training_on_cluster(scheduler: str) -> Iterator[None]:
-    """Let joblib train on a cluster; raises ParsimonyError if it is not there, goes away, or work kills its workers."""
+    """Make joblib train on a Dask cluster within the block.
+
+    Raises ParsimonyError if the cluster cannot be reached or is lost, or if training kills its workers.
+    """
     try:
         asyncio.run(_reach(scheduler))
         client = Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ParsimonyError(f"no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
+        raise ParsimonyError(f"cannot connect to Dask at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
     with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=PATIENCE_S)):
         try:
             yield
         except TimeoutError as error:
-            raise ParsimonyError(f"the Dask scheduler at {scheduler} has had no worker for {PATIENCE_S} s") from error
+            raise ParsimonyError(f"Dask at {scheduler} had no worker for {PATIENCE_S} s; start one") from error
         except CancelledError as error:
-            raise ParsimonyError(f"the Dask scheduler at {scheduler} went away while it trained") from error
+            raise ParsimonyError(f"lost the connection to the Dask scheduler {scheduler} during training") from error
         except KilledWorker as error:
             raise ParsimonyError(
-                "work killed every process of the cluster that trained it; they may have run out of memory"
+                "training killed every Dask worker process that ran it; they may be out of memory"
             ) from error
 
 
 async def _reach(scheduler: str) -> None:
-    """Connect once; raises OSError or ValueError where nobody answers, or the address is none.
+    """Connect once; raises OSError if no scheduler answers, ValueError if the address is malformed.
 
     A client that does not come to be takes a lock of Dask's when it is collected, at any time. If the next client holds
     it then, in the same thread, both wait for ever: so none is made before it is known that it can be.

@@ -1,4 +1,4 @@
-"""Rebuilds: a new version from the dataset of the old one and the rows that came as feedback on it."""
+"""Rebuilds: a new version from the old version's dataset and its feedback rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class PreparedRebuild:
-    """What to build, and from how many rows: old ones, and those that came as feedback."""
+    """The build request of a rebuild, and its numbers of old and feedback rows."""
 
     request: BuildRequest
     old_rows: int
@@ -36,7 +36,10 @@ class PreparedRebuild:
 
 
 def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> Rebuild:
-    """Queue the build of the next version; raises as ``prepare_rebuild``, and as a build does."""
+    """Queue the build of the next version.
+
+    Raises the errors of ``prepare_rebuild`` and of a build request.
+    """
     prepared = prepare_rebuild(repos, record, options)
     build = repos.builds.enqueue_build(prepared.request)
     counts = {name: getattr(prepared, name) for name in ("old_rows", "new_rows", "change_point")}
@@ -44,9 +47,9 @@ def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildR
 
 
 def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> PreparedRebuild:
-    """Store the chosen rows of the old dataset and of the feedback as a dataset, and return what to build from it.
+    """Store the rows of a rebuild as a dataset, and return the build request.
 
-    Raises Conflict if there are no rows, the old dataset was replaced, or another one has the new name.
+    Raises Conflict if there are no rows, if the old dataset was replaced, or if another dataset has the new name.
     """
     rows = repos.feedback.get_rows(record.ref)
     if not rows:
@@ -54,22 +57,38 @@ def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: Rebuil
         raise Conflict(f"{reason}; send outcomes with their row to POST /v1/feedback")
     info = repos.datasets.get_info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
-        raise Conflict(f"dataset {info.name!r} is not what version {record.version} was built from: it was replaced")
+        raise Conflict(f"dataset {info.name!r} was replaced after version {record.version} was built from it")
     change = find_change(rows, options, repos.feedback.get_alarms(record.ref))
     stored_at = datetime.fromisoformat(info.created_at).timestamp()
     kept = _choose_rows(info.rows, stored_at, rows, options, change, seed=record.seed)
     old, new = kept[: info.rows], [row for row, keep in zip(rows, kept[info.rows :], strict=True) if keep]
     if not new:
-        raise Conflict(f"no row came since {options.since}; the feedback has {len(rows)} rows")
+        raise Conflict(f"no feedback rows since {options.since}; the feedback has {len(rows)} rows")
     chosen = _join_rows(repos.datasets.load(info).take(np.flatnonzero(old)), new)
     name = _free_name(repos, record, options.dataset, digest_of(chosen))
     repos.datasets.put(name, chosen, created_at=current_time())
-    request = BuildRequest(kind=record.kind, name=record.name, dataset=name, params=record.params, seed=record.seed)
+    request = request_next(record, name, activate=options.activate)
     return PreparedRebuild(request, int(old.sum()), len(new), change)
 
 
+def request_next(record: ArtifactRecord, dataset: str, *, activate: bool) -> BuildRequest:
+    """Return the build request of an artifact's next version: with the same options, from another dataset."""
+    return BuildRequest(
+        kind=record.kind,
+        name=record.name,
+        dataset=dataset,
+        params=record.params,
+        seed=record.seed,
+        guarantees=None if record.guarantees is None else record.guarantees.request,
+        activate=activate,
+    )
+
+
 def find_change(rows: Sequence[KeptRow], options: RebuildRequest, alarms: Sequence[Alarm]) -> int | None:
-    """Return the change point of the last alarm, unless the request chooses rows or too few came since."""
+    """Return the change point of the last alarm, if enough rows follow it.
+
+    Returns None if the request selects rows itself.
+    """
     if not alarms or (options.since, options.only_new, options.half_life) != (None, None, None):
         return None
     change = alarms[-1].change_point
@@ -99,7 +118,9 @@ def _choose_rows(
 
 
 def sample_by_age(at: Floats, half_life: float, seed: int) -> Bools:
-    """Keep each row with probability 2^(-age / half-life), where the newest row has age 0; none is duplicated.
+    """Return which rows to keep: each with probability 2^(-age / half-life).
+
+    The age of the newest row is 0. Rows are not duplicated.
 
     >>> sample_by_age(np.repeat([0.0, 10.0], 1000), 10.0, 0).reshape(2, 1000).sum(axis=1).tolist()
     [510, 1000]
@@ -120,7 +141,7 @@ def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, 
     for name in candidates:
         if there.get(name, digest) == digest:
             return name
-    raise Conflict(f"dataset {wanted!r} exists and differs; choose another name (dataset)")
+    raise Conflict(f"dataset {wanted!r} exists with other rows; set dataset to another name")
 
 
 def _name_after(record: ArtifactRecord, more: int = 1) -> str:

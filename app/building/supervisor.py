@@ -1,4 +1,4 @@
-"""Runs a build worker in a process of its own and watches over it: one that dies or hangs is followed by another."""
+"""Supervises the worker process: restarts it if it dies or hangs."""
 
 import logging
 import os
@@ -31,10 +31,12 @@ _END_S = 6.0
 
 
 class SupervisedWorker(threading.Thread):
-    """Runs a build worker that ends when we end, however we end, and starts another one when it dies or hangs.
+    """Thread that keeps one worker process running; the worker ends with the thread.
 
-    grace_s: how long a build may go on when we stop. run_batch: runs the batch of a job, in a process of its
-    own. silence_s: how long a worker may give no sign of life.
+    Args:
+        grace_s: seconds that a build may continue after a stop.
+        run_batch: runs the batch of a job, in a separate process.
+        silence_s: seconds without a heartbeat after which a worker is restarted.
     """
 
     def __init__(self, grace_s: float, run_batch: RunBatch, silence_s: float = _SILENCE_S) -> None:
@@ -51,19 +53,19 @@ class SupervisedWorker(threading.Thread):
             if self._stopping.is_set():
                 _end(worker, self._grace_s + _END_S)
                 return
-            logger.warning("the build worker ended with status %d; starting another one", worker.exitcode)
+            logger.warning("worker ended, restarting status=%d", worker.exitcode)
             self._stopping.wait(1.0)
 
     def _watch(self, worker: BaseProcess, signs: Connection) -> None:
         """Wait for a worker's end, and bring it about if the worker gives no sign of life for too long."""
-        heard = time.monotonic()
+        last_sign_at = time.monotonic()
         while worker.is_alive() and not self._stopping.wait(0.2):
             with suppress(EOFError):  # it is about to end
                 while signs.poll():
                     signs.recv_bytes()
-                    heard = time.monotonic()
-            if time.monotonic() - heard > self._silence_s:
-                logger.warning("the build worker gave no sign of life for %.0f s; it is killed", self._silence_s)
+                    last_sign_at = time.monotonic()
+            if time.monotonic() - last_sign_at > self._silence_s:
+                logger.warning("worker hangs, killing it silence_s=%.0f", self._silence_s)
                 worker.kill()
                 worker.join()
 
@@ -77,7 +79,7 @@ class SupervisedWorker(threading.Thread):
 
 
 def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
-    """Keep one worker running until SIGTERM (the whole life of ``parsimony worker``)."""
+    """Keep one worker running until SIGTERM (main function of ``parsimony worker``)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_gracefully)
     with ExitStack() as stack:
@@ -89,7 +91,7 @@ def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
 
 
 def stop_gracefully(number: int, frame: FrameType | None) -> None:
-    """End in order (a signal's handler)."""
+    """Signal handler: exit the process in order."""
     raise SystemExit(0)
 
 
@@ -112,17 +114,17 @@ def _end(worker: BaseProcess, grace_s: float) -> None:
 
 
 def run_supervised_worker(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
-    """Run the worker under a supervising process (the child's whole life), and send it heartbeats."""
+    """Run the worker in a supervised child process, which sends heartbeats."""
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for who watches: a worker that is told twice breaks its build off
     name_process(NAME)
     die_with_parent(signal.SIGTERM, watcher)
-    from app.building.rq_worker import run_rq_worker  # what takes a second, once we are sure to end with who watches
+    from app.building.worker import run_worker  # what takes a second, once we are sure to end with who watches
 
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    run_rq_worker(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
+    run_worker(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
 
 
 def _tell(sign_end: Connection) -> None:
-    with suppress(BrokenPipeError):  # whoever watches has ended; so shall we, by its signal
+    with suppress(BrokenPipeError):  # the parent process has ended; its signal will end this one
         sign_end.send_bytes(b".")

@@ -1,4 +1,4 @@
-"""Gives up builds and batches whose worker has died: a build ends, a batch is queued again."""
+"""Gives up jobs of dead workers: builds fail, and batches are queued again."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ SILENCE_S = 30.0
 
 
 GAP_S = 10.0
-"""Between looks that lie further apart the store was away, and nobody could beat."""
+"""If two checks are further apart, the store was unavailable, and heartbeats could not be written."""
 
 
 class Watchdog:
-    """Gives up builds whose worker has died: without a heartbeat, or queued but in no queue."""
+    """Gives up builds without a heartbeat, or queued builds that no queue contains."""
 
     def __init__(self, builds: Builds, batches: Batches, clock: Callable[[], float] = time.monotonic) -> None:
         self._builds, self._batches, self._clock = builds, batches, clock
@@ -28,9 +28,9 @@ class Watchdog:
         self._looked = clock()
 
     def check_builds(self) -> None:
-        """Look once; to be called every few seconds."""
+        """Check all builds once; call it every few seconds."""
         if self._clock() - self._looked > GAP_S:
-            self._seen.clear()  # the store was away: nobody could beat
+            self._seen.clear()  # the store was unavailable: no heartbeat could be written
         self._looked = self._clock()
         builds, batches = self._builds.list_unended(), self._batches.list_unended()
         ids = {build.id for build in builds} | {batch.id for batch in batches}
@@ -44,7 +44,7 @@ class Watchdog:
     def _silent(
         self, jobs: Sequence[Job], beats: Mapping[str, int], is_waiting: Callable[[str], bool]
     ) -> Iterator[Job]:
-        """Give those that showed no sign of life for too long."""
+        """Yield the jobs without a heartbeat for too long."""
         for job in jobs:
             if job.status == "queued" and is_waiting(job.id):
                 self._seen.pop(job.id, None)

@@ -1,178 +1,236 @@
-"""Runs builds: one process a build, forked by RQ's worker, ended with it."""
+"""RQ worker that runs each build or batch in a separate process."""
 
 import logging
 import os
 import signal
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, ClassVar
 
-import joblib
-from joblib.externals.loky import get_reusable_executor
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-from rq.timeouts import JobTimeoutException
+from rq import Worker, worker_registration
+from rq.job import Job
+from rq.queue import Queue
+from rq.serializers import JSONSerializer
 
-from app.processes.clock import current_time
+from app.building.run_build import run_build
+from app.processes.cpu_time import ticks_of
 from app.processes.parent_death import die_with_parent
+from app.processes.priority import lower_priority_to_idle
 from app.settings import Settings
-from app.store import codec
-from app.store.builds import ADVICE, Builds
+from app.store.batches import LONGEST_S, Batches, batch_of
+from app.store.builds import Builds
+from app.store.client import translate_errors
+from app.store.job_queue import QUEUE_NAMES
 from app.store.repositories import Repositories, open_repositories
-from app.store.training_cache import TrainingCache
-from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, Trace, Value
-from models.advice import Advice, AdviceRequest
-from models.errors import Cancelled, ParsimonyError
-from models.stored_dataset import DatasetInfo
-from solvers import KINDS, BuildContext, Fitted, Plan, Progress
-from solvers.advice import advise
-from solvers.base import make_generator
-from solvers.confidence_profile import profile_confidences
+from models.errors import StoreRefused, StoreUnavailable
+from solvers import KINDS
 
 logger = logging.getLogger("parsimony.worker")
-_REPORT_S = 0.2
+
+BEAT_S = 5
+PRELOADED = (
+    "moocore",
+    "scipy.linalg",
+    "scipy.special",
+    "sklearn.linear_model",
+    "sklearn.pipeline",
+    *(f"solvers.{name}" for name in KINDS),
+)
+"""What builds and batches import when they are called: loaded here once, and not by the process of each of them."""
+STILL_S = 60.0
+"""A build whose processes do nothing for so long hangs."""
 
 
-def run_build(build_id: str) -> None:
-    """Run one queued build to its end (the function that RQ calls, in a process of its own)."""
-    with open_repositories(Settings(), client_name="parsimony-build") as repos:
-        build = repos.builds.start_build(build_id)
-        if build is None:
-            return
-        logger.info("build %s begins: %s %s from the dataset %s", build_id, build.kind, build.name, build.dataset)
+class BuildJob(Job):
+    """A job that can only run the build or batch of its id.
+
+    A plain RQ job imports and calls any function that the store names. So anyone who can write to the store could run
+    code.
+    """
+
+    run_batch: ClassVar[Callable[[str], None]]
+
+    def perform(self) -> None:
+        """Run the build or the batch."""
+        if batch_of(self.id) is None:
+            run_build(self.id)
+        else:
+            type(self).run_batch(self.id)
+
+    def execute_success_callback(self, *_: Any) -> None:
+        """Do nothing; callbacks named in the store are not called."""
+
+    def execute_failure_callback(self, *_: Any) -> None:
+        """Do nothing; callbacks named in the store are not called."""
+
+    def execute_stopped_callback(self, *_: Any) -> None:
+        """Do nothing; callbacks named in the store are not called."""
+
+    def send_webhooks(self, *_: Any, **__: Any) -> None:
+        """Do nothing; webhooks named in the store are not sent."""
+
+
+class BuildWorker(Worker):
+    """RQ worker that also renews the heartbeat of its build or batch."""
+
+    builds: Builds
+    batches: Batches
+    grace_s: float
+    sign_of_life: Callable[[], None]
+    max_connection_wait_time = 5.0  # a store that came back is not kept waiting
+    trains_here = True
+    """Whether builds train on this machine, so that their CPU time shows progress; on a Dask cluster it does not."""
+    _taken: float = 0.0
+    _worked: float = 0.0
+    _ticks: int = -1
+    _stop_requested_at: float | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop signal was received."""
+        return self._stop_requested_at is not None
+
+    def request_stop(self, signum: Any, frame: Any) -> None:
+        """Record a stop signal and its time."""
+        self._stop_requested_at = time.monotonic()
+        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Renew the registration of this worker, also after the store has lost it."""
+        self.sign_of_life()
+        super().heartbeat(timeout, pipeline)
+        worker_registration.register(self, pipeline)
+
+    def monitor_work_horse(self, job: Job, queue: Queue) -> None:
+        """Wait for the process of a job, and measure its time from now."""
+        self._taken = self._worked = time.monotonic()
+        super().monitor_work_horse(job, queue)
+
+    def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
+        """Set the job's run time by a monotonic clock; RQ kills jobs that exceed their timeout."""
+        self.current_job_working_time = time.monotonic() - self._taken if current_job_working_time else 0.0
+
+    def main_work_horse(self, job: Job, queue: Queue) -> None:
+        """Run a job in its child process, which ends at the latest with the worker."""
+        assert self.pid is not None
+        die_with_parent(signal.SIGKILL, self.pid)
+        lower_priority_to_idle()  # and so does what trains for the build
+        super().main_work_horse(job, queue)
+
+    def kill_horse(self, sig: signal.Signals = signal.SIGKILL) -> None:
+        """Kill the job's process only; its child processes end or clean up themselves."""
+        if self.horse_pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.horse_pid, sig)
+
+    def maintain_heartbeats(self, job: Job) -> None:
+        """Renew the heartbeat; end a job that hangs or exceeds its time limit."""
         try:
-            (_advise_and_keep if build.kind == ADVICE else _build_and_publish)(repos, build)
-            logger.info("build %s succeeded", build_id)
-        except Cancelled as error:
-            logger.info("%s", error)
-        except BaseException as error:
-            reason = _reason(error, repos.settings.build_timeout_s)
-            internal = f"an internal error; see build {build_id} in the worker's log"
-            logger.info("build %s failed: %s", build_id, reason or internal)
-            repos.builds.end_build(build_id, "failed", reason or internal)
-            if reason is None:
-                raise
+            with translate_errors():
+                super().maintain_heartbeats(job)
+                self._beat(job.id)
+        except (StoreUnavailable, StoreRefused) as error:
+            logger.warning("heartbeat failed, build continues build=%s error=%s", job.id, error)
+        limit = float(job.timeout or 0)
+        if batch_of(job.id) is None and self._stands_still():  # a batch may wait for those it calls
+            self._end(job, f"its process did nothing for {STILL_S:.0f} s: it hangs")
+        elif 0 < limit < self.current_job_working_time - BEAT_S:
+            whose = "PARSIMONY_BUILD_TIMEOUT_S" if batch_of(job.id) is None else f"{LONGEST_S} s for a batch"
+            self._end(job, f"took longer than {limit:g} s ({whose})")
+        elif self._stop_requested_at is not None and time.monotonic() - self._stop_requested_at > self.grace_s:
+            what = "build" if batch_of(job.id) is None else "batch"
+            self._give_up(job, f"the worker was stopped before the {what} had ended; start it again")
+            self.kill_horse()
 
+    def _stands_still(self) -> bool:
+        """Whether the process of the build, and those that train for it, have not worked for long."""
+        ticks = ticks_of(self.horse_pid) if self.trains_here else 0
+        if ticks != self._ticks or not self.trains_here:
+            self._ticks, self._worked = ticks, time.monotonic()
+        return time.monotonic() - self._worked > STILL_S
 
-def _reason(error: BaseException, limit: int) -> str | None:
-    """Return why a build failed; None for an internal error, which only the log has."""
-    if isinstance(error, JobTimeoutException):
-        return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
-    if any(isinstance(cause, MemoryError) for cause in _causes(error)):
-        return "ran out of memory"
-    return str(error) if isinstance(error, ParsimonyError) else None
+    def _beat(self, job_id: str) -> None:
+        batch = batch_of(job_id)
+        if batch is None:
+            self.builds.renew_heartbeat(job_id)
+        else:
+            self.batches.renew_heartbeat(batch[0])
 
+    def _give_up(self, job: Job, why: str) -> None:
+        """End a build whose process has died; a batch continues where it stopped, in another process."""
+        batch = batch_of(job.id)
+        if batch is None:
+            self.builds.end_build(job.id, "failed", why)
+        else:
+            self.batches.give_up(*batch, why)
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an error and all that it came from: libraries that run out of memory stumble over the pieces."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _build_and_publish(repos: Repositories, build: Build) -> None:
-    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
-    options = KINDS[build.kind].options.model_validate(build.params)
-    data = fit(repos, request, options, _reporting(repos, build.id))
-    check, commit = repos.builds.commit_result(build.id)
-    repos.artifacts.publish(
-        data, created_at=current_time(), check=check, commit=commit, watched=(Builds.watch_cancellation(build.id),)
-    )
-
-
-def _advise_and_keep(repos: Repositories, build: Build) -> None:
-    request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
-    advice = advise_on(repos, request, _reporting(repos, build.id))
-    repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
-
-
-def _reporting(repos: Repositories, build_id: str) -> Progress:
-    """Note a build's progress, not more often than anybody could read it."""
-    last = 0.0
-
-    def progress(done: int, total: int, message: str) -> None:
-        nonlocal last
-        moment = time.monotonic()
-        if moment - last >= _REPORT_S or done == total:
-            last = moment
-            repos.builds.report_progress(build_id, BuildProgress(done=done, total=total, message=message))
-
-    return progress
-
-
-def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
-    """Fit a kind to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
-    info = repos.datasets.get_info(request.dataset)
-    kind, rng = KINDS[request.kind], make_generator(request.seed)
-    dataset, run = repos.datasets.load(info), _run(repos, progress)
-    with training_on(repos.settings.dask_scheduler):
-        fitted = kind.fit(dataset, options, rng, run)
-    return codec.encode(fitted.plan, _manifest(request, options, (info, dataset), fitted))
-
-
-def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
-    """Build every artifact kind that a stored dataset allows, and recommend one."""
-    info = repos.datasets.get_info(request.dataset)
-    dataset, run = repos.datasets.load(info), _run(repos, progress)
-    with training_on(repos.settings.dask_scheduler):
-        advised = advise(dataset, request, request.seed, request.time_limit_s, run)
-    return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256, warnings=info.warnings)
-
-
-def _run(repos: Repositories, progress: Progress) -> BuildContext:
-    """Give a fit what it may use of the world."""
-    started = time.monotonic()
-    memory = TrainingCache(repos.store)
-    return BuildContext(progress, lambda: time.monotonic() - started, memory, repos.settings.allowed_modules())
-
-
-def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
-    """Fit in this process and publish, with no queue or worker."""
-    data = fit(repos, request, options, progress)
-    return repos.artifacts.publish(data, created_at=current_time())
-
-
-def _manifest(
-    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Plan]
-) -> dict[str, Any]:
-    info, dataset = learned
-    savings = None if fitted.savings is None else fitted.savings.model_dump(mode="json")
-    return {
-        "kind": request.kind,
-        "name": request.name,
-        "dataset": info.name,
-        "dataset_sha256": info.sha256,
-        "params": options.model_dump(mode="json"),
-        "seed": request.seed,
-        "unit": info.spec.unit,
-        "summary": {**fitted.summary, **_warnings(info), **_confidences(dataset), "savings": savings},
-    }
-
-
-def _confidences(dataset: Dataset) -> dict[str, Any]:
-    """Record the distribution of confidences that runs are compared with."""
-    profiles = profile_confidences(dataset) if isinstance(dataset, Trace) else {}
-    return {"confidences": profiles} if profiles else {}
-
-
-def _warnings(info: DatasetInfo) -> dict[str, Any]:
-    return {"warnings": [one.model_dump(mode="json") for one in info.warnings]} if info.warnings else {}
-
-
-@contextmanager
-def training_on(dask_scheduler: str | None) -> Iterator[None]:
-    """Let joblib train in local processes, one for each processor, or on a Dask cluster if there is one."""
-    if dask_scheduler is None:
-        dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
+    def _end(self, job: Job, why: str) -> None:
+        batch = batch_of(job.id)
         try:
-            with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None, **dying):
-                yield
-        except TerminatedWorkerError as error:
-            raise ParsimonyError("a process that trained was killed; it may have run out of memory") from error
+            if batch is None:
+                self.builds.end_build(job.id, "failed", why)
+            else:
+                self.batches.end_batch(batch[0], "failed", why)
         finally:
-            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
-        return
-    from app.building.dask_cluster import training_on_cluster  # imports Dask, an optional dependency
+            self.kill_horse()
 
-    with training_on_cluster(dask_scheduler):
-        yield
+    def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
+        """Give up a job whose process was killed, usually for lack of memory."""
+        cause = f"signal {os.WTERMSIG(ret_val)}" if ret_val and os.WIFSIGNALED(ret_val) else f"status {ret_val}"
+        self._give_up(job, f"its process was killed by {cause}; it may have run out of memory")
+        super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
+
+
+def run_worker(
+    settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, sign_of_life: Callable[[], None]
+) -> None:
+    """Run queued builds and batches until SIGTERM; continue after store outages.
+
+    Args:
+        run_batch: runs the batch of a job.
+        grace_s: seconds that a running job may continue after SIGTERM.
+        sign_of_life: called about every ten seconds.
+    """
+    # RQ ends a job's process without joblib's cleanup. Its resource tracker then removes the folders, with a warning.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
+    for name in PRELOADED:
+        import_module(name)
+    BuildJob.run_batch = staticmethod(run_batch)
+    is_stopping = False
+    with open_repositories(settings, client_name="parsimony-worker") as repos:
+        while not is_stopping:
+            sign_of_life()
+            for number in (signal.SIGTERM, signal.SIGINT):  # RQ sets handlers of its own while it works
+                signal.signal(number, lambda *_: sys.exit(0))
+            try:
+                with translate_errors():
+                    repos.store.check_connection()
+                    is_stopping = _work(repos, grace_s, sign_of_life)
+            except (StoreUnavailable, StoreRefused) as error:
+                logger.warning("store unavailable, retrying error=%s", error)
+                time.sleep(1.0)
+                repos.restart_store()
+
+
+def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None]) -> bool:
+    """Run jobs until SIGTERM (returns True) or until the store is lost (returns False)."""
+    client = repos.store.client
+    worker = BuildWorker(
+        [Queue(name, connection=client, serializer=JSONSerializer, job_class=BuildJob) for name in QUEUE_NAMES],
+        job_class=BuildJob,
+        connection=client,
+        serializer=JSONSerializer,
+        worker_ttl=25,
+        job_monitoring_interval=BEAT_S,
+        maintenance_interval=10,
+        log_job_description=False,
+    )
+    worker.builds, worker.batches = repos.builds, repos.batches
+    worker.grace_s, worker.sign_of_life = grace_s, sign_of_life
+    worker.trains_here = repos.settings.dask_scheduler is None
+    logger.info("worker started queues=%s", ",".join(QUEUE_NAMES))
+    worker.work(logging_level="WARNING")
+    return worker.is_stopping

@@ -1,1 +1,1 @@
-"""The command line: ``main`` joins the commands of the other modules."""
+"""Command line; ``main`` combines the commands of the other modules."""

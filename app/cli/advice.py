@@ -1,4 +1,4 @@
-"""``parsimony advise``: which method to take for a dataset."""
+"""``parsimony advise``: recommends an artifact kind for a dataset."""
 
 import json
 import shlex
@@ -14,12 +14,12 @@ from models.advice import Advice, AdviceRequest
 
 
 def advise(
-    dataset: Annotated[str, typer.Argument(help="The dataset to learn from.")],
-    budget: Annotated[float | None, typer.Option(help="What an item may cost on average.")] = None,
-    deadline: Annotated[float | None, typer.Option(help="What any one item may cost, or take.")] = None,
-    min_accuracy: Annotated[float | None, typer.Option(help="The least share of right answers, 0 to 1.")] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for all methods together.")] = 600.0,
-    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    dataset: Annotated[str, typer.Argument(help="Dataset to learn from.")],
+    budget: Annotated[float | None, typer.Option(help="Budget: mean cost per item.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Hard limit on the time of each item.")] = None,
+    min_accuracy: Annotated[float | None, typer.Option(help="Lower bound on accuracy, 0 to 1.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for all kinds together.")] = 600.0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,18 +38,19 @@ def advise(
         with open_service() as service:
             follow_build(service, service.enqueue_advice(request))
             advice = service.get_advice(dataset)
-    _print(advice, as_json)
+    print_advice(advice, as_json)
 
 
 def _advise_here(request: AdviceRequest) -> Advice:
-    from app.building.worker import advise_on
+    from app.building.run_build import advise_on
     from app.cli.in_process import open_store
 
     with open_store() as repos, terminal.progress_bar(f"advice on {request.dataset}") as progress:
         return advise_on(repos, request, progress)
 
 
-def _print(advice: Advice, as_json: bool) -> None:
+def print_advice(advice: Advice, as_json: bool) -> None:
+    """Print advice: the recommendation, each kind, and the baselines."""
     if as_json:
         terminal.print_json(advice.model_dump(mode="json"))
         return
@@ -57,21 +58,22 @@ def _print(advice: Advice, as_json: bool) -> None:
     out.print(advice.summary)
     terminal.print_warnings([one.model_dump() for one in advice.warnings])
     out.print()
+    quality = terminal.quality_title(advice.alternatives[0], advice.unit)
     rows = [
-        (one.kind, f"{one.accuracy:.1%}", one.cost, one.savings.brief if one.savings else "-", one.verdict)
+        (one.kind, terminal.quality_of(one), one.cost, one.savings.brief if one.savings else "-", one.verdict)
         for one in advice.kinds
         if one.accuracy is not None
     ]
     if rows:
-        columns = ["kind", "correct", f"cost, {advice.unit}", "savings", "verdict"]
+        columns = ["kind", quality, f"cost, {advice.unit}", "savings", "verdict"]
         terminal.print_table(f"on {advice.rows.holdout} holdout rows", columns, rows, whole=("kind",))
     for one in advice.kinds:
         if one.accuracy is None:
             out.print(f"{one.kind}: no setting is within these limits")
     for left_out in advice.excluded:
         out.print(f"{left_out.kind}: {left_out.reason}")
-    alone = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in advice.alternatives]
-    terminal.print_table("simple baselines", ["", "correct", f"cost, {advice.unit}"], alone)
+    alone = [(one.name, terminal.quality_of(one), one.cost) for one in advice.alternatives]
+    terminal.print_table("simple baselines", ["", quality, f"cost, {advice.unit}"], alone)
     _print_build(advice)
 
 

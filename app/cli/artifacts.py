@@ -1,4 +1,4 @@
-"""``parsimony artifacts``: list them, show one, roll it back, delete it."""
+"""``parsimony artifacts``: lists, shows, rolls back, and deletes artifacts."""
 
 import sys
 from contextlib import suppress
@@ -14,18 +14,18 @@ from models.errors import StoreRefused
 
 
 def show_artifacts(
-    kind: Annotated[str | None, typer.Argument(help="Of this kind only.")] = None,
-    name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
-    activate: Annotated[int | None, typer.Option(min=1, help="Let this version answer from now on.")] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete it: every version, and its feedback.")] = False,
-    delete_version: Annotated[int | None, typer.Option(min=1, help="Delete this version, and its feedback.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="List artifacts of this kind only.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this artifact and its versions.")] = None,
+    activate: Annotated[int | None, typer.Option(min=1, help="Activate this version (roll back or forward).")] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the artifact: all versions and feedback.")] = False,
+    delete_version: Annotated[int | None, typer.Option(min=1, help="Delete this version and its feedback.")] = None,
     even_active: Annotated[
-        bool, typer.Option("--even-active", help="Although that version is the active one.")
+        bool, typer.Option("--even-active", help="Delete the version even if it is active.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask to type the name.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the artifacts; show one; roll it back or forward; delete it, or a version of it."""
+    """List, show, roll back, and delete artifacts and their versions."""
     asked = [option for option, given in _given(activate, delete, delete_version).items() if given]
     if len(asked) > 1:
         raise InvalidRequest.from_faults(Fault((asked[1],), f"cannot be combined with {asked[0]}"))
@@ -36,7 +36,7 @@ def show_artifacts(
     with open_service() as service:
         if kind is None or name is None:
             if asked:
-                raise InvalidRequest.from_faults(Fault((asked[0],), "needs a kind and a name"))
+                raise InvalidRequest.from_faults(Fault((asked[0],), "requires a kind and a name"))
             _print_list(service, kind, as_json)
         elif delete or delete_version is not None:
             _delete(service, kind, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
@@ -55,7 +55,7 @@ def _print_list(service: Service, kind: str | None, as_json: bool) -> None:
     if as_json:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
-    terminal.say_if_empty(records)
+    terminal.explain_empty_list(records)
     columns = ["kind", "name", "version", "savings", "created"]
     rows = [[r.kind, r.name, r.version, r.savings.brief if r.savings else "-", r.created_at[:10]] for r in records]
     if any(record.drift for record in records):
@@ -71,8 +71,8 @@ def _delete(
     with suppress(StoreRefused):  # a damaged record can be deleted, too
         service.get_artifact(kind, name, version)  # one that is not there needs no confirmation
     what = f"{kind} {name}" if version is None else f"version {version} of {kind} {name}"
-    if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
-        raise InvalidRequest.from_faults(Fault(("name",), f"is another: {what} was not deleted"))
+    if not yes and _typed(f"{what} will be deleted permanently; type {name} to confirm: ") != name:
+        raise InvalidRequest.from_faults(Fault(("name",), f"does not match; {what} was not deleted"))
     if version is None:
         service.delete_artifact(kind, name)
     else:

@@ -1,4 +1,4 @@
-"""``parsimony batch``: files of items, run behind the service."""
+"""``parsimony batch``: runs files of items in the background."""
 
 import sys
 from pathlib import Path
@@ -14,18 +14,20 @@ from app.cli.service import open_service
 from models.batch import Batch
 
 batch = command_group("Batches: files of items, run behind the service.")
-BatchArgument = Annotated[str, typer.Argument(help="The batch's id.")]
+BatchArgument = Annotated[str, typer.Argument(help="Id of the batch.")]
 
 
 @batch.command("add")
 def batch_add(
     kind: KindArgument,
     name: NameArgument,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The items, JSON Lines or Parquet.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Items: JSON Lines or Parquet.")],
     limits: Annotated[
         list[str] | None, typer.Argument(help="Limits as key=value: deadline=25, budget=4, max_concurrency=8.")
     ] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Queue a file of items; a worker runs them."""
@@ -38,7 +40,7 @@ def batch_add(
 
 @batch.command("list")
 def batch_list(
-    most: Annotated[int, typer.Option(min=1, max=1000, help="How many of the latest.")] = 20, as_json: AsJson = False
+    most: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of batches.")] = 20, as_json: AsJson = False
 ) -> None:
     """List the latest batches."""
     with open_service() as service:
@@ -46,14 +48,14 @@ def batch_list(
     if as_json:
         terminal.print_json({"items": [one.model_dump(mode="json") for one in latest]})
         return
-    terminal.say_if_empty(latest)
+    terminal.explain_empty_list(latest)
     rows = [(one.id, one.artifact.kind, one.artifact.name, one.status, _progress(one)) for one in latest]
     terminal.print_table("batches", ["id", "kind", "name", "status", "run"], rows, whole=("id", "run"))
 
 
 @batch.command("show")
 def batch_show(batch_id: BatchArgument, as_json: AsJson = False) -> None:
-    """Show how far a batch has come."""
+    """Show a batch: progress, cost, and result."""
     with open_service() as service:
         _print(service.get_batch(batch_id), as_json)
 
@@ -69,10 +71,11 @@ def batch_cancel(batch_id: BatchArgument, as_json: AsJson = False) -> None:
 def batch_output(
     batch_id: BatchArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write, .parquet or else JSON Lines.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write: Parquet if it ends in .parquet, JSON Lines otherwise."),
     ] = None,
 ) -> None:
-    """Write the answers that a batch has, in the order of its items: JSON Lines, or Parquet by the file's name."""
+    """Write the answers of a batch in the order of its items, as JSON Lines or Parquet."""
     as_parquet = output is not None and output.suffix.lower() == ".parquet"
     with open_service() as service:
         answers = service.batch_output(batch_id, as_parquet=as_parquet)

@@ -1,4 +1,4 @@
-"""``parsimony bench``: the benchmarks of a checkout."""
+"""``parsimony bench``: runs the benchmarks of a repository checkout."""
 
 import subprocess
 import sys
@@ -12,9 +12,9 @@ from models import InvalidRequest
 
 
 def bench(
-    context: typer.Context, name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]
+    context: typer.Context, name: Annotated[str, typer.Argument(help="Name of the benchmark, for example http.")]
 ) -> None:
-    """Run a benchmark of the repository (from a checkout: they live in tests/bench); it is given further options."""
+    """Run a benchmark of `tests/bench` in a checkout of the repository; it receives all further options."""
     if name == "--help":
         typer.echo(context.get_help())
         return

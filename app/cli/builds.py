@@ -1,4 +1,4 @@
-"""``parsimony build``, ``rebuild`` and ``builds``: ask for an artifact, wait for it, see what became of builds."""
+"""``parsimony build``, ``rebuild``, and ``builds``: start and follow builds."""
 
 import time
 from typing import Annotated, Any
@@ -18,23 +18,27 @@ from models import ArtifactRecord, Build, BuildRequest, Value
 from models.errors import ParsimonyError
 from models.rebuild import RebuildRequest
 from solvers import KINDS
+from solvers.kind import make_query
 
-builds = command_group("Builds: list them, show one, cancel one.")
-Local = Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")]
+builds = command_group("List, show, and cancel builds.")
+Local = Annotated[bool, typer.Option("--local", help="Build in this process, not in a worker.")]
+Activate = Annotated[
+    bool, typer.Option("--activate/--no-activate", help="Make the new version active, or keep it for a rollout.")
+]
 _LOOK_S = 0.2
-BuildArgument = Annotated[str, typer.Argument(help="The build's id.")]
+BuildArgument = Annotated[str, typer.Argument(help="Id of the build.")]
 
 
 class BuildCommand(TyperCommand):
-    """``build``, whose help for a kind lists the parameters of that one."""
+    """The command ``build``, whose help lists the parameters of the given kind."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Note which kind is named before anything is read: ``--help`` comes before arguments."""
+        """Record the given kind before ``--help`` is handled."""
         ctx.meta["kind"] = next((word for word in args if word in KINDS), None)
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """List the artifact kind's parameters below the options."""
+        """Write the parameters of the given kind below the options."""
         kind = ctx.meta["kind"]
         if kind is None:
             formatter.write_paragraph()
@@ -46,16 +50,40 @@ class BuildCommand(TyperCommand):
 
 def build(
     kind: KindArgument,
-    name: Annotated[str, typer.Argument(help="The name of the artifact to be.")],
-    dataset: Annotated[str, typer.Option(help="The dataset to learn from.")],
+    name: Annotated[str, typer.Argument(help="Name of the new artifact.")],
+    dataset: Annotated[str, typer.Option(help="Dataset to learn from.")],
     param: Params = None,
-    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    min_recall: Annotated[
+        list[str] | None, typer.Option(help="Guaranteed recall of a class, as CLASS=SHARE: sick=0.95.")
+    ] = None,
+    max_false_positive_rate: Annotated[
+        list[str] | None, typer.Option(help="Guaranteed false positive rate of a class, as CLASS=SHARE: sick=0.1.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of the guarantees.")] = 0.95,
+    activate: Activate = True,
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
     """Build an artifact and wait for it."""
     params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
-    request = BuildRequest(kind=kind, name=name, dataset=dataset, params=params, seed=seed)
+    bounds = {"min_recall": min_recall, "max_false_positive_rate": max_false_positive_rate}
+    shares = {
+        limit: {label: json_or_text(share) for label, share in read_pairs(pairs).items()}
+        for limit, pairs in bounds.items()
+        if pairs
+    }
+    guarantees = {**shares, "confidence": confidence} if shares else None
+    request = make_query(
+        BuildRequest,
+        kind=kind,
+        name=name,
+        dataset=dataset,
+        params=params,
+        seed=seed,
+        guarantees=guarantees,
+        activate=activate,
+    )
     if local:
         from app.cli.in_process import open_store
 
@@ -74,27 +102,27 @@ def rebuild(
     kind: KindArgument,
     name: NameArgument,
     since: Annotated[
-        str | None, typer.Option(help="Leave out rows before this time, ISO 8601 with its UTC offset.")
+        str | None, typer.Option(help="Use only feedback after this time (ISO 8601 with UTC offset).")
     ] = None,
     only_new: Annotated[
-        bool | None, typer.Option("--only-new/--all-rows", help="Only rows of the feedback, or the old dataset's too.")
+        bool | None,
+        typer.Option("--only-new/--all-rows", help="Learn from feedback rows only, or also from the old dataset."),
     ] = None,
-    half_life: Annotated[
-        float | None, typer.Option(help="In days: a row that is older by this time counts half.")
-    ] = None,
+    half_life: Annotated[float | None, typer.Option(help="Half-life of row weights, in days.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="The name of the dataset to be; else the old one's, numbered.")
+        str | None, typer.Option(help="Name of the new dataset; default: the old name with a number.")
     ] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="Whose rows to take; else the active one's.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="Version to rebuild; default: the active one.")] = None,
+    activate: Activate = True,
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build a new version from a version's dataset and the rows that came as feedback on it.
+    """Build the next version of an artifact from its dataset and the feedback on it.
 
-    After a drift alarm it learns from the rows since the change point alone, if there are enough.
+    After a drift alarm, only rows since the change point are used, if there are enough.
     """
     kind_named(kind)
-    chosen = {"since": since, "only_new": only_new, "half_life": half_life, "dataset": dataset}
+    chosen = {"since": since, "only_new": only_new, "half_life": half_life, "dataset": dataset, "activate": activate}
     options = RebuildRequest.model_validate_json(to_json(chosen))
     if local:
         from app.building.rebuild import prepare_rebuild
@@ -118,7 +146,7 @@ def _print_rows(dataset: str, old_rows: int, new_rows: int) -> None:
 
 @builds.command("list")
 def builds_list(
-    most: Annotated[int, typer.Option(min=1, max=1000, help="How many of the latest.")] = 20, as_json: AsJson = False
+    most: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of builds.")] = 20, as_json: AsJson = False
 ) -> None:
     """List the latest builds."""
     with open_service() as service:
@@ -126,14 +154,14 @@ def builds_list(
     if as_json:
         terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
         return
-    terminal.say_if_empty(latest)
+    terminal.explain_empty_list(latest)
     rows = [(one.id, one.kind, one.name, one.status) for one in latest]
     terminal.print_table("builds", ["id", "kind", "name", "status"], rows, whole=("id",))
 
 
 @builds.command("show")
 def builds_show(build: BuildArgument, as_json: AsJson = False) -> None:
-    """Show what became of a build."""
+    """Show a build: progress and result."""
     with open_service() as service:
         terminal.build(service.build(build), as_json)
 
@@ -146,11 +174,11 @@ def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
 
 
 def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    from app.building.worker import build_locally
+    from app.building.run_build import build_locally
 
     kind, options = checked_request(request)
     info = repos.datasets.get_info(request.dataset)
-    check_dataset(kind, options, request.dataset, info.model_dump_json().encode())
+    check_dataset(kind, options, request, info.model_dump_json().encode())
     with terminal.progress_bar(f"{request.kind} {request.name}") as progress:
         return build_locally(repos, request, options, progress)
 
@@ -167,7 +195,10 @@ def _followed(service: Service, queued: Build) -> ArtifactRecord:
 
 
 def follow_build(service: Service, queued: Build) -> Build:
-    """Follow a build to its good end; interrupting the command cancels it. Raises ParsimonyError if it ends badly."""
+    """Follow a build until it succeeds; cancel it if the command is interrupted.
+
+    Raises ParsimonyError if the build fails or is canceled.
+    """
     if not service.has_worker():
         terminal.get_console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
     try:
@@ -176,7 +207,7 @@ def follow_build(service: Service, queued: Build) -> Build:
         service.cancel(queued.id)
         raise
     if ended.status != "succeeded":
-        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was cancelled'}")
+        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'cancelled'}")
     return ended
 
 

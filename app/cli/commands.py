@@ -1,4 +1,4 @@
-"""How commands are made: groups of them, and single ones that are hung into the command line by themselves."""
+"""Helpers that define commands and groups of commands."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,18 @@ PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 
 def command_group(about: str) -> typer.Typer:
-    """Make a command that has commands, be it one only."""
+    """Return a command with subcommands, also if it has only one."""
     group = typer.Typer(help=about, no_args_is_help=True, **PLAIN)
     group.callback()(lambda: None)  # else one command alone would take the group's place
     return group
 
 
 def single_command(function: Callable[..., None], **how: Any) -> typer.Typer:
-    """Make a command of a function; how: what ``Typer.command`` takes."""
+    """Return a command from a function.
+
+    Args:
+        how: arguments of ``Typer.command``.
+    """
     alone = typer.Typer(**PLAIN)
     alone.command(**how)(function)
     return alone

@@ -1,4 +1,4 @@
-"""``parsimony dataset``: what builds learn from."""
+"""``parsimony dataset``: uploads, lists, and deletes datasets."""
 
 import json
 from pathlib import Path
@@ -21,13 +21,17 @@ dataset = command_group("Datasets: what builds learn from.")
 def dataset_add(
     name: NameArgument,
     table: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="CSV or JSON Lines, also gzipped, or Parquet.")
+        Path, typer.Argument(exists=True, dir_okay=False, help="Table: CSV or JSON Lines (also gzipped), or Parquet.")
     ],
-    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="How to read the table, a JSON file.")],
-    embeddings: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file, float32.")] = None,
+    spec: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="JSON file that describes the columns (the spec).")
+    ],
+    embeddings: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Embeddings of the rows: .npy, float32.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a table and store it as a dataset."""
+    """Validate a table and store it as a dataset."""
     with open_service() as service:
         stored = service.put_dataset(name, table, spec, embeddings)
     if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
@@ -41,11 +45,11 @@ def dataset_add(
 @dataset.command("draft")
 def dataset_draft(
     table: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="CSV or JSON Lines, also gzipped, or Parquet.")
+        Path, typer.Argument(exists=True, dir_okay=False, help="Table: CSV or JSON Lines (also gzipped), or Parquet.")
     ],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The spec to write, a JSON file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write the spec to.")] = None,
 ) -> None:
-    """Draft a spec from a table's columns: look at its costs and its unit before the table is added."""
+    """Draft a spec from a table's columns. Check costs and unit before you add the table."""
     from app.store.table_heads import head_of
     from solvers.base import run_in_process
 
@@ -68,7 +72,7 @@ def dataset_list(as_json: AsJson = False) -> None:
     if as_json:
         terminal.print_json({"items": [info.model_dump(mode="json") for info in infos]})
         return
-    terminal.say_if_empty(infos)
+    terminal.explain_empty_list(infos)
     rows = [
         (info.name, info.spec.kind, info.rows, len(info.columns), len(info.classes), info.spec.unit) for info in infos
     ]
@@ -84,7 +88,7 @@ def dataset_show(name: NameArgument, as_json: AsJson = False) -> None:
 
 @dataset.command("delete")
 def dataset_delete(name: NameArgument, as_json: AsJson = False) -> None:
-    """Delete a dataset that no build needs."""
+    """Delete a dataset that no queued or running build uses."""
     with open_service() as service:
         deleted = service.delete_dataset(name)
     if as_json:

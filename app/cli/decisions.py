@@ -1,4 +1,4 @@
-"""``parsimony decide`` and ``feedback``: what an artifact answers, and what became of its answers."""
+"""``parsimony decide`` and ``feedback``: decisions and their actual outcomes."""
 
 from typing import Annotated, Any
 
@@ -13,11 +13,15 @@ from models import ArtifactRef
 def decide(
     kind: KindArgument,
     name: NameArgument,
-    query: Annotated[list[str] | None, typer.Argument(help="The query, as key=value, for example deadline=5.")] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    query: Annotated[
+        list[str] | None, typer.Argument(help="Limits and known values as key=value, for example deadline=5.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask an artifact for a decision."""
+    """Get a decision of an artifact."""
     kind_named(kind)
     with open_service() as service:
         show_decision(service, service.decide(kind, name, query or [], version), version, as_json)
@@ -26,7 +30,9 @@ def decide(
 def feedback(
     kind: KindArgument,
     name: NameArgument,
-    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare expected with actual outcomes of an artifact's decisions."""

@@ -1,4 +1,4 @@
-"""``parsimony endpoint`` and ``run``: where classifiers are, and items run through them."""
+"""``parsimony endpoint`` and ``run``: registers endpoints and runs items."""
 
 import json
 from pathlib import Path
@@ -15,16 +15,16 @@ from models import InvalidRequest
 from models.errors import Fault
 
 endpoint = command_group("Endpoints: where classifiers are, for runs.")
-EndpointArgument = Annotated[str, typer.Argument(help="The classifier's name in traces and artifacts.")]
+EndpointArgument = Annotated[str, typer.Argument(help="Name of the classifier in traces and artifacts.")]
 
 
 @endpoint.command("add")
 def endpoint_add(
     name: EndpointArgument,
-    spec: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The endpoint, a JSON file.")],
+    spec: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON file that describes the endpoint.")],
     as_json: AsJson = False,
 ) -> None:
-    """Register where a classifier is, in place of an older endpoint of that name."""
+    """Register the endpoint of a classifier; it replaces an endpoint of the same name."""
     try:
         content = json.loads(spec.read_text())
     except ValueError as error:
@@ -34,6 +34,7 @@ def endpoint_add(
     if as_json:
         terminal.print_json(kept)
         return
+    terminal.print_warnings([{"message": one} for one in kept.get("warnings", ())])
     terminal.get_console().print(f"registered {name}: try it with parsimony endpoint probe {name} ITEM", soft_wrap=True)
 
 
@@ -45,7 +46,7 @@ def endpoint_list(as_json: AsJson = False) -> None:
     if as_json:
         terminal.print_json({"items": items})
         return
-    terminal.say_if_empty(items)
+    terminal.explain_empty_list(items)
     rows = [
         (item["name"], item["endpoint"]["protocol"], item["endpoint"]["url"], item.get("circuit", "")) for item in items
     ]
@@ -54,7 +55,7 @@ def endpoint_list(as_json: AsJson = False) -> None:
 
 @endpoint.command("show")
 def endpoint_show(name: EndpointArgument) -> None:
-    """Show an endpoint as JSON, as it is registered; keys are kept in no endpoint."""
+    """Show a registered endpoint as JSON; it contains no keys."""
     with open_service() as service:
         listed = next((item for item in service.list_endpoints() if item["name"] == name), None)
     if listed is None:
@@ -65,7 +66,7 @@ def endpoint_show(name: EndpointArgument) -> None:
 @endpoint.command("probe")
 def endpoint_probe(
     name: EndpointArgument,
-    item: Annotated[str, typer.Argument(help="An item, as JSON or text; @FILE reads it from a file.")],
+    item: Annotated[str, typer.Argument(help="Item, as JSON or text; @FILE reads it from a file.")],
     as_json: AsJson = False,
 ) -> None:
     """Call an endpoint once with an item, and show its reply."""
@@ -79,23 +80,25 @@ def endpoint_probe(
 
 @endpoint.command("delete")
 def endpoint_delete(name: EndpointArgument) -> None:
-    """Forget an endpoint; runs that need it go on without."""
+    """Delete an endpoint; runs continue without it."""
     with open_service() as service:
         service.delete_endpoint(name)
-    terminal.get_console().print(f"forgot {name}")
+    terminal.get_console().print(f"deleted endpoint {name}")
 
 
 def run(
     kind: KindArgument,
     name: NameArgument,
-    item: Annotated[str, typer.Argument(help="The item, as JSON or text; @FILE reads it from a file.")],
+    item: Annotated[str, typer.Argument(help="Item, as JSON or text; @FILE reads it from a file.")],
     limits: Annotated[
         list[str] | None, typer.Argument(help="Limits as key=value: deadline=25, budget=4, min_accuracy=0.9, id=a.")
     ] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an item: decide, call the classifiers, and show the answer with the way to it."""
+    """Run an item: decide, call the classifiers, and show the answer with each step."""
     kind_named(kind)
     given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
     if isinstance(given.get("id"), int | float):

@@ -1,4 +1,4 @@
-"""Times a user's own feature functions over item sizes, for the cost functions of an index."""
+"""Timing of feature functions by item size, for the costs of an index."""
 
 import sys
 import time
@@ -19,14 +19,19 @@ Size = tuple[float, ...]
 def measure(
     features: Sequence[str], item: str, sizes: Sequence[str], repeats: int, degree: int, progress: Progress
 ) -> dict[str, list[list[float]]]:
-    """Time each feature function on an item of each size; gives rows of size and milliseconds, by function name.
+    """Time each feature function on items of each size.
 
-    features, item: ``module:function``, found from the current folder too; ``item`` makes an item of a size (one
-    argument for each dimension), a feature function takes the item. Raises InvalidRequest.
+    Args:
+        features: feature functions as ``module:function``, also from the current folder; they receive an item.
+        item: function that returns an item of a size, one argument per dimension.
+    Returns:
+        Rows of size and milliseconds, by function name.
+    Raises:
+        InvalidRequest: a function was not found, or failed.
     """
-    make, points = load(item), [read_size(text) for text in sizes]
+    make, points = import_function(item), [read_size(text) for text in sizes]
     _refuse_too_few(points, degree)
-    functions = {name.partition(":")[2]: load(name) for name in features}
+    functions = {name.partition(":")[2]: import_function(name) for name in features}
     timings: dict[str, list[list[float]]] = {name: [] for name in functions}
     for done, point in enumerate(points):
         size = "x".join(f"{part:g}" for part in point)
@@ -50,7 +55,7 @@ def _failures(what: str) -> Iterator[None]:
 
 
 def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[dict[str, Any], CostFunction, Any]:
-    """Give the cost as a spec wants it, the function fitted to it, and how well it fits."""
+    """Return the cost spec of timings, its fitted function, and the residuals."""
     spec = {"timings": timings, "degree": degree, "quantile": quantile}
     function, residuals = CostFunction.fit(Timings.model_validate(spec))
     return spec, function, residuals
@@ -60,13 +65,13 @@ def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
     """Raise InvalidRequest, before anything is timed, if a polynomial of this degree cannot be fitted."""
     needed, different = comb(degree + len(points[0]), len(points[0])), len(set(points))
     if different < needed:
-        raise InvalidRequest.from_faults(Fault(("sizes",), f"are {different}, degree {degree} needs {needed} or more"))
+        raise InvalidRequest.from_faults(Fault(("sizes",), f"degree {degree} requires {needed} sizes, got {different}"))
     if len({len(point) for point in points}) > 1:
-        raise InvalidRequest.from_faults(Fault(("sizes",), "have different dimensions"))
+        raise InvalidRequest.from_faults(Fault(("sizes",), "must have the same number of dimensions"))
 
 
 def polynomial_text(function: CostFunction) -> str:
-    """Write a cost function for people.
+    """Format a cost function as a polynomial in s.
 
     >>> polynomial_text(CostFunction.from_polynomial([0.5, 0.0, 2.0]))
     '0.5 + 2 s^2'
@@ -80,11 +85,11 @@ def polynomial_text(function: CostFunction) -> str:
     return " + ".join(terms) or "0"
 
 
-def load(name: str) -> Callable[..., Any]:
-    """Import ``module:function``, from the current folder too; raises InvalidRequest."""
+def import_function(name: str) -> Callable[..., Any]:
+    """Import ``module:function``, also from the current folder; raises InvalidRequest."""
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        raise InvalidRequest.from_faults(Fault(("function",), f"is {name!r}, must be module:function"))
+        raise InvalidRequest.from_faults(Fault(("function",), f"must be module:function, got {name!r}"))
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -97,7 +102,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def read_size(text: str) -> Size:
-    """Read a size: a number, or several joined by x.
+    """Parse a size: a number, or several numbers joined by x.
 
     >>> read_size("64"), read_size("640x480")
     ((64.0,), (640.0, 480.0))
@@ -108,7 +113,7 @@ def read_size(text: str) -> Size:
         size = ()
     if not size or not all(1 <= part < float("inf") for part in size):
         raise InvalidRequest.from_faults(
-            Fault(("sizes",), f"has {text!r}, must be numbers of at least 1, as 64 or 640x480")
+            Fault(("sizes",), f"must be numbers of at least 1, such as 64 or 640x480, got {text!r}")
         )
     return size
 

@@ -13,11 +13,13 @@ from app.cli.service import open_service
 def export(
     kind: KindArgument,
     name: NameArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write an artifact's bytes to a file; they carry their own checksum."""
+    """Export an artifact to a file, with its checksum."""
     with open_service() as service:
         record = service.get_artifact(kind, name, version)
         output.write_bytes(service.export(record))
@@ -28,10 +30,10 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file that export wrote.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="File written by `parsimony export`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Publish an exported artifact as the next version of its name."""
+    """Import an exported artifact as the next version of its name."""
     with open_service() as service:
         record = service.import_(file.read_bytes())
     terminal.print_artifact(record, as_json)

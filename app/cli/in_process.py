@@ -1,4 +1,4 @@
-"""The application inside a command: for stores on which no server runs."""
+"""Runs the application inside a command if no server is running."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from models.errors import ParsimonyError
 
 @contextmanager
 def run_application(settings: Settings) -> Iterator[httpx.Client]:
-    """Run the application on a private socket, for this command alone: no keys, no rate limit, no log."""
+    """Run the application on a private socket, without keys, rate limit, or log."""
     _announce_new_store(settings)
     private = settings.model_copy(update={"api_keys": {}, "rate_limit": None, "drain_s": 0.0, "log_level": "error"})
     with ExitStack() as stack:
@@ -41,7 +41,7 @@ def _running(config: uvicorn.Config) -> Iterator[None]:
     try:
         while not server.started:
             if not thread.is_alive():
-                raise ParsimonyError("the application did not start; run `parsimony serve` to see why")
+                raise ParsimonyError("the application failed to start; run `parsimony serve` to see the cause")
             time.sleep(0.005)
         yield
     finally:
@@ -51,13 +51,13 @@ def _running(config: uvicorn.Config) -> Iterator[None]:
 
 @contextmanager
 def open_store() -> Iterator[Repositories]:
-    """Open the store itself, for commands that build in this process.
+    """Open the store directly, for commands that build in this process.
 
-    Raises InvalidRequest where commands use a server.
+    Raises InvalidRequest if a server is configured.
     """
     settings = Settings()
     if settings.url is not None:
-        fault = f"is {settings.url}: this command needs the store itself; unset it"
+        fault = f"must be unset, got {settings.url}: this command uses the store directly"
         raise InvalidRequest.from_faults(Fault(("PARSIMONY_URL",), fault))
     _announce_new_store(settings)
     with open_repositories(settings, client_name="parsimony-cli") as repos:

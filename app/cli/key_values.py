@@ -1,4 +1,4 @@
-"""The key=value words of the command line."""
+"""Parsing of ``key=value`` arguments."""
 
 import json
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from solvers import KINDS
 
 
 def read_query(kind: str, pairs: Sequence[str]) -> Value:
-    """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
+    """Parse a query as in HTTP requests; keys of list fields may be repeated."""
     artifact_kind = KINDS[kind].query
     forms = {name: _forms(field.annotation) for name, field in artifact_kind.model_fields.items()}
     values: dict[str, Any] = {}
     for key, text in map(_pair, pairs):
         many = tuple in forms.get(key, ())
         if key in values and not many:
-            raise InvalidRequest.from_faults(Fault((key,), "is given twice"))
+            raise InvalidRequest.from_faults(Fault((key,), "is repeated; send it once"))
         is_text = forms.get(key, {None}) <= {str, type(None)}
         value = text_of(text) if is_text else json_or_text(text)
         values[key] = [*values.get(key, []), value] if many else value
@@ -51,16 +51,16 @@ def _forms(annotation: Any) -> set[Any]:
 
 
 def read_repeated(pairs: Sequence[str]) -> list[tuple[str, str]]:
-    """Read key=value words, of which keys may be repeated."""
+    """Parse key=value arguments; keys may be repeated."""
     return list(map(_pair, pairs))
 
 
 def read_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """Read key=value words, each key once."""
+    """Parse key=value arguments; raises an error for duplicate keys."""
     items = list(map(_pair, pairs))
     repeated = first_repeated(key for key, _ in items)
     if repeated is not None:
-        raise InvalidRequest.from_faults(Fault((repeated,), "is given twice"))
+        raise InvalidRequest.from_faults(Fault((repeated,), "is repeated; send it once"))
     return dict(items)
 
 
@@ -72,7 +72,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def text_of(text: str) -> Any:
-    """Read a text or null, quoted as JSON or as it is.
+    """Parse a text or null; JSON strings are unquoted.
 
     >>> text_of("[1, 2]"), text_of('"[1, 2]"'), text_of("null")
     ('[1, 2]', '[1, 2]', None)
@@ -82,7 +82,7 @@ def text_of(text: str) -> Any:
 
 
 def json_or_text(text: str) -> Any:
-    """Read JSON, or take as text what is none."""
+    """Parse JSON; return anything else as text."""
     try:
         return json.loads(text)
     except ValueError:

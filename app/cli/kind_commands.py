@@ -14,22 +14,28 @@ from app.cli.key_values import json_or_text
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 
-index = command_group("Indexes: what features cost.")
-portfolio = command_group("Portfolios: batches of queries.")
+index = command_group("Measure the costs of features, for indexes.")
+portfolio = command_group("Assign batches of queries, with portfolios.")
 
 
 @index.command("measure")
 def index_measure(
-    features: Annotated[list[str], typer.Argument(help="Feature functions, as module:function; each takes an item.")],
-    item: Annotated[str, typer.Option(help="What makes an item of a size, as module:function.")],
-    sizes: Annotated[str, typer.Option(help="Sizes, comma-separated: 64,128 or 640x480,1280x960.")],
-    repeats: Annotated[int, typer.Option(min=1, help="Timed calls for each function and size.")] = 20,
-    degree: Annotated[int, typer.Option(min=0, max=15, help="Degree of the polynomial.")] = 2,
-    quantile: Annotated[float, typer.Option(help="The quantile of the times to provision for; 1: the worst.")] = 0.95,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A JSON file of costs, by function.")] = None,
+    features: Annotated[
+        list[str], typer.Argument(help="Feature functions, as module:function; each is called with an item.")
+    ],
+    item: Annotated[str, typer.Option(help="Function that creates an item of a given size, as module:function.")],
+    sizes: Annotated[str, typer.Option(help="Comma-separated sizes: 64,128 or 640x480,1280x960.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Number of timed calls for each function and size.")] = 20,
+    degree: Annotated[
+        int, typer.Option(min=0, max=15, help="Degree of the polynomial that is fitted to the times.")
+    ] = 2,
+    quantile: Annotated[float, typer.Option(help="Quantile of the times that the cost covers; 1: the maximum.")] = 0.95,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSON file to write the costs of each function to.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time your own feature functions over item sizes; the costs go into a features spec as they are."""
+    """Measure the times of your feature functions over item sizes, as costs for a features spec."""
     from app.cli.feature_timing import cost_of, measure, polynomial_text
 
     with terminal.progress_bar("measuring") as progress:
@@ -50,37 +56,45 @@ def portfolio_assign(
     name: NameArgument,
     queries: Annotated[
         Path,
-        typer.Argument(exists=True, dir_okay=False, help="A row a query: .npy or Parquet; or .txt, a text a line."),
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="Queries: .npy or Parquet with a row per query, or .txt with a text per line.",
+        ),
     ],
     budget: Annotated[
-        str | None, typer.Option(help="What a query may cost on average: a number, or 30% of the most expensive.")
+        str | None, typer.Option(help="Budget: mean cost per query, a number or 30% of the most expensive.")
     ] = None,
-    budget_total: Annotated[float | None, typer.Option(help="What all queries together may cost, instead.")] = None,
-    min_accuracy: Annotated[float | None, typer.Option(help="The least share of right answers, 0 to 1.")] = None,
-    objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
+    budget_total: Annotated[
+        float | None, typer.Option(help="Total budget of all queries, instead of a budget per query.")
+    ] = None,
+    min_accuracy: Annotated[float | None, typer.Option(help="Lower bound on accuracy, 0 to 1.")] = None,
+    objective: Annotated[str, typer.Option(help="Maximize the mean or the min of the estimates.")] = "mean",
     regularization: Annotated[
-        float | None, typer.Option(help="Standard deviations of its error taken off an estimate; else as built.")
+        float | None, typer.Option(help="Standard errors to subtract from estimates; default: as built.")
     ] = None,
-    gap: Annotated[float | None, typer.Option(help="How far from the optimum the answer may be, as a share.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Maximum gap to the optimum, as a share.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which the best solution so far is returned.")
+    ] = None,
     constraints: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="A JSON file of further limits, as the API takes them."),
+        typer.Option(exists=True, dir_okay=False, help="JSON file of further limits, as in the API."),
     ] = None,
-    sizes: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file of the size of each query.")
-    ] = None,
+    sizes: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Sizes of the queries: .npy.")] = None,
     costs: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file of costs, queries x classifiers.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Costs: .npy of shape (queries, classifiers).")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The assignments: .parquet, or else CSV; .json: all of the reply."),
+        typer.Option("--output", "-o", help="File to write: assignments as .parquet or CSV; .json: the whole reply."),
     ] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Assign a batch of queries to classifiers within a budget, or within several limits at once."""
+    """Assign a batch of queries to classifiers within a budget and other limits."""
     asked = {
         "budget": None if budget is None else json_or_text(budget),
         "budget_total": budget_total,

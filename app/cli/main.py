@@ -1,5 +1,7 @@
-"""The command line: ``parsimony``. A command's module is imported when the command is called, for most of the time of
-a short one would go into what the others need."""
+"""Main command ``parsimony``, which imports a command's module when it is called.
+
+Importing all modules would take most of the time of a short command.
+"""
 
 import os
 import signal
@@ -16,34 +18,43 @@ from typer.core import TyperGroup
 from app.cli.commands import PLAIN, single_command
 
 COMMANDS = {
-    "serve": ("serving:serve", "Run the service; with the embedded store, a build worker too."),
-    "worker": ("serving:worker", "Run a worker that takes builds from the queue."),
-    "demo": ("serving:demo", "Build every kind from real images, and do what it decides."),
-    "dataset": ("datasets:dataset", "Datasets: what builds learn from."),
+    "serve": ("serving:serve", "Run the server, and with the embedded store also a worker."),
+    "worker": ("serving:worker", "Run a worker for builds and batches."),
+    "demo": ("serving:demo", "Build artifacts of every kind, and measure their savings."),
+    "try": ("try_table:try_table", "Show what a table would have saved, without a server."),
+    "import-logs": ("log_imports:import_logs", "Turn logs of model calls into a dataset."),
+    "dataset": ("datasets:dataset", "Add, list, show, and delete datasets."),
     "build": ("builds:build_command", "Build an artifact and wait for it."),
-    "builds": ("builds:builds", "Builds: list them, show one, cancel one."),
-    "rebuild": ("builds:rebuild", "Build a new version with the rows that came as feedback."),
+    "builds": ("builds:builds", "List, show, and cancel builds."),
+    "rebuild": ("builds:rebuild", "Build the next version of an artifact from feedback."),
     "advise": ("advice:advise", "Recommend an artifact kind for a dataset."),
-    "artifacts": ("artifacts:show_artifacts", "List the artifacts; show, roll back or delete one."),
-    "decide": ("decisions:decide", "Ask an artifact for a decision."),
-    "evaluate": ("evaluation:evaluate", "Send complete items through an artifact."),
-    "curve": ("evaluation:curve", "Show what an artifact reaches at which cost."),
-    "run": ("endpoints:run", "Run an item: the classifiers are called."),
-    "endpoint": ("endpoints:endpoint", "Endpoints: where classifiers are, for runs."),
-    "batch": ("batches:batch", "Batches: files of items, run behind the service."),
+    "artifacts": ("artifacts:show_artifacts", "List, show, roll back, and delete artifacts."),
+    "decide": ("decisions:decide", "Get a decision of an artifact."),
+    "evaluate": ("evaluation:evaluate", "Evaluate an artifact on complete items."),
+    "evaluate-version": ("comparison:evaluate_version", "Evaluate a version on logged rows."),
+    "diff": ("comparison:show_diff", "Show what changes between two versions."),
+    "curve": ("evaluation:curve", "Show an artifact's accuracy against cost."),
+    "run": ("endpoints:run", "Run an item: call classifiers and return the answer."),
+    "endpoint": ("endpoints:endpoint", "Register, list, probe, and delete endpoints."),
+    "budgets": ("budgets:budgets", "Set, list, and delete budgets."),
+    "rollouts": ("rollouts:rollouts", "Start, list, show, and stop rollouts of versions."),
+    "trace": ("trace:fill_trace", "Call models for prompts, grade their answers, and write a trace."),
+    "spend": ("budgets:show_spend", "Show what calls have cost."),
+    "recordings": ("recordings:recordings", "Record runs, and make datasets of them."),
+    "batch": ("batches:batch", "Run files of items in the background."),
     "feedback": ("decisions:feedback", "Compare expected with actual outcomes."),
-    "plot": ("plot:plot", "Draw an artifact's picture, as the console shows it."),
-    "export": ("files:export", "Write an artifact's bytes to a file."),
-    "import": ("files:import_", "Publish an exported artifact as the next version of its name."),
-    "index": ("kind_commands:index", "Indexes: what features cost."),
-    "portfolio": ("kind_commands:portfolio", "Portfolios: batches of queries."),
-    "bench": ("benchmarks:bench_command", "Run a benchmark of the repository (from a checkout)."),
+    "plot": ("plot:plot", "Draw an artifact's accuracy against cost."),
+    "export": ("files:export", "Export an artifact to a file."),
+    "import": ("files:import_", "Import an exported artifact as its next version."),
+    "index": ("kind_commands:index", "Measure the costs of features, for indexes."),
+    "portfolio": ("kind_commands:portfolio", "Assign batches of queries, with portfolios."),
+    "bench": ("benchmarks:bench_command", "Run a benchmark (requires a checkout of the repository)."),
 }
 """The module of each command, and its line in the list of commands."""
 
 
 class Commands(Mapping[str, Any]):
-    """The commands by name, each imported when it is looked up."""
+    """Mapping of commands, each imported at its first use."""
 
     def __getitem__(self, name: str) -> Any:
         module, _, attribute = COMMANDS[name][0].partition(":")
@@ -61,18 +72,18 @@ class Commands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """The command ``parsimony``, whose list of commands imports none of them."""
+    """The command ``parsimony``, which lists commands without importing them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes | {"commands": None})
-        self.commands = Commands()  # type: ignore[assignment]  # nobody adds to it
+        self.commands = Commands()  # type: ignore[assignment]  # read only
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """List them in the order of use."""
+        """Return the names of commands in the order of use."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list."""
+        """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
@@ -87,7 +98,7 @@ cli = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"parsimony {version('parsimony')}")
+        typer.echo(f"parsimony {version('parsimony-server')}")
         raise typer.Exit
 
 
@@ -105,7 +116,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; a refusal is one line on standard error and status 1."""
+    """Run the command line; errors are one line on standard error, with status 1."""
     if os.getpid() == 1:
         # The first process of a container is not ended by a signal that it has no handler for: told to stop while it
         # imports, before a service sets its own, it would go on until it is killed.

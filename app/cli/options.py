@@ -1,4 +1,4 @@
-"""What commands share: the words for what they take."""
+"""Arguments and options that several commands share."""
 
 from typing import Annotated
 
@@ -7,16 +7,14 @@ import typer
 from models import Fault, InvalidRequest
 from solvers import KINDS, AnyKind
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
-NameArgument = Annotated[str, typer.Argument(help="The name.")]
-KindArgument = Annotated[str, typer.Argument(help=f"The kind: {', '.join(KINDS)}.")]
-Params = Annotated[
-    list[str] | None, typer.Option("--param", "-p", help="A parameter of the build, as key=value (JSON).")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the artifact or dataset.")]
+KindArgument = Annotated[str, typer.Argument(help=f"Kind of the artifact: {', '.join(KINDS)}.")]
+Params = Annotated[list[str] | None, typer.Option("--param", "-p", help="Parameter of the build, as key=value (JSON).")]
 
 
 def kind_named(name: str) -> AnyKind:
-    """Give a kind by its name; raises InvalidRequest if there is none."""
+    """Return a kind by name; raises InvalidRequest if it is unknown."""
     if name not in KINDS:
-        raise InvalidRequest.from_faults(Fault(("kind",), f"is {name!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.from_faults(Fault(("kind",), f"must be one of {', '.join(KINDS)}, got {name!r}"))
     return KINDS[name]

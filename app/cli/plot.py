@@ -1,4 +1,4 @@
-"""``parsimony plot``: pictures of artifacts, without a browser."""
+"""``parsimony plot``: draws charts of artifacts."""
 
 import os
 from pathlib import Path
@@ -21,16 +21,20 @@ NO_FONT = "No font here has some of the letters in it: they are drawn as boxes (
 def plot(
     kind: KindArgument,
     name: NameArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write: .png or .svg.")],
-    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write: .png or .svg.")],
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw an artifact's picture, as the console shows it."""
+    """Draw an artifact's accuracy against cost, as the console does."""
     os.environ.setdefault("MPLCONFIGDIR", str(Settings().data_dir / "matplotlib"))  # its fonts' cache stays with us
     from app.pictures import SUFFIXES, draw, save
 
     if output.suffix.lower() not in SUFFIXES:
-        raise InvalidRequest.from_faults(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
+        raise InvalidRequest.from_faults(
+            Fault(("output",), f"must end in {' or '.join(SUFFIXES)}, got {output.name!r}")
+        )
     with open_service() as service:
         record = service.get_artifact(kind_named(kind).name, name, version)
         data = service.export(record)

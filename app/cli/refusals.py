@@ -1,22 +1,19 @@
-"""Messages of the command line for errors of the user or the environment."""
+"""Error messages of the command line."""
 
 from pydantic import ValidationError
 
-from models.errors import ParsimonyError
+from models.errors import InvalidRequest, ParsimonyError
 
 
 def refusal_of(error: Exception) -> str | None:
-    """Return the message of an error in one line; None for a fault of the program."""
+    """Return an error's message in one line; None for a bug."""
     match error:
         case ParsimonyError():
             return str(error)
         case ValidationError():
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
+            where, colon, message = str(InvalidRequest.from_validation(error.errors()[:1])).partition(": ")
             return (
-                f"PARSIMONY_{where.upper()}: {first['msg']}"
-                if error.title == "Settings"
-                else f"{where}: {first['msg']}"
+                f"PARSIMONY_{where.upper()}{colon}{message}" if error.title == "Settings" else where + colon + message
             )
         case OSError():
             return f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")

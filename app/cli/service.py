@@ -1,4 +1,4 @@
-"""The service as commands use it: the public API of a server, or of this process where no server runs."""
+"""Client of the public API, for commands."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +20,10 @@ from models.batch import Batch
 from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
 from models.rebuild import Rebuild, RebuildRequest
+from models.rollout import RolloutRequest, VersionRollout
 from models.stored_dataset import DatasetInfo, DeletedDataset, ShownDataset, StoredDataset
+from models.version_diff import VersionDiff
+from models.version_evaluation import VersionEvaluation
 from solvers import KINDS
 
 V = TypeVar("V", bound=BaseModel)
@@ -31,8 +34,10 @@ _PAGE = 1000
 
 @contextmanager
 def open_service() -> Iterator["Service"]:
-    """Connect to the server that ``PARSIMONY_URL`` names, else to the one that runs on this data folder; where neither
-    exists, run the application in this process on the store that the settings name."""
+    """Connect to the server, or run the application in this process.
+
+    The server is that of ``PARSIMONY_URL``, else the one that runs on the data folder.
+    """
     settings = Settings()
     url = settings.url or read_address(settings)
     if url is not None:
@@ -46,22 +51,25 @@ def open_service() -> Iterator["Service"]:
 
 
 def _connect(url: str, settings: Settings) -> httpx.Client:
-    """Make a client of a server, with the key of the settings."""
+    """Return an HTTP client of a server, with the API key of the settings."""
     key = None if settings.key is None else settings.key.get_secret_value()
     if key is not None and not key.isascii():
-        raise ParsimonyError("PARSIMONY_KEY holds characters that no key has: copy it again")
+        raise ParsimonyError("PARSIMONY_KEY contains characters that are not allowed in a key; copy it again")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + settings.solve_timeout_s)
 
 
 class Service:
-    """The public API; raises ParsimonyError with what was refused, or why the server cannot be reached."""
+    """Client of the public API.
+
+    Methods raise ParsimonyError with the server's error, or if it cannot be reached.
+    """
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
-        """Upload a table; the file name's suffix is its format."""
+        """Upload a table; the suffix of its file name determines the format."""
         kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:
@@ -76,11 +84,11 @@ class Service:
         return [DatasetInfo.model_validate(item) for item in self._all("/v1/datasets")]
 
     def get_dataset(self, name: str) -> ShownDataset:
-        """Return the facts of one dataset."""
+        """Return a dataset."""
         return self._model(ShownDataset, "GET", _at("datasets", name))
 
     def delete_dataset(self, name: str) -> DeletedDataset:
-        """Delete a dataset, and return what was built from it."""
+        """Delete a dataset; return the artifacts that were built from it."""
         reply = self._ask("DELETE", _at("datasets", name))
         nothing = DeletedDataset(name=name, artifacts=())
         return nothing if reply.status_code == 204 else DeletedDataset.model_validate_json(reply.content)
@@ -99,11 +107,11 @@ class Service:
         return self._model(Build, "POST", "/v1/advice", json=request.model_dump(mode="json"))
 
     def get_advice(self, dataset: str) -> Advice:
-        """Give the latest advice on a dataset."""
+        """Return the latest advice on a dataset."""
         return self._model(Advice, "GET", _at("advice", dataset))
 
     def has_worker(self) -> bool:
-        """Return whether any build worker runs."""
+        """Return whether any worker is running."""
         return bool(self._client.get("/health/ready").json().get("workers"))
 
     def build(self, build_id: str) -> Build:
@@ -116,7 +124,7 @@ class Service:
         return [Build.model_validate(item) for item in items]
 
     def cancel(self, build_id: str) -> Build:
-        """Stop a build."""
+        """Cancel a build."""
         return self._model(Build, "DELETE", _at("builds", build_id))
 
     def list_artifacts(self, kind: str | None) -> list[ArtifactRecord]:
@@ -125,13 +133,13 @@ class Service:
         return [ArtifactRecord.model_validate(item) for item in self._all("/v1/artifacts", **given)]
 
     def get_artifact(self, kind: str, name: str, version: int | None) -> ArtifactRecord:
-        """Give a version's record."""
+        """Return the record of a version."""
         if version is None:
             return self._model(ArtifactRecord, "GET", _at("artifacts", kind, name))
         every = self.list_versions(kind, name)
         record = next((one for one in every if one.version == version), None)
         if record is None:
-            raise ParsimonyError(f"{kind} {name!r} has no version {version}; there are {len(every)}")
+            raise ParsimonyError(f"version {version} of {kind} {name!r} not found; it has {len(every)} versions")
         return record
 
     def list_versions(self, kind: str, name: str) -> list[ArtifactRecord]:
@@ -139,7 +147,7 @@ class Service:
         return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", kind, name, "versions"))]
 
     def activate(self, kind: str, name: str, version: int) -> None:
-        """Let a version answer from now on."""
+        """Activate a version."""
         self._ask("PUT", _at("artifacts", kind, name, "active"), json={"version": version})
 
     def delete_artifact(self, kind: str, name: str) -> None:
@@ -152,7 +160,7 @@ class Service:
         self._ask("DELETE", _at("artifacts", kind, name, "versions", str(version)), params=given)
 
     def export(self, record: ArtifactRecord) -> bytes:
-        """Give a version's bytes."""
+        """Return the bytes of a version."""
         path = _at("artifacts", record.kind, record.name, "versions", str(record.version), "export")
         return self._ask("GET", path).content
 
@@ -164,7 +172,7 @@ class Service:
         return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
 
     def get_feedback(self, kind: str, name: str, version: int | None) -> FeedbackReport:
-        """Compare estimates with outcomes."""
+        """Return a comparison of estimates with actual outcomes."""
         return self._model(FeedbackReport, "GET", _at("feedback", kind, name), params=_version(version))
 
     def decide(self, kind: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
@@ -184,7 +192,7 @@ class Service:
         truth: str,
         version: int | None,
     ) -> bytes:
-        """Send complete items through an artifact; returns the reply in the form that is wanted."""
+        """Evaluate complete items; return the reply in the requested media type."""
         truth_column = [] if media_type == JSON else [("truth_column", truth)]
         params = [*_version(version).items(), *read_repeated(limits), *truth_column]
         headers = {"Content-Type": media_type, "Accept": wanted}
@@ -197,10 +205,25 @@ class Service:
         params = [*_version(version).items(), *read_repeated(limits)]
         return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
 
+    def evaluate_version(self, kind: str, name: str, version: int, on: str, limits: list[str]) -> VersionEvaluation:
+        """Evaluate a version on logged rows."""
+        path = _at("artifacts", kind, name, "versions", str(version), "evaluation")
+        return self._model(VersionEvaluation, "GET", path, params=[("on", on), *read_repeated(limits)])
+
+    def get_diff(self, kind: str, name: str, before: int, after: int, on: str | None) -> VersionDiff:
+        """Compare two versions, also on logged rows if they are named."""
+        path = _at("artifacts", kind, name, "diff")
+        return self._model(VersionDiff, "GET", path, params=_diffed(before, after, on))
+
+    def get_diff_page(self, kind: str, name: str, before: int, after: int, on: str | None) -> bytes:
+        """Return the comparison of two versions as a page."""
+        path = _at("artifacts", kind, name, "diff")
+        return self._ask("GET", path, params=_diffed(before, after, on), headers={"Accept": "text/html"}).content
+
     def assign_batch(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
-        """Assign a batch, given as the parts of ``assignment_requests.read_parts``."""
+        """Assign a batch from the parts of ``assignment_requests.read_parts``."""
         given = {key: value for key, value in options.items() if value is not None} | _version(version)
         files = {part: (part, data) for part, data in parts.items()}
         path = _at("portfolios", name, "assignments")
@@ -217,12 +240,62 @@ class Service:
         return kept
 
     def delete_endpoint(self, name: str) -> None:
-        """Forget an endpoint."""
+        """Delete an endpoint."""
         self._ask("DELETE", _at("endpoints", name))
 
     def probe_endpoint(self, name: str, item: Any) -> dict[str, Any]:
         """Call an endpoint once, from the server."""
         return dict(self._ask("POST", _at("endpoints", name, "probe"), json={"item": item}).json())
+
+    def put_budget(self, name: str, spec: Any) -> dict[str, Any]:
+        """Set a budget."""
+        return dict(self._ask("PUT", _at("budgets", name), json=spec).json())
+
+    def list_budgets(self) -> list[dict[str, Any]]:
+        """List the budgets by name."""
+        return list(self._ask("GET", "/v1/budgets").json()["items"])
+
+    def delete_budget(self, name: str) -> None:
+        """Delete a budget."""
+        self._ask("DELETE", _at("budgets", name))
+
+    def list_rollouts(self) -> list[VersionRollout]:
+        """List the last rollouts of artifacts."""
+        return [VersionRollout.model_validate(one) for one in self._ask("GET", "/v1/rollouts").json()["items"]]
+
+    def put_rollout(self, kind: str, name: str, rules: RolloutRequest) -> VersionRollout:
+        """Start the rollout of a version."""
+        body = rules.model_dump(mode="json")
+        return self._model(VersionRollout, "PUT", _at("artifacts", kind, name, "rollout"), json=body)
+
+    def get_rollout(self, kind: str, name: str) -> VersionRollout:
+        """Return the last rollout of an artifact."""
+        return self._model(VersionRollout, "GET", _at("artifacts", kind, name, "rollout"))
+
+    def stop_rollout(self, kind: str, name: str) -> VersionRollout:
+        """Stop the rollout of an artifact."""
+        return self._model(VersionRollout, "DELETE", _at("artifacts", kind, name, "rollout"))
+
+    def get_spend(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the spend report."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return dict(self._ask("GET", "/v1/spend", params=given).json())
+
+    def put_recording(self, name: str, spec: Any) -> dict[str, Any]:
+        """Set a recording."""
+        return dict(self._ask("PUT", _at("recordings", name), json=spec).json())
+
+    def list_recordings(self) -> list[dict[str, Any]]:
+        """List the recordings by name."""
+        return list(self._all("/v1/recordings"))
+
+    def delete_recording(self, name: str) -> None:
+        """Delete a recording and its rows."""
+        self._ask("DELETE", _at("recordings", name))
+
+    def freeze_recording(self, name: str, freeze: dict[str, Any]) -> dict[str, Any]:
+        """Make a dataset of recorded rows."""
+        return dict(self._ask("POST", _at("recordings", name, "dataset"), json=freeze).json())
 
     def run(self, kind: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
         """Run an item on the server."""
@@ -247,16 +320,16 @@ class Service:
         return self._model(Batch, "GET", _at("batches", batch_id))
 
     def cancel_batch(self, batch_id: str) -> Batch:
-        """Stop a batch."""
+        """Cancel a batch."""
         return self._model(Batch, "DELETE", _at("batches", batch_id))
 
     def batch_output(self, batch_id: str, *, as_parquet: bool) -> bytes:
-        """Give the answers of a batch, JSON Lines or Parquet."""
+        """Return the answers of a batch as JSON Lines or Parquet."""
         headers = {"Accept": PARQUET} if as_parquet else {}
         return self._ask("GET", f"{_at('batches', batch_id)}/output", headers=headers).content
 
     def _all(self, path: str, **given: str) -> Iterator[Any]:
-        """Give the items of all pages of a list."""
+        """Return the items of all pages of a list."""
         cursor: str | None = None
         while True:
             params = {**given, "limit": _PAGE} | ({} if cursor is None else {"cursor": cursor})
@@ -284,6 +357,10 @@ def _at(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
+def _diffed(before: int, after: int, on: str | None) -> dict[str, Any]:
+    return {"from": before, "to": after} | ({} if on is None else {"on": on})
+
+
 def _version(version: int | None) -> dict[str, Any]:
     return {} if version is None else {"version": version}
 
@@ -296,4 +373,4 @@ def _refusal(reply: httpx.Response) -> str:
             return f"{detail}; commands take the key from PARSIMONY_KEY"
         if isinstance(detail, str):
             return detail
-    return f"the server answered {reply.status_code}, not as Parsimony does: check PARSIMONY_URL"
+    return f"the reply with status {reply.status_code} is not from a Parsimony server; check PARSIMONY_URL"

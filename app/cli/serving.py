@@ -13,9 +13,9 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of server processes.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Make what is missing of the demo, behind it.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Build missing demo artifacts in the background.")] = False,
 ) -> None:
-    """Run the service; with the embedded store, a build worker too."""
+    """Run the server, and with the embedded store also a worker."""
     from app.http.server import serve
 
     flags = {"HOST": host, "PORT": port, "WORKERS": workers}
@@ -25,7 +25,7 @@ def serve(
 
 
 def worker() -> None:
-    """Run a worker that takes builds and batches from the queue; another one follows if it dies or hangs."""
+    """Run a worker for builds and batches; it is restarted if it dies or hangs."""
     from app.building.supervisor import watch_worker
     from app.observability.logs import configure_logging, warn_of_misspelt
     from app.running.batch_job import run_batch
@@ -37,10 +37,10 @@ def worker() -> None:
 
 
 def demo(
-    if_missing: Annotated[bool, typer.Option(help="Do nothing if the demo's artifacts are there.")] = False,
+    if_missing: Annotated[bool, typer.Option(help="Build only missing demo artifacts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build an artifact of every kind from real images and measurements, and really do what they decide."""
+    """Build artifacts of every kind, and measure their savings on unseen rows."""
     from app.cli.in_process import open_store
     from app.demo.run import run_demo
 

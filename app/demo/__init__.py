@@ -1,1 +1,1 @@
-"""The main job on real input: one module a kind, joined by ``run``."""
+"""The demo: example datasets, builds, and servers."""

@@ -1,94 +1,131 @@
-"""The main job on real input, in parts: cascades of classifiers, an index of features, a portfolio for batches,
-a pipeline of stages, a policy for one image at a time.
-
-Each part measures on this machine, builds what the service then serves, and really does what the artifacts decide.
-``run_demo`` does all of it in this process; ``prepare_demo`` measures, and lets the service's worker build.
-"""
+"""Builds the demo's artifacts, and checks their estimates on unseen rows."""
 
 import time
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from app import terminal
-from app.building.worker import build_locally
-from app.demo import cascade, index, pipeline, policy, portfolio
-from app.demo.images import SEED, load_split
-from app.demo.stage import Part, Stage
-from app.demo.timing import quiet_machine
+from app.building.run_build import build_locally
+from app.demo.parts import PARTS, DemoPart, DigitWorld
+from app.processes.clock import current_time
+from app.serving.catalog import LoadedArtifact
+from app.serving.evaluation import evaluate_in_batches, summary_of
 from app.store.builds import checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest
 from models.errors import ParsimonyError
+from models.evaluation import EvaluationSummary
+from models.savings import Savings
 from solvers import Progress, no_progress
+from solvers.base import IN_PROCESS
 
-PARTS: tuple[Part, ...] = (pipeline, cascade, index, portfolio, policy)
-"""First the one that needs no measuring: there is something to look at within seconds. Portfolio and policy look
-at what the part of the cascades has stored."""
+
+@dataclass(frozen=True, slots=True)
+class CheckedArtifact:
+    """An artifact, its savings on holdout rows, and its results on unseen rows."""
+
+    record: ArtifactRecord
+    savings: Savings
+    unseen: EvaluationSummary
+
+    def as_row(self) -> tuple[str, ...]:
+        """Return the texts of a row of the printed summary table."""
+        savings, unseen = self.savings, self.unseen
+        accuracy = (unseen.accuracy or 0.0) * unseen.coverage
+        return (
+            f"{self.record.kind} {self.record.name}",
+            savings.brief,
+            f"{1000 * savings.cost:,.3g} {savings.unit}",
+            f"{1000 * unseen.cost:,.3g} {savings.unit}",
+            f"{savings.accuracy:.1%}",
+            f"{accuracy:.1%}",
+        )
+
+
+COLUMNS = ("artifact", "on holdout rows", "per 1,000", "unseen", "correct", "unseen")
 
 
 def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
-    """Do all of it, or what is missing, and print the tables."""
-    wanted = [part for part in PARTS if not if_missing or missing(repos, part)]
+    """Build all or missing artifacts; print estimated and actual results."""
+    wanted = [part for part in PARTS if not if_missing or list_missing(repos, part)]
     if not wanted:
         terminal.get_console(stderr=True).print("the demo's artifacts are there")
         return
-    with terminal.progress_bar("demo") as progress, quiet_machine():
-        stage = Stage(load_split(np.random.default_rng(SEED)))
-        outcomes, every = [], list[ArtifactRecord]()
+    checked = list[CheckedArtifact]()
+    with terminal.progress_bar("demo") as progress:
+        world = DigitWorld()
         for part in wanted:
-            part.store(repos, stage, progress)
-            records = [_built(repos, request, progress) for request in part.REQUESTS]
-            outcomes.append(part.run(repos, records, stage, progress))
-            every += records
-    savings = {f"{each.kind} {each.name}": each.savings for each in every if each.savings is not None}
+            repos.datasets.put(part.dataset, part.make(world, progress, False).to_dataset(), created_at=current_time())
+            records = [_build(repos, request, progress) for request in part.requests]
+            checked += _check(repos, part, records, world, progress)
     if as_json:
-        facts = {name: fact for outcome in outcomes for name, fact in outcome.facts().items()}
-        terminal.print_json(facts | {"savings": {name: each.model_dump(mode="json") for name, each in savings.items()}})
+        terminal.print_json([_as_json(each) for each in checked])
         return
-    for outcome in outcomes:
-        outcome.print()
-    rows = [(name, each.headline) for name, each in savings.items()]
-    terminal.print_table("what each is worth", ["artifact", "beside what you could do without it"], rows)
+    terminal.print_table("savings, and the same on unseen rows", COLUMNS, [each.as_row() for each in checked])
 
 
-def missing(repos: Repositories, part: Part) -> list[BuildRequest]:
-    """List what a part has yet to build."""
-    return [request for request in part.REQUESTS if not repos.artifacts.has_artifact(request.kind, request.name)]
-
-
-def _built(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
+def _build(repos: Repositories, request: BuildRequest, progress: Progress) -> ArtifactRecord:
     progress(0, 0, f"building {request.kind} {request.name}")
     return build_locally(repos, request, checked_request(request)[1], no_progress)
 
 
-def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:
-    """Store the datasets of what is missing and queue its builds, which a worker then does; give the builds under way.
+def _check(
+    repos: Repositories, part: DemoPart, records: list[ArtifactRecord], world: DigitWorld, progress: Progress
+) -> list[CheckedArtifact]:
+    """Evaluate artifacts at their default operating points on unseen rows."""
+    items, checked = part.make(world, progress, True).to_items(), []
+    for record in records:
+        progress(0, 0, f"checking {record.kind} {record.name} on {len(items):,} unseen rows")
+        loaded = LoadedArtifact.from_record(record, repos.artifacts.load_plan(record))
+        found = [each for some in evaluate_in_batches(loaded, loaded.kind.limits(), items, IN_PROCESS) for each in some]
+        if record.savings is not None:
+            checked.append(CheckedArtifact(record, record.savings, summary_of(found, ())))
+    return checked
 
-    What is queued or stored already, by a service that was stopped in between, is not made again.
+
+def _as_json(checked: CheckedArtifact) -> dict[str, Any]:
+    return {
+        "kind": checked.record.kind,
+        "name": checked.record.name,
+        "savings": checked.savings.model_dump(mode="json"),
+        "unseen": checked.unseen.model_dump(mode="json"),
+    }
+
+
+def list_missing(repos: Repositories, part: DemoPart) -> list[BuildRequest]:
+    """List the builds of a part whose artifact is missing."""
+    return [request for request in part.requests if not repos.artifacts.has_artifact(request.kind, request.name)]
+
+
+def prepare_demo(repos: Repositories, world: DigitWorld, progress: Progress) -> list[Build]:
+    """Store missing datasets, and queue missing builds with lower priority than the user's builds.
+
+    Datasets and builds of an interrupted demo are not repeated.
+
+    Returns:
+        The queued and running builds.
     """
-    asked = {(request.kind, request.name) for part in PARTS for request in part.REQUESTS}
-    open_builds = [build for build in repos.builds.list_unended() if (build.kind, build.name) in asked]
-    waiting = {(build.kind, build.name) for build in open_builds}
+    names = {(request.kind, request.name) for part in PARTS for request in part.requests}
+    queued = [build for build in repos.builds.list_unended() if (build.kind, build.name) in names]
+    waiting = {(build.kind, build.name) for build in queued}
     stored = {info.name for info in repos.datasets.get_infos()}
-    stage = Stage(load_split(np.random.default_rng(SEED)))
-    queued = open_builds
     for part in PARTS:
-        wanted = [each for each in missing(repos, part) if (each.kind, each.name) not in waiting]
-        if wanted and part.DATASET not in stored:
-            with quiet_machine():
-                part.store(repos, stage, progress)
-        queued += [repos.builds.enqueue_build(request) for request in wanted]
+        wanted = [each for each in list_missing(repos, part) if (each.kind, each.name) not in waiting]
+        if wanted and part.dataset not in stored:
+            table = part.make(world, progress, False)
+            repos.datasets.put(part.dataset, table.to_dataset(), created_at=current_time())
+        queued += [repos.builds.enqueue_build(request, in_background=True) for request in wanted]
     return queued
 
 
-def follow(repos: Repositories, builds: list[Build], progress: Progress) -> None:
-    """Tell how many of the demo's builds have ended, until all have; raises ParsimonyError if some made nothing."""
+def follow_builds(repos: Repositories, builds: list[Build], progress: Progress) -> None:
+    """Report progress until all builds have ended; raises ParsimonyError on failures."""
     while not all(build.ended for build in builds):
         builds = [repos.builds.get(build.id) for build in builds]
         running = [f"{build.kind} {build.name}" for build in builds if build.status == "running"]
         ended = sum(build.ended for build in builds)
         progress(ended, len(builds), f"building {', '.join(running) or 'in the worker'}")
         time.sleep(0.5)
-    lacking = [build for build in builds if build.status != "succeeded"]
-    if lacking:
-        raise ParsimonyError("; ".join(f"{each.kind} {each.name}: {each.error or each.status}" for each in lacking))
+    failed = [build for build in builds if build.status != "succeeded"]
+    if failed:
+        raise ParsimonyError("; ".join(f"{each.kind} {each.name}: {each.error or each.status}" for each in failed))

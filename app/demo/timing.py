@@ -1,4 +1,4 @@
-"""How the demo measures: on a machine kept as quiet as it can be, one item at a time."""
+"""Timing of calls, one item at a time, with threads and garbage collection off."""
 
 import gc
 import time
@@ -16,7 +16,7 @@ WARM_UP = 5
 
 @contextmanager
 def quiet_machine() -> Iterator[None]:
-    """Keep what is not the measured code's own out of the times: threads, checks of arguments, garbage collection."""
+    """Turn off threads of libraries, argument checks, and garbage collection."""
     with threadpool_limits(1), sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         gc.disable()
         try:
@@ -25,17 +25,13 @@ def quiet_machine() -> Iterator[None]:
             gc.enable()
 
 
-def timed(answer: Callable[[Any], Any], items: Iterable[Any]) -> tuple[list[Any], NDArray[np.float64]]:
-    """Call once for each item, after a few calls to warm up: the answers, and the times in ms.
-
-    What ``items`` does to make the next one is not timed.
-    """
-    answers: list[Any] = []
-    times = []
+def measure_times(answer: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
+    """Return the time of each call, in ms, after a few calls to warm up: (n,)."""
+    times = list[float]()
     for item in items:
-        for _ in range(0 if answers else WARM_UP):
+        for _ in range(0 if times else WARM_UP):
             answer(item)
         started = time.perf_counter()
-        answers.append(answer(item))
+        answer(item)
         times.append((time.perf_counter() - started) * 1000)
-    return answers, np.array(times)
+    return np.array(times)

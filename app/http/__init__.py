@@ -1,1 +1,1 @@
-"""Between the socket and the routes: the server, and the layers that every request passes."""
+"""HTTP server, and the middleware around all routes."""

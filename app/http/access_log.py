@@ -1,9 +1,8 @@
-"""The log of requests: a line for each, written many at once, for one write takes as long as a look-up.
+"""Access log: one line per request, written in batches because writes are slow.
 
-Each has the API key (first eight digits of its SHA-256) and the artifact version that answered.
-
-Lines are at most ``DELAY_S`` behind, and are written in the order in which requests ended, each with the time at which
-it did. What was not written yet is lost if the process is killed with -9; a shutdown writes it.
+Each line has the API key (first eight digits of its SHA-256) and the version of the artifact. Lines are in the order in
+which requests ended, with the time of their end. They are written within ``DELAY_S``, and at shutdown; SIGKILL loses
+pending lines.
 """
 
 import asyncio
@@ -17,13 +16,13 @@ from starlette.types import Scope
 from app.observability.logs import UTC
 
 DELAY_S = 0.1
-MOST_LINES = 2000
+MAX_LINES = 2000
 """So many lines are not held back any longer."""
 
 
 @dataclass(slots=True)
 class AccessLog:
-    """Writes to a stream, in the style ``text`` or ``json``."""
+    """Access log to a stream, in the style ``text`` or ``json``."""
 
     stream: TextIO
     style: str
@@ -32,7 +31,7 @@ class AccessLog:
     _date: str = ""
 
     def log_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Note a request; the path is still escaped, so that none can begin a line of its own."""
+        """Log a request; the path stays escaped, so that it cannot forge a line."""
         moment = time.time()
         if int(moment) != self._second:
             self._second = int(moment)
@@ -42,7 +41,7 @@ class AccessLog:
         self._lines.append(self._line(stamp, message, scope["state"], status, seconds))
         if len(self._lines) == 1:
             self._call_later()
-        elif len(self._lines) >= MOST_LINES:
+        elif len(self._lines) >= MAX_LINES:
             self.write_pending()
 
     def _line(self, stamp: str, message: str, state: dict[str, Any], status: int, seconds: float) -> str:
@@ -73,7 +72,7 @@ class AccessLog:
             self.write_pending()
 
     def write_pending(self) -> None:
-        """Write what is held back."""
+        """Write all pending lines."""
         lines, self._lines = self._lines, []
         if lines:
             self.stream.write("".join(lines))

@@ -1,4 +1,4 @@
-"""The file in which a server publishes its address, for commands on the same data folder."""
+"""File with the server's address, for commands on the same data folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +13,17 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses that a server listens on and no client can call, with one that it can."""
 
 
+def local_address(settings: Settings) -> str:
+    """Return the server's address for clients on this machine."""
+    host = _ANY_ADDRESS.get(settings.host, settings.host)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
 @contextmanager
 def published_address(settings: Settings) -> Iterator[None]:
-    """Publish the address of this server until the block ends."""
-    host = _ANY_ADDRESS.get(settings.host, settings.host)
+    """Publish the address of this server within the block."""
     file = settings.data_dir / _NAME
-    file.write_text(f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}")
+    file.write_text(local_address(settings))
     try:
         yield
     finally:
@@ -26,7 +31,7 @@ def published_address(settings: Settings) -> Iterator[None]:
 
 
 def read_address(settings: Settings) -> str | None:
-    """Return the address of the server that runs on the embedded store of the data folder; None if there is none."""
+    """Return the address of the server that runs on the data folder; None if none runs."""
     file = settings.data_dir / _NAME
     if settings.redis_url is not None or not file.is_file():
         return None

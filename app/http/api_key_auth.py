@@ -1,37 +1,52 @@
-"""Who may do what, and how often: API keys with roles, and a limit on requests. Pure ASGI: the hot path passes it."""
+"""API key authentication with roles, and rate limits; ASGI middleware."""
 
 import hmac
 from hashlib import sha256
 from ipaddress import IPv6Network
-from math import ceil
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.problems import reply_to
 from app.http.rate_limit import RateLimiter
-from app.settings import Role
+from app.settings import KeyGrant, Role
+from models.budget import Payer
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
 _GUARDED = ("/v1/", "/v2")
 _UNLIMITED = "/health/"
 """What load balancers ask: a limit that others use up must not take a server out of service."""
-_BUILDERS = ("/v1/datasets", "/v1/drafts", "/v1/builds", "/v1/advice", "/v1/artifacts", "/v1/endpoints")
+_BUILDERS = (
+    "/v1/datasets",
+    "/v1/drafts",
+    "/v1/builds",
+    "/v1/advice",
+    "/v1/artifacts",
+    "/v1/endpoints",
+    "/v1/recordings",
+)
 """Where whatever changes something needs the role ``build``."""
+_LOGGED = ("/rows", "/truths")
+"""What callers who may run items may post to recordings."""
+_OPERATORS = ("/v1/budgets", "/v1/spend")
+"""Where reading needs the role ``build`` too: what every team spends."""
 _OF_ALL = "/v1/batches"
 """Where nothing does: who may run items may run files of them, and stop that."""
 
 
 class ApiKeyAuth:
-    """Lets a request through if its key has the role it needs; without keys, lets everybody through.
+    """Middleware that checks a request's API key, its role, and its rate.
 
-    roles: the role of each key, by the key's SHA-256. rate: requests a second for each key, or for each address of
-    those who send none that is known; None: no limit.
+    Without configured keys, all requests are allowed.
+
+    Args:
+        grants: role and team of each key, by the key's SHA-256.
+        rate: requests per second and key, or per address for requests without a known key; None: no limit.
     """
 
-    def __init__(self, app: ASGIApp, roles: dict[bytes, Role], rate: float | None = None) -> None:
-        self.app, self.roles = app, roles
+    def __init__(self, app: ASGIApp, grants: dict[bytes, KeyGrant], rate: float | None = None) -> None:
+        self.app, self.grants = app, grants
         self._buckets = None if rate is None else RateLimiter(rate)
-        self._guards = bool(roles) or rate is not None
+        self._guards = bool(grants) or rate is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._guards and scope["type"] == "http" and not scope["path"].startswith(_UNLIMITED):
@@ -39,49 +54,68 @@ class ApiKeyAuth:
             if error is not None:
                 response = reply_to(error, scope["path"], scope["state"]["request_id"])
                 if isinstance(error, TooManyRequests):
-                    response.headers["retry-after"] = str(ceil(error.wait_s))
                     scope["state"]["route"] = "limited"  # as the metrics are to call it
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ParsimonyError | None:
-        digest, role = self._caller(scope) if self.roles else (b"", None)
-        if role is not None:
-            scope["state"]["key"] = digest[:4].hex()
+        digest, grant = self._caller(scope) if self.grants else (b"", None)
+        role: Role | None = None
+        if grant is not None:
+            role = grant.role
+            scope["state"]["key"], scope["state"]["team"] = digest[:4].hex(), grant.team
         if self._buckets is not None:
             wait = self._buckets.take(digest if role else address_of(scope))
             if wait:
-                return TooManyRequests(f"the next request may come in {wait:.3g} s (PARSIMONY_RATE_LIMIT)", wait)
-        if not self.roles or not scope["path"].startswith(_GUARDED):
+                return TooManyRequests(f"rate limit exceeded (PARSIMONY_RATE_LIMIT); retry in {wait:.3g} s", wait)
+        if not self.grants or not scope["path"].startswith(_GUARDED):
             return None
         if role is None:
-            return Unauthorized("send a known key as 'Authorization: Bearer <key>'")
+            return Unauthorized("API key missing or unknown; send 'Authorization: Bearer <key>' or 'X-API-Key: <key>'")
         deletes = scope["method"] == "DELETE" and not scope["path"].startswith(_OF_ALL)
         changes = deletes or (scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS))
-        if changes and role != "build":
-            return Forbidden(f"this needs a key with the role build, the key sent has the role {role}")
+        if scope["method"] == "POST" and scope["path"].startswith("/v1/recordings/"):
+            changes = not scope["path"].endswith(_LOGGED)
+        if (changes or scope["path"].startswith(_OPERATORS)) and role != "build":
+            return Forbidden(f"role must be build for this operation, got {role}")
         return None
 
-    def _caller(self, scope: Scope) -> tuple[bytes, Role | None]:
-        """Give the SHA-256 of the key sent, and its role; every known key is compared in constant time."""
-        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, key = sent.partition(b" ")
-        digest = sha256(key.strip()).digest()
-        granted: Role | None = None
-        for known, role in self.roles.items():
-            if hmac.compare_digest(known, digest) and scheme.lower() == b"bearer":
-                granted = role
+    def _caller(self, scope: Scope) -> tuple[bytes, KeyGrant | None]:
+        """Return the SHA-256 of the request's key, and its grant; every known key is compared in constant time."""
+        digest = sha256(_sent_key(scope)).digest()
+        granted: KeyGrant | None = None
+        for known, grant in self.grants.items():
+            if hmac.compare_digest(known, digest):
+                granted = grant
         return digest, granted
 
 
+def _sent_key(scope: Scope) -> bytes:
+    """Return the key that a request sends: its bearer token, or, without one, its ``X-API-Key``; empty: none.
+
+    >>> [_sent_key({"headers": [each]}) for each in ((b"authorization", b"Bearer k"), (b"x-api-key", b"k"))]
+    [b'k', b'k']
+    """
+    sent = dict(reversed(scope["headers"]))
+    scheme, _, token = sent.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer":
+        return bytes(token.strip())
+    return b"" if scheme else bytes(sent.get(b"x-api-key", b"").strip())
+
+
 def client_of(scope: Scope) -> str:
-    """Identify who sent a request: by the known key, or by the address."""
+    """Return the identity of a request's sender: its known key, or its address."""
     return str(scope["state"].get("key") or address_of(scope))
 
 
+def payer_of(scope: Scope) -> Payer:
+    """Return who pays for a request: its known key, and the key's team."""
+    return Payer(scope["state"].get("key", ""), scope["state"].get("team", ""))
+
+
 def address_of(scope: Scope) -> str:
-    """Give the caller's address; of IPv6 the network of 64 bits, all of which one caller has.
+    """Return the client's address; for IPv6 its /64 network.
 
     >>> [address_of({"client": client}) for client in (("192.0.2.1", 80), ("2001:db8::1:2", 80), None)]
     ['192.0.2.1', '2001:db8::/64', '']

@@ -1,4 +1,4 @@
-"""Batches of queries as they are sent: JSON, NumPy's format, Parquet, or a form of these with further limits."""
+"""Parsing of portfolio batches: JSON, ``.npy``, Parquet, or multipart forms."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Annotated[Items[Text], Field(
 
 
 def binary_schema(description: str) -> dict[str, Any]:
-    """Describe a file in OpenAPI's terms."""
+    """Return the OpenAPI schema of a file."""
     return {"type": "string", "format": "binary", "description": description}
 
 
@@ -36,12 +36,12 @@ _PARTS: dict[str, Any] = {
     TEXTS: {
         "type": "array",
         "items": {"type": "string"},
-        "description": "instead of queries: the text of each, a JSON list",
+        "description": "instead of queries: a JSON list of texts, one per query",
     },
     CONSTRAINTS: {
         "type": "string",
         "contentMediaType": JSON,
-        "description": "all else that the JSON takes, as JSON",
+        "description": "further fields of the JSON request, as JSON",
     },
     SIZES: binary_schema(".npy, a number for each query, or a row of numbers"),
     COSTS: binary_schema(".npy, queries x classifiers, instead of costs in the JSON"),
@@ -73,11 +73,14 @@ REQUEST_BODY: dict[str, Any] = {
 
 
 def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
-    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if query parameters are given."""
+    """Parse a ``ConstrainedRequest``.
+
+    Raises InvalidRequest for invalid requests, and if the URL has query parameters.
+    """
     given = [name for name, value in parameters.items() if value not in (None, {})]
     if given:
         raise InvalidRequest.from_faults(
-            Fault((given[0],), f"must be in the JSON body; as a query parameter it is supported with {NPY} only")
+            Fault((given[0],), f"must be in the JSON body; query parameters are supported for {NPY} only")
         )
     content = decode_json(body)
     try:
@@ -89,7 +92,7 @@ def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, Assi
     widths = {len(query) for query in request.queries}
     if len(widths) > 1:
         raise InvalidRequest.from_faults(
-            Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}")
+            Fault(("queries",), f"must have equal lengths, got {min(widths)} to {max(widths)}")
         )
     return np.array(request.queries), request
 
@@ -97,11 +100,16 @@ def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, Assi
 def read_parts(
     parts: Mapping[str, bytes], parameters: Mapping[str, Any], read_table: ReadTable
 ) -> tuple[Queries, AssignmentOptions]:
-    """Read a batch from its parts: queries (``.npy`` or Parquet) or texts (a JSON list), and those of further limits
-    (JSON), sizes, costs and uses of resources (``.npy`` each) that there are. parameters: options. Raises
-    InvalidRequest."""
+    """Parse a batch from the parts of a form.
+
+    Parts are queries (``.npy`` or Parquet) or texts (a JSON list). Optional parts are further limits (JSON), and
+    sizes, costs, and uses of resources (``.npy`` each). Raises InvalidRequest.
+
+    Args:
+        parameters: options of the assignment.
+    """
     if QUERIES not in parts and TEXTS not in parts:
-        message = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
+        message = f"is missing; send it as .npy or Parquet, or send the part {TEXTS} as a JSON list"
         raise InvalidRequest.from_faults(Fault((QUERIES,), message))
     if QUERIES in parts and TEXTS in parts:
         raise InvalidRequest.from_faults(Fault((TEXTS,), f"cannot be combined with {QUERIES}"))
@@ -113,7 +121,7 @@ def read_parts(
         columns = read_table(parts[QUERIES])
         vectors = columns.pop("embedding") if "embedding" in columns else _read_texts(columns.pop("text"))
         if not len(vectors):
-            raise InvalidRequest.from_faults(Fault((QUERIES,), "have no rows"))
+            raise InvalidRequest.from_faults(Fault((QUERIES,), "must have at least 1 row"))
     else:
         vectors = _vectors(parts[QUERIES])
     fields = _limits(parts, parameters)
@@ -141,7 +149,7 @@ def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[s
     options = {name: value for name, value in parameters.items() if value is not None}
     twice = next((name for name in given if name in options), None)
     if twice is not None:
-        raise InvalidRequest.from_faults(Fault((twice,), "is given twice: as an option and in the file of constraints"))
+        raise InvalidRequest.from_faults(Fault((twice,), "is an option and part of the constraints; send it once"))
     return {**options, **given}
 
 
@@ -150,13 +158,13 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
     if "group" in columns:
         groups = fields.get("groups") or {}
         if not isinstance(groups, dict) or "labels" in groups:
-            raise InvalidRequest.from_faults(Fault(("groups", "labels"), "is given twice: in the table, too"))
+            raise InvalidRequest.from_faults(Fault(("groups", "labels"), "is also in the table; send it once"))
         fields["groups"] = {"labels": columns["group"], **groups}
     own = {SIZES: columns.get("size"), COSTS: columns.get("costs")}
     for name, column in own.items():
         if column is not None or name in parts:
             if name in fields or (column is not None and name in parts):
-                raise InvalidRequest.from_faults(Fault((name,), "is given twice"))
+                raise InvalidRequest.from_faults(Fault((name,), "is repeated; send it once"))
             fields[name] = (_array(name, parts[name]) if column is None else column).tolist()
     for part in parts:
         if part.startswith(USES):
@@ -164,9 +172,7 @@ def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Map
             resources = fields.get("resources")
             resource = resources.get(name) if isinstance(resources, dict) else None
             if not isinstance(resource, dict) or "uses" in resource:
-                raise InvalidRequest.from_faults(
-                    Fault((part,), "needs a resource of this name among the limits, without uses")
-                )
+                raise InvalidRequest.from_faults(Fault((part,), "must name a resource of the limits without uses"))
             resource["uses"] = _array(part, parts[part]).tolist()
         elif part not in (QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS):
             known = ", ".join((QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, f"{USES}<resource>"))
@@ -182,7 +188,7 @@ def _array(part: str, body: bytes) -> NDArray[np.float64]:
     if array.ndim not in (1, 2) or not np.isfinite(array).all():
         shape = " x ".join(map(str, array.shape)) or "none"
         raise InvalidRequest.from_faults(
-            Fault((part,), f"have the shape {shape}, must be finite numbers, a row for each query")
+            Fault((part,), f"must be finite numbers with one row per query, got shape {shape}")
         )
     return array.astype(np.float64)
 
@@ -202,8 +208,8 @@ def _vectors(body: bytes) -> NDArray[Any]:
     except CorruptArtifact as error:
         raise InvalidRequest.from_faults(Fault((QUERIES,), f"{error}; write them with numpy.save")) from error
     if queries.dtype not in (np.float32, np.float64):
-        raise InvalidRequest.from_faults(Fault((QUERIES,), f"hold {queries.dtype}, must be float32"))
+        raise InvalidRequest.from_faults(Fault((QUERIES,), f"must be float32, got {queries.dtype}"))
     if queries.ndim != 2 or not len(queries):
         shape = " x ".join(map(str, queries.shape)) or "none"
-        raise InvalidRequest.from_faults(Fault((QUERIES,), f"have the shape {shape}, must be queries x dimensions"))
+        raise InvalidRequest.from_faults(Fault((QUERIES,), f"must have shape (queries, dimensions), got {shape}"))
     return queries

@@ -1,11 +1,11 @@
-"""How much a caller may send, and how long it may take: pure ASGI, so that the hot path passes it."""
+"""Limits on the size and duration of request bodies; ASGI middleware."""
 
 import asyncio
 import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.fast_router import FastRoutes
+from app.http.fast_router import FastPost, FastRoutes
 from app.http.problems import reply_to
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
@@ -13,15 +13,19 @@ PATIENCE_S = 15.0
 SMALL = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+)|/v2/.+")
 SMALL_BYTES = 2**20
 """What else is read where everybody waits, and how long it may be."""
-LEAST_RATE = 16 * 1024
+MIN_BODY_BYTES_PER_S = 16 * 1024
 """Bytes in a second that a body has to bring on average, once the patience is over."""
 
 
 class BodyLimit:
-    """Refuses a body over the limit, by its declared length or once too much of it was read, and one that stops coming.
+    """Middleware that refuses bodies that are too large or too slow.
 
-    max_bytes: the limit. patience_s: how long a body may take, besides a second for each ``LEAST_RATE`` bytes of it.
-    routes: what has a smaller limit of its own, because it is read where everybody else waits.
+    The size is checked by the Content-Length header, and while the body is read.
+
+    Args:
+        max_bytes: maximum size.
+        patience_s: maximum duration, plus one second per ``MIN_BODY_BYTES_PER_S`` bytes.
+        routes: smaller limits of routes whose body is read on the event loop.
     """
 
     def __init__(
@@ -36,23 +40,23 @@ class BodyLimit:
             return
         coding = next((v for n, v in scope["headers"] if n == b"content-encoding"), b"identity")
         if coding.strip().lower() not in (b"identity", b""):
-            error = UnsupportedMediaType("the body has a Content-Encoding; send it plain, or a table as a gzipped file")
+            error = UnsupportedMediaType("Content-Encoding is not supported; send plain bodies, or gzipped files")
             await reply_to(error, scope["path"], scope["state"]["request_id"])(scope, receive, send)
             return
         declared = next((int(v) for n, v in scope["headers"] if n == b"content-length" and v.isdigit()), 0)
         body = _Body(receive, *self._limit(scope), self.patience_s)
         if declared > body.most:
-            await _refuse(body.too_large(f"the body has {declared} bytes"), scope, receive, send)
+            await _refuse(body.too_large(f"{declared}"), scope, receive, send)
             return
         await self._pass_while_fine(body, scope, receive, send)
 
     def _limit(self, scope: Scope) -> tuple[int, str]:
-        """Give the most bytes that a request's body may have, and whose limit that is."""
+        """Return the maximum size of a request's body, and the name of the limit."""
         route = self.routes.find_route(scope["method"], scope["path"])
         own = route[0].most_bytes if route else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
         if own >= self.max_bytes:
             return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"
-        return own, "that of this route"
+        return own, route[0].limit_name if route and isinstance(route[0], FastPost) else "that of this route"
 
     async def _pass_while_fine(self, body: "_Body", scope: Scope, receive: Receive, send: Send) -> None:
         """Watch what is read; once something is wrong, whatever the application replies becomes the refusal."""
@@ -86,26 +90,30 @@ class _Body:
         self._ended = False
 
     async def receive(self) -> Message:
-        """Give the next of it; raises PayloadTooLarge or RequestTimeout."""
-        if self._ended:  # whoever asks now waits for the caller to leave
+        """Receive the next part of the body; raises PayloadTooLarge or RequestTimeout."""
+        if self._ended:  # a later receive() waits for the disconnect
             return await self._receive()
         try:
-            async with asyncio.timeout_at(self._begun + self._patience_s + self._read / LEAST_RATE):
+            async with asyncio.timeout_at(self._begun + self._patience_s + self._read / MIN_BODY_BYTES_PER_S):
                 message = await self._receive()
         except TimeoutError:
             seconds = asyncio.get_running_loop().time() - self._begun
-            self.refusal = RequestTimeout(f"{self._read} bytes of the body came in {seconds:.1f} s, and not its end")
+            self.refusal = RequestTimeout(f"body not complete after {seconds:.1f} s; received {self._read} bytes")
             raise self.refusal from None
         self._ended = not message.get("more_body", False)
         self._read += len(message.get("body", b""))
         if self._read > self.most:
-            self.refusal = self.too_large("the body continues")
+            self.refusal = self.too_large("more")
             raise self.refusal
         return message
 
     def too_large(self, what: str) -> PayloadTooLarge:
-        """Refuse it, given what it has too much of."""
-        return PayloadTooLarge(f"{what}, the limit is {self.most} bytes ({self._whose})")
+        """Return the error of a body that is too large.
+
+        Args:
+            what: the received size, for the message.
+        """
+        return PayloadTooLarge(f"the body must have at most {self.most} bytes ({self._whose}), got {what}")
 
 
 async def _refuse(error: ParsimonyError, scope: Scope, receive: Receive, send: Send) -> None:

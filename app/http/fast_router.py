@@ -1,9 +1,8 @@
-"""The fast router: look-ups and plain runs are answered before FastAPI, which looks at each route, parameter, and
-dependency.
+"""Fast router: answers decisions and simple runs before FastAPI's slower routing.
 
-It is the innermost layer before FastAPI. It takes requests whose path is declared, validates them with the route's own
-pydantic model, and hands anything unusual (an escape, a version, a bad value, an unknown name, an infeasible query, an
-open circuit breaker) to the route behind it, so that every refusal is the route's.
+It is the innermost middleware, directly before FastAPI. It matches declared paths and validates requests with the
+Pydantic model of the regular route. Anything unusual (an escape, a version, an invalid value, an unknown name, an
+infeasible query, an open circuit breaker) is passed to the regular route, so that all errors are the regular route's.
 """
 
 import asyncio
@@ -24,24 +23,28 @@ from app.http.problems import reply_to
 from app.observability.metrics import Metrics
 from app.serving.answers import LookUp, unavailable_names
 from app.serving.catalog import Catalog, LoadedArtifact
+from app.serving.rollouts import RolloutTraffic, item_of
 from models import ArtifactRef, InvalidRequest
 from models.errors import ParsimonyError
 from solvers.base import Plan
 
 JSON_HEADER = (b"content-type", b"application/json")
-LONG_BYTES = 2**14
+LARGE_BODY_BYTES = 2**14
 """A body that takes about a third of a millisecond to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastPost:
-    """A route that calls endpoints: POST ``{prefix}{name}{suffix}``, or ``prefix`` alone without a suffix.
+    """A POST route that calls endpoints.
+
+    Its path is ``{prefix}{name}{suffix}``, or ``prefix`` alone without a suffix.
 
     Attributes:
-        body: the model of its body.
-        answer: returns the reply to a request, a body, and a name; None, before anything was done, hands the request to
-            the route.
-        most_bytes: of the body, which is read on the event loop.
+        body: model of the request body.
+        answer: returns the reply to a request, a body, and a name. None passes the request to the regular route, before
+            any endpoint is called.
+        most_bytes: maximum size of the body, which is parsed on the event loop.
+        limit_name: the setting with the maximum size, for messages.
     """
 
     prefix: str
@@ -49,10 +52,11 @@ class FastPost:
     answer: Callable[[Request, Any, str], Awaitable[Response | None]]
     suffix: str = ""
     most_bytes: int = 2**20
+    limit_name: str = "that of this route"
 
     @property
     def path(self) -> str:
-        """The route's template."""
+        """The route's path template."""
         return f"{self.prefix}{{name}}{self.suffix}" if self.suffix else self.prefix
 
 
@@ -60,7 +64,7 @@ FastRoute = LookUp | FastPost
 
 
 class FastRoutes:
-    """All declared routes, found by a request's method and path."""
+    """Declared fast routes by method and path."""
 
     def __init__(self, look_ups: Iterable[LookUp] = (), posts: Iterable[FastPost] = ()) -> None:
         self._declared: dict[tuple[str, str, str], FastRoute] = {
@@ -69,7 +73,7 @@ class FastRoutes:
         self._declared |= {("POST", post.prefix, post.suffix): post for post in posts}
 
     def find_route(self, method: str, path: str) -> tuple[FastRoute, str] | None:
-        """Return the route and the name of the artifact in a path; None if the path is not declared."""
+        """Return the route and artifact name of a path; None if it is not declared."""
         start, end = path.find("/", 4) + 1, path.rfind("/")
         if start <= end and (route := self._declared.get((method, path[:start], path[end:]))) is not None:
             return route, path[start:end]
@@ -78,7 +82,7 @@ class FastRoutes:
 
 
 class FastRouter:
-    """Answers plain requests to declared routes, and passes everything else on."""
+    """Middleware that answers declared routes, and passes other requests on."""
 
     def __init__(self, app: ASGIApp, routes: FastRoutes, metrics: Metrics) -> None:
         self.app, self.routes, self.metrics = app, routes, metrics
@@ -122,10 +126,13 @@ class FastRouter:
                 query = look_up.query.model_validate(values, strict=False)
             else:
                 return None
+            traffic: RolloutTraffic = scope["state"]["context"].rollouts
+            loaded = traffic.choose(loaded, item_of(query))
             body = look_up.answer(loaded, query)
         except (RequestValidationError, ValidationError, ParsimonyError):
             return None
         if body is not None:
+            traffic.compare_versions(loaded, query)
             answered, seconds = self._series_of(loaded.ref)
             answered.inc()
             seconds.observe(perf_counter() - started)
@@ -162,7 +169,7 @@ class FastRouter:
 
     async def _read(self, body: bytes, kind: type[BaseModel]) -> BaseModel | None:
         """Read a plain body, None for any other; long ones one at a time, with look-ups in between."""
-        if len(body) < LONG_BYTES:
+        if len(body) < LARGE_BODY_BYTES:
             return _validated(body, kind)
         async with self._reading:
             await asyncio.sleep(0)
@@ -214,7 +221,7 @@ async def _gone() -> Message:
 
 
 def plain_values(query_string: bytes) -> dict[str, Any] | None:
-    """Read a query string that holds each name once and no escapes; None for any other."""
+    """Parse a query string; None if it has escapes or duplicate names."""
     if not query_string:
         return {}
     if b"%" in query_string or b"+" in query_string:

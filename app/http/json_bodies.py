@@ -1,4 +1,4 @@
-"""JSON bodies: the one decoder, and batches that routes read themselves, off the event loop."""
+"""JSON request bodies: the decoder, and batches that routes parse in a thread."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope
 
 from app.store.table_types import JSON
 from models import Fault, InvalidRequest, Value
-from models.base import MOST_LISTED
+from models.base import MAX_LISTED
 from models.columns import first_repeated
 from models.errors import UnsupportedMediaType
 
@@ -28,26 +28,65 @@ PIECE, PIECE_BYTES = 100, 100_000
 def decode_json(body: bytes) -> Any:
     """Decode a JSON text.
 
-    Raises RequestValidationError for invalid JSON, as FastAPI does (NaN and infinities are invalid), and InvalidRequest
-    for a duplicate key in an object: one of the values would be lost.
+    Raises:
+        RequestValidationError: invalid JSON, including NaN and infinities, as in FastAPI.
+        InvalidRequest: an object has a duplicate key, so that one of the values would be lost.
     """
     if not body:
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        place = find_lone_surrogate(body) if "surrogate" in error.msg else None
+        if place is not None:
+            raise InvalidRequest.from_faults(
+                Fault(place, "must not have lone surrogates, which are no text")
+            ) from error
         fault = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "", "ctx": {"error": error.msg}}
         raise RequestValidationError([fault]) from error
-    repeated = None if has_each_name_once(content, body) else repeated_name(body)
+    repeated = None if has_unique_keys(content, body) else find_duplicate_key(body)
     if repeated is not None:
-        raise InvalidRequest.from_faults(Fault((repeated,), "is given twice"))
+        raise InvalidRequest.from_faults(Fault((repeated,), "is a duplicate name"))
     return content
 
 
-def repeated_name(body: bytes) -> str | None:
-    """Return a duplicate key of an object in a JSON text, or None. Raises InvalidRequest if it is nested too deeply.
+def find_lone_surrogate(body: bytes) -> tuple[str | int, ...] | None:
+    """Return the path of a text, or of an object with a name, that has a lone surrogate; None if there is none.
 
-    >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
+    >>> find_lone_surrogate(b'{"a": ["b", "\\\\ud800"]}')
+    ('a', 1)
+    """
+    try:
+        waiting: list[tuple[tuple[str | int, ...], Any]] = [((), json.loads(body))]
+    except (ValueError, RecursionError):
+        return None
+    while waiting:
+        place, each = waiting.pop()
+        if isinstance(each, str) and _has_surrogate(each):
+            return place
+        if isinstance(each, dict):
+            if any(map(_has_surrogate, each)):
+                return place or ("body",)
+            waiting += [((*place, name), value) for name, value in each.items()]
+        elif isinstance(each, list):
+            waiting += [((*place, at), value) for at, value in enumerate(each)]
+    return None
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def find_duplicate_key(body: bytes) -> str | None:
+    """Return a duplicate key of any object in a JSON text; None if there is none.
+
+    Raises InvalidRequest if the text is nested too deeply.
+
+    >>> find_duplicate_key(b'{"acquired": {"fast": 1, "fast": 2}}'), find_duplicate_key(b'{"a": {"b": 1}, "b": 2}')
     ('fast', None)
     """
     repeated_names: list[str] = []
@@ -63,13 +102,13 @@ def repeated_name(body: bytes) -> str | None:
     return repeated_names[0] if repeated_names else None
 
 
-def has_each_name_once(content: Any, body: bytes) -> bool:
-    """Return whether the parsed content proves that no object of the JSON text has a duplicate key.
+def has_unique_keys(content: Any, body: bytes) -> bool:
+    """Return whether the parsed content proves that no object has a duplicate key.
 
-    Every key is followed by a colon, so there are at least as many colons as keys; of duplicate keys one is
-    missing in the content. As many keys as colons: none is missing. Fewer: one is missing, or a text has a colon.
+    Each key is followed by a colon, so the text has at least as many colons as the content has keys. If the numbers
+    are equal, no key is duplicate. If there are more colons, a key is duplicate or a text contains a colon.
 
-    >>> has_each_name_once({"a": [{"b": 1}]}, b'{"a": [{"b": 1}]}'), has_each_name_once({"a": 1}, b'{"a": 1, "a": 1}')
+    >>> has_unique_keys({"a": [{"b": 1}]}, b'{"a": [{"b": 1}]}'), has_unique_keys({"a": 1}, b'{"a": 1, "a": 1}')
     (True, False)
     """
     waiting: list[Any] = [[content]]
@@ -84,10 +123,10 @@ def has_each_name_once(content: Any, body: bytes) -> bool:
 
 
 class JsonRoute(APIRoute):
-    """A route whose JSON body is decoded by ``decode_json``; a body of another type is refused."""
+    """Route whose body is decoded by ``decode_json``; other media types are refused."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of FastAPI, which takes the decoded body."""
+        """Return FastAPI's handler, which receives the decoded body."""
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
@@ -105,7 +144,7 @@ class JsonRoute(APIRoute):
 
 
 class JsonRouter(APIRouter):
-    """A router whose routes decode JSON by ``decode_json``."""
+    """Router whose routes decode JSON by ``decode_json``."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(route_class=JsonRoute, **options)
@@ -124,21 +163,21 @@ class _Decoded(Request):
 
 
 def refuse_other_types(request: Request, *known: str) -> str:
-    """Return which of the known types the body declares; raises UnsupportedMediaType for any other."""
+    """Return the request's media type; raises UnsupportedMediaType if it is not known."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in known:
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {' or '.join(known)}")
+        raise UnsupportedMediaType(f"Content-Type must be {' or '.join(known)}, got {kind or 'none'}")
     return kind
 
 
 def accepted_type(request: Request, *known: str) -> str:
-    """Return the first media type of the Accept header that is JSON or among the known types; JSON if none is."""
+    """Return the first supported media type of the Accept header; JSON without one."""
     accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     return next((one for one in accepted if one in known or one == JSON), JSON)
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Let a body that was read be read once more."""
+    """Return a ``receive`` that replays a body that was already read."""
     sent = False
 
     async def replay() -> Message:
@@ -152,27 +191,31 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def validate_body(kind: type[M], content: Any) -> M:
-    """Check what was read against a type; what does not fit is refused as FastAPI refuses it."""
+    """Validate parsed content; raises RequestValidationError as FastAPI does."""
     try:
         return kind.model_validate(content, from_attributes=True)
     except ValidationError as error:
         raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
 
 
-def items_in(content: Any) -> list[Any]:
+def find_batch_items(content: Any) -> list[Any]:
     """Return the items of a batch; empty if the content is not a batch."""
     items = content.get("items") if isinstance(content, dict) else None
     return items if isinstance(items, list) else []
 
 
-def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) -> V:
-    """Check a batch as ``validated`` does, its ``items`` a piece at a time, so that look-ups get their turn in between.
+def validate_in_chunks(kind: type[V], content: Any, length: int, max_items: float = math.inf) -> V:
+    """Validate a batch like ``validate_body``, but one chunk of its ``items`` at a time.
 
-    length: bytes that it was read from. most: items that the type allows. Faults outside the items are reported with
-    what is wrong in the first piece of them.
+    Decisions are answered between the chunks. Faults outside the items are reported together with those of the first
+    chunk.
+
+    Args:
+        length: size of the JSON text in bytes.
+        max_items: maximum number of items.
     """
-    items = items_in(content)
-    if not 0 < len(items) <= most:
+    items = find_batch_items(content)
+    if not 0 < len(items) <= max_items:
         return validate_body(kind, content)
     step = max(1, min(PIECE, PIECE_BYTES * len(items) // length))
     whole, faults = list[Any](), list[Any]()
@@ -188,8 +231,8 @@ def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) 
         try:
             whole += _items_of(kind).validate_python(items[start : start + step], from_attributes=True)
         except ValidationError as error:
-            if len(faults) + error.error_count() > MOST_LISTED:
-                message = f"has more than {MOST_LISTED} faults, too many to list"
+            if len(faults) + error.error_count() > MAX_LISTED:
+                message = f"has more than {MAX_LISTED} faults, too many to list"
                 raise RequestValidationError([{"type": "value_error", "loc": ("body",), "msg": message}]) from None
             faults += _placed(error, start)
     if faults:
@@ -200,12 +243,12 @@ def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) 
 
 @cache
 def _items_of(kind: type[Value]) -> TypeAdapter[tuple[Any, ...]]:
-    """Make the check of a batch's items alone, as strict as the batch's own."""
+    """Return a validator of a batch's items alone, as strict as that of the whole batch."""
     strict = ConfigDict(strict=True, allow_inf_nan=False)
     return TypeAdapter(kind.model_fields["items"].rebuild_annotation(), config=strict)
 
 
 def _placed(error: ValidationError, start: int) -> list[Any]:
-    """Give each fault of a piece its item's place in the whole batch; the piece itself has none that is not theirs."""
+    """Return the faults of a chunk with the items' indices in the whole batch."""
     faults = [fault for fault in error.errors() if fault["loc"]]
     return [{**fault, "loc": ("body", "items", int(fault["loc"][0]) + start, *fault["loc"][1:])} for fault in faults]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI finds in the routes, and what a build's ``params`` may be for each kind."""
+"""OpenAPI document: FastAPI's document, with each kind's build ``params``."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,10 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
-    """Serve the document, with the options of every kind and ``bodies``, which their routes read themselves."""
+    """Serve the OpenAPI document.
+
+    It includes the options of every kind, and the types in ``bodies``, which routes parse themselves.
+    """
     found_in_routes = api.openapi
 
     def document() -> dict[str, Any]:
@@ -46,7 +49,7 @@ class _Prepared:
         self._written: tuple[bytes, str] | None = None
 
     async def get(self) -> tuple[bytes, str]:
-        """Give bytes and tag."""
+        """Return the document's bytes and entity tag."""
         async with self._writing:
             if self._written is None:
                 self._written = await asyncio.to_thread(self._write)

@@ -1,4 +1,4 @@
-"""Content security policy of the pages: own scripts only, requests to this server only, no embedding in frames."""
+"""Content security policy of the console: only scripts and requests of the same origin, no framing."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,13 @@ from fastapi.responses import HTMLResponse
 def with_policy(
     page: HTMLResponse, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), more: Sequence[str] = ()
 ) -> HTMLResponse:
-    """Confine a page to our own files. scripts, styles: sources besides these; more: further rules of the policy."""
+    """Return a page with a content security policy that allows only files of the same origin.
+
+    Args:
+        scripts: further sources of scripts.
+        styles: further sources of styles.
+        more: further directives.
+    """
     page.headers["content-security-policy"] = "; ".join(
         [
             "default-src 'none'",

@@ -1,8 +1,9 @@
-"""What HTTP makes of our errors: one table from class to status and code, and the replies of RFC 9457."""
+"""Error replies (RFC 9457): HTTP status and code of each exception class."""
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,8 +15,23 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
+from app.http.foreign_errors import OPENAI_INVALID, ErrorFacts, ProblemBudget, write_foreign_error
 from models import errors
-from models.errors import ConflictingLimit, ConflictingLimits, Fault, InvalidRequest, NotFound, ParsimonyError
+from models.errors import (
+    BudgetSpent,
+    ConflictingLimit,
+    ConflictingLimits,
+    EndpointsBusy,
+    Fault,
+    InvalidRequest,
+    NotFound,
+    ParsimonyError,
+    ProviderRefused,
+    SmallOverlap,
+    SpentBound,
+    TooManyRequests,
+)
+from models.overlap import Overlap
 
 logger = logging.getLogger("parsimony.problems")
 MEDIA_TYPE = "application/problem+json"
@@ -31,7 +47,11 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnknownVersion: (404, "unknown-version"),
     errors.UnknownEndpoint: (404, "unknown-endpoint"),
     errors.UnknownBatch: (404, "unknown-batch"),
+    errors.UnknownBudget: (404, "unknown-budget"),
+    errors.UnknownRollout: (404, "unknown-rollout"),
+    errors.UnknownRecording: (404, "unknown-recording"),
     errors.Infeasible: (409, "infeasible"),
+    errors.SmallOverlap: (409, "small-overlap"),
     errors.Conflict: (409, "conflict"),
     errors.Changed: (412, "precondition-failed"),
     errors.PayloadTooLarge: (413, "payload-too-large"),
@@ -40,15 +60,16 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.Forbidden: (403, "forbidden"),
     errors.TooManyBuilds: (429, "too-many-builds"),
     errors.TooManyRequests: (429, "too-many-requests"),
+    errors.BudgetSpent: (402, "budget-spent"),
     errors.RequestTimeout: (408, "request-timeout"),
     errors.StoreUnavailable: (503, "store-unavailable"),
     errors.StoreRefused: (503, "store-unavailable"),
     errors.SolverTimeout: (504, "solver-timeout"),
     errors.EndpointFailed: (502, "endpoint-failed"),
+    errors.EndpointsBusy: (429, "endpoints-busy"),
+    errors.ProviderRefused: (400, "provider-refused"),
     errors.RunTimeout: (504, "run-timeout"),
 }
-_OPENAI, _OPEN_INFERENCE = ("/v1/chat/", "/v1/models"), "/v2"
-"""Where the paths of other APIs begin, whose clients read errors in their own form only."""
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 HTTP_CODES = {
     400: "invalid-request",
@@ -61,21 +82,36 @@ HTTP_CODES = {
 
 
 class ProblemFault(BaseModel):
-    """One thing wrong with the input."""
+    """An invalid field of the request."""
 
-    loc: list[str | int] = Field(description="where it is: the field, by its path")
-    msg: str = Field(description="what is wrong with it, with the numbers")
+    loc: list[str | int] = Field(description="path of the invalid field")
+    msg: str = Field(description="the reason, with the bound and the value")
 
 
 class ProblemLimit(BaseModel):
-    """One of the limits that cannot be kept together."""
+    """A limit that conflicts with other limits."""
 
-    limit: str = Field(description="its path in the request", examples=["classifiers.large.at_most"])
-    bound: float = Field(description="what it is; of floors a share, from 0 to 1", examples=[100.0])
-    most: bool = Field(description="whether that is the most, else the least", examples=[True])
+    limit: str = Field(description="path of the limit in the request", examples=["classifiers.large.at_most"])
+    bound: float = Field(description="value of the limit; for floors a share, from 0 to 1", examples=[100.0])
+    most: bool = Field(description="true: an upper bound; false: a lower bound", examples=[True])
     give: float | None = Field(
-        description="by how much it must be relaxed while the others are kept; null if time ran out",
+        description="amount by which the limit must be relaxed if the others stay; null: time ran out",
         examples=[12.0],
+    )
+
+
+class ProblemOverlap(BaseModel):
+    """The support that logged rows give to the evaluation of a version."""
+
+    rows: int = Field(description="number of rows", examples=[2000])
+    supported_rows: int = Field(description="rows in which all calls of the version were logged", examples=[160])
+    effective_rows: float = Field(
+        description="effective sample size of these rows, weighted by inverse propensities", examples=[24.5]
+    )
+    covered: float = Field(
+        description="share of the rows that the weighted rows represent; about 1 if calls like those of the version "
+        "were logged for all types of items",
+        examples=[0.62],
     )
 
 
@@ -83,17 +119,21 @@ class Problem(BaseModel):
     """An error reply (RFC 9457)."""
 
     type: str = Field(description="urn:parsimony:<code>", examples=["urn:parsimony:infeasible"])
-    title: str = Field(description="the code in words", examples=["infeasible"])
+    title: str = Field(description="short description of the code", examples=["infeasible"])
     status: int = Field(description="the HTTP status", examples=[409])
     detail: str = Field(
-        description="a sentence with the numbers",
+        description="the reason in a sentence, with bounds and values",
         examples=["the fastest cascade takes at most 3.0, the deadline is 2.0"],
     )
-    instance: str = Field(description="the request's id, which finds it in the log")
-    errors: list[ProblemFault] | None = Field(default=None, description="what is wrong, for invalid input")
+    instance: str = Field(description="id of the request, as in the log")
+    errors: list[ProblemFault] | None = Field(default=None, description="the invalid fields, for invalid input")
     conflict: list[ProblemLimit] | None = Field(
         default=None,
-        description="a smallest set of conflicting limits of an assignment",
+        description="a minimal set of conflicting limits of an assignment",
+    )
+    budget: ProblemBudget | None = Field(default=None, description="the budget that refuses the item")
+    overlap: ProblemOverlap | None = Field(
+        default=None, description="how far logged rows support a version that cannot be evaluated on them"
     )
 
 
@@ -105,8 +145,10 @@ def make_problem(
     faults: Iterable[Fault] = (),
     headers: dict[str, str] | None = None,
     conflict: Iterable[ConflictingLimit] = (),
+    bound: SpentBound | None = None,
+    overlap: Overlap | None = None,
 ) -> JSONResponse:
-    """Make the reply."""
+    """Return an error reply."""
     body: dict[str, Any] = {
         "type": f"urn:parsimony:{code}",
         "title": code.replace("-", " "),
@@ -120,6 +162,10 @@ def make_problem(
     limits = [asdict(limit) for limit in conflict]
     if limits:
         body["conflict"] = limits
+    if bound is not None:
+        body["budget"] = asdict(bound)
+    if overlap is not None:
+        body["overlap"] = {name: getattr(overlap, name) for name in ProblemOverlap.model_fields}
     return JSONResponse(body, status, _headers(status) | (headers or {}), MEDIA_TYPE)
 
 
@@ -131,72 +177,84 @@ def _headers(status: int) -> dict[str, str]:
 
 
 def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
-    """Make the reply to one of our errors, by the nearest of its classes that the table knows."""
+    """Return the error reply of an exception, by its nearest class in the table."""
     status, code = _problem_of_kind(error)
     faults = error.faults if isinstance(error, InvalidRequest) else ()
     conflict = error.conflict if isinstance(error, ConflictingLimits) else ()
-    return make_problem(status, code, str(error), request_id, faults, conflict=conflict)
+    bound = error.bound if isinstance(error, BudgetSpent) else None
+    overlap = error.overlap if isinstance(error, SmallOverlap) else None
+    return make_problem(status, code, str(error), request_id, faults, _headers_of(error), conflict, bound, overlap)
+
+
+def _headers_of(error: ParsimonyError) -> dict[str, str]:
+    """Return headers that only the error knows."""
+    return {"Retry-After": str(ceil(error.wait_s))} if isinstance(error, EndpointsBusy | TooManyRequests) else {}
 
 
 def status_of(error: ParsimonyError) -> int:
-    """Give the HTTP status of one of our errors."""
+    """Return the HTTP status of an exception."""
     return _problem_of_kind(error)[0]
 
 
 def _problem_of_kind(error: ParsimonyError) -> tuple[int, str]:
-    """Find status and code, by the nearest of its classes that the table knows."""
-    return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
+    """Find status and code, by the nearest of its classes that the table knows; a provider has its own status."""
+    status, code = next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
+    return error.reply.status if isinstance(error, ProviderRefused) else status, code
 
 
 def reply_to(error: ParsimonyError, path: str, request_id: str) -> JSONResponse:
-    """Make the reply in the format of the requested API: OpenAI, Open Inference Protocol, or RFC 9457."""
-    return _in_another_form(path, *_problem_of_kind(error), str(error)) or problem_of(error, request_id)
+    """Return the error reply in the format of the requested API.
+
+    The formats are OpenAI's, Anthropic's, the Open Inference Protocol's, and RFC 9457.
+    """
+    reply = _in_another_form(path, _facts_of(error), request_id, _headers_of(error))
+    return reply or problem_of(error, request_id)
+
+
+def foreign_error_body(error: ParsimonyError, path: str, request_id: str) -> Any:
+    """Return the body of an error in the format of another API, for events of a stream that has begun."""
+    written = write_foreign_error(path, _facts_of(error), request_id)
+    assert written is not None
+    return written[1]
+
+
+def _facts_of(error: ParsimonyError) -> ErrorFacts:
+    """Return what an error reply states; a provider's own fields are kept."""
+    status, code = _problem_of_kind(error)
+    if isinstance(error, InvalidRequest):
+        where = ".".join(map(str, error.faults[0].loc)) if error.faults else ""
+        return ErrorFacts(status, code, str(error), OPENAI_INVALID, where or None, is_invalid=status == 422)
+    if isinstance(error, ProviderRefused):
+        reply = error.reply
+        return ErrorFacts(status, reply.code or code, str(error), reply.type or OPENAI_INVALID, reply.param)
+    if isinstance(error, BudgetSpent) and error.bound is not None:
+        return ErrorFacts(status, code, str(error), budget=asdict(error.bound))
+    return ErrorFacts(status, code, str(error))
 
 
 def _in_another_form(
-    path: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None
+    path: str, error: ErrorFacts, request_id: str, headers: dict[str, str] | None = None
 ) -> JSONResponse | None:
-    """Make the reply in the format of a foreign API, by its path; None for our own API."""
-    if path.startswith(_OPENAI):
-        error_body: Any = {"message": detail, "type": code, "param": None, "code": code}
-    elif path.startswith(_OPEN_INFERENCE):
-        error_body = detail
-    else:
+    """Return the error reply in the format of another API, by the path; None for Parsimony's own API."""
+    written = write_foreign_error(path, error, request_id)
+    if written is None:
         return None
-    return JSONResponse({"error": error_body}, status, _headers(status) | (headers or {}))
-
-
-class OpenAIFault(BaseModel):
-    """What went wrong, in OpenAI's words."""
-
-    message: str = Field(description="a sentence with the numbers")
-    type: str = Field(description="the code, as of our problems", examples=["infeasible"])
-    param: str | None = Field(description="always null")
-    code: str = Field(description="the same code")
-
-
-class OpenAIError(BaseModel):
-    """An error reply in OpenAI's form."""
-
-    error: OpenAIFault = Field(description="what went wrong")
-
-
-class InferenceError(BaseModel):
-    """An error reply in the form of the Open Inference Protocol."""
-
-    error: str = Field(description="a sentence with the numbers")
+    status, body = written
+    return JSONResponse(body, status, _headers(status) | (headers or {}))
 
 
 def internal_problem(path: str, request_id: str) -> JSONResponse:
-    """Make the reply to a bug: the log has the trace, the caller gets the id."""
+    """Return the error reply of a bug: the request id, without the logged traceback."""
     detail = f"an internal error; the log has it under the request's id {request_id}"
-    return _in_another_form(path, 500, "internal", detail) or make_problem(500, "internal", detail, request_id)
+    reply = _in_another_form(path, ErrorFacts(500, "internal", detail), request_id)
+    return reply or make_problem(500, "internal", detail, request_id)
 
 
 def install(app: FastAPI, page: Callable[[str], Response]) -> None:
-    """Let every error of the application become a problem reply.
+    """Register handlers that convert the application's exceptions to error replies.
 
-    page: makes what a browser is shown instead where nothing is at an address of a page, from what is missing.
+    Args:
+        page: returns the page that browsers see if a page is not found.
     """
 
     async def ours(request: Request, error: Exception) -> Response:
@@ -219,7 +277,7 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
         return _http_problem(app, request, error)
 
     async def left(request: Request, error: Exception) -> JSONResponse:
-        return _http_problem(app, request, HTTPException(400))  # which nobody reads: the caller went away
+        return _http_problem(app, request, HTTPException(400))  # never sent: the client disconnected
 
     async def bug(request: Request, error: Exception) -> JSONResponse:
         # Logged by the telemetry, to which it is raised again.
@@ -270,7 +328,7 @@ def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONR
         headers = {"Allow": _allowed_methods(app, request)}
         detail = f"{request.method} is not for this path, {headers['Allow']} is"
     code = HTTP_CODES.get(status, "http-error")
-    reply = _in_another_form(path, status, code, detail, headers)
+    reply = _in_another_form(path, ErrorFacts(status, code, detail), request_id, headers)
     return reply or make_problem(status, code, detail, request_id, headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""How often each caller may ask: a token bucket for each."""
+"""Rate limits: one token bucket per client."""
 
 import time
 from collections import OrderedDict
@@ -9,7 +9,7 @@ MOST = 10_000
 
 
 class RateLimiter:
-    """Gives so many tokens a second to each caller, and up to as many at once, at least one."""
+    """Token buckets of callers, with ``rate`` tokens per second and a capacity of ``rate`` tokens, at least one."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._most, self._clock = rate, max(1.0, rate), clock
@@ -19,7 +19,7 @@ class RateLimiter:
         return len(self._held)
 
     def take(self, caller: Hashable) -> float:
-        """Take a token; give 0, or the seconds until there will be one. O(1).
+        """Take a token; return 0, or the seconds until one is available. O(1).
 
         >>> buckets = RateLimiter(2.0, clock=lambda: 0.0)
         >>> [buckets.take("a") for _ in range(3)], buckets.take("b")

@@ -1,36 +1,42 @@
-"""Runs the server processes and, with the embedded store, a build worker."""
+"""Runs the server processes and, with the embedded store, a worker."""
 
+import logging
 import os
 import signal
 import socket
 import tempfile
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from app.building.supervisor import SupervisedWorker, stop_gracefully
-from app.demo.behind import DemoBehind
-from app.http.address_file import published_address
+from app.demo.background import BackgroundDemo
+from app.http.address_file import local_address, published_address
 from app.observability.logs import configure_logging, warn_of_misspelt
 from app.running.batch_job import run_batch
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 from models import InvalidRequest
 
+logger = logging.getLogger("parsimony")
 STOP_S = 10
 """How long what is in flight may take when a server stops."""
 MAX_CONNECTIONS = 4000
 """Most connections and requests of a server process; uvicorn answers 503 to more."""
+KEEP_ALIVE_S = 75
+"""How long a connection may be idle: longer than pools of HTTP clients keep one, so that these close it first."""
 _GRACE_S = 4.0
 """How long a build may go on when the server stops."""
 
 
 def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> None:
-    """Serve until SIGTERM; then finish in-flight requests, stop the worker, and release the store."""
+    """Serve until SIGTERM; then complete in-flight requests and stop the worker."""
     _refuse_taken(settings.host, settings.port)
     signal.signal(signal.SIGTERM, stop_gracefully)  # what uvicorn raises again once it has stopped
     configure_logging(settings.log_level, settings.log_format)
     warn_of_misspelt()
+    _log_settings(settings, with_demo=with_demo)
     with ExitStack() as stack:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
@@ -43,7 +49,7 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
         if with_demo:
             models_port = _free_port()
             os.environ["PARSIMONY_ENDPOINT_HOSTS"] = f"{settings.endpoint_hosts or '*'},127.0.0.1:{models_port}"
-            demo = DemoBehind(models_port)
+            demo = BackgroundDemo(models_port, local_address(settings))
         if with_worker:
             stack.enter_context(SupervisedWorker(_GRACE_S, run_batch))  # which batches call these from, too
         stack.enter_context(demo)
@@ -62,8 +68,24 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             access_log=False,
             log_config=None,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=STOP_S,
         )
+
+
+def _log_settings(settings: Settings, *, with_demo: bool) -> None:
+    """Log the store, authentication, and the demo; uvicorn's messages would repeat this."""
+    logging.getLogger("uvicorn.error").setLevel("WARNING")
+    if settings.redis_url is None:
+        logger.info("store embedded folder=%s", settings.data_dir.resolve())
+    else:
+        logger.info("store host=%s", urlsplit(settings.redis_url).hostname)
+    if settings.api_keys:
+        logger.info("authentication enabled keys=%d", len(settings.api_keys))
+    else:
+        logger.warning("authentication disabled host=%s; set PARSIMONY_API_KEYS to enable it", settings.host)
+    if with_demo:
+        logger.info("demo starts in the background; progress=%s/health/ready", local_address(settings))
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""Metrics, logs and request ids: one pure-ASGI layer around everything."""
+"""Metrics, access log, and request ids of all requests; ASGI middleware."""
 
 import logging
 import re
@@ -25,7 +25,10 @@ Series = tuple[Counter, Histogram]
 
 
 class Telemetry:
-    """Gives each request an id, counts and times it, logs it, and turns a bug into a 500 without a trace."""
+    """Middleware that assigns request ids, counts, times, and logs requests.
+
+    It converts unhandled exceptions to replies of status 500 without a traceback.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: AccessLog | None = None) -> None:
         self.app, self.metrics, self.log = app, metrics, log
@@ -52,7 +55,7 @@ class Telemetry:
         try:
             await self.app(scope, receive, send_with_id)
         except Exception:
-            logger.exception("request %s failed", request_id)
+            logger.exception("request failed request=%s", request_id)
             if not status:
                 await internal_problem(scope["path"], request_id)(scope, receive, send_with_id)
         finally:
@@ -78,7 +81,7 @@ class Telemetry:
 
 
 def route_of(scope: Scope) -> str:
-    """Give the route's template, so that names in paths make no new series; unknown paths are one route."""
+    """Return the route's path template for metrics; all unknown paths are one route."""
     label = scope["state"].get("route")
     if label is not None:
         return str(label)
@@ -86,7 +89,7 @@ def route_of(scope: Scope) -> str:
 
 
 def _given_id(scope: Scope) -> str | None:
-    """Take the caller's id, if it sent one of at most 128 visible ASCII characters."""
+    """Return the request id that the caller sent, if it has at most 128 visible ASCII characters."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _ID.fullmatch(value):
             return str(value.decode())

@@ -1,1 +1,1 @@
-"""What people and machines see of the service while it runs: its log and its metrics."""
+"""Logs and metrics of the service."""

@@ -1,4 +1,4 @@
-"""The log: where it goes, and in which format."""
+"""Configuration of the log: its stream and format."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ UTC = "%Y-%m-%dT%H:%M:%S"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Log formatter that writes one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, style: str) -> None:
-    """Send our log and the server's to standard error, in one format."""
+    """Send all logs to standard error in one format, text or JSON."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s %(message)s", UTC)
     formatter = JsonFormatter() if style == "json" else text
@@ -40,8 +40,6 @@ def configure_logging(level: str, style: str) -> None:
 
 
 def warn_of_misspelt() -> None:
-    """Log which variables of the environment are no settings, but nearly."""
+    """Log environment variables that look like misspelled settings."""
     for name, meant in misspelled_settings(os.environ).items():
-        logging.getLogger("parsimony").warning(
-            "%s is not a known setting and is ignored; did you mean %s?", name, meant
-        )
+        logging.getLogger("parsimony").warning("unknown setting ignored name=%s; did you mean %s?", name, meant)

@@ -1,4 +1,4 @@
-"""Every metric that the service exports, in Prometheus' words."""
+"""The Prometheus metrics of the service."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,9 +21,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from models.budget import Quantity
 from models.feedback import DRIFT_QUANTITIES
 
-OUTCOMES = ("answered", "infeasible", "refused")
+DECISION_OUTCOMES = ("answered", "infeasible", "refused")
 """Outcomes of a requested decision."""
 _DECIDING = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 0.01, 0.05, 0.25, 1.0, 5.0)
 
@@ -39,68 +41,77 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Metrics:
-    """Every metric that the service exports, in a registry of its own.
+    """Prometheus metrics of the service, in their own registry.
 
-    There may be thousands of artifacts, so only counters have their names, and gauges of what has drifted; histograms,
-    of which each is a score of series, have the artifact kind's.
+    Counters and drift gauges are labeled by artifact kind and name. Histograms are labeled by kind only: each has
+    more than ten series, and a server may have thousands of artifacts.
     """
 
     def __init__(self) -> None:
-        disable_created_metrics()  # a second series for each, which nobody reads
+        disable_created_metrics()  # a second, unused series per metric
         self.registry = CollectorRegistry()
         self.requests = Counter(
-            "parsimony_requests_total", "Requests answered", ["method", "route", "status"], registry=self.registry
+            "parsimony_requests_total", "HTTP requests", ["method", "route", "status"], registry=self.registry
         )
         self.seconds = Histogram(
-            "parsimony_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=_BUCKETS
+            "parsimony_request_seconds",
+            "Latency of HTTP requests, in seconds",
+            ["route"],
+            registry=self.registry,
+            buckets=_BUCKETS,
         )
         self.decisions = Counter(
-            "parsimony_decisions_total", "Requested decisions", ["kind", "name", "outcome"], registry=self.registry
+            "parsimony_decisions_total",
+            "Decisions by outcome: answered, infeasible, or refused",
+            ["kind", "name", "outcome"],
+            registry=self.registry,
         )
         self.decision_seconds = Histogram(
             "parsimony_decision_seconds",
-            "Time to decide, the request's way to and from it left out",
+            "Time to decide, in seconds, without HTTP",
             ["kind"],
             registry=self.registry,
             buckets=_DECIDING,
         )
         self.gap = Histogram(
             "parsimony_assignment_gap",
-            "How far assignments are, at most, from the best there is, as a share",
+            "Proven gap of assignments to the optimum, as a share",
             registry=self.registry,
             buckets=_GAPS,
         )
         self.spent = Histogram(
             "parsimony_assignment_spent",
-            "Share of the budget that assignments cost",
+            "Cost of assignments, as a share of their budget",
             registry=self.registry,
             buckets=_SHARES,
         )
-        self.artifacts_loaded = self._least("parsimony_artifacts_loaded", "Artifacts in memory")
+        self.artifacts_loaded = self._least("parsimony_artifacts_loaded", "Loaded artifacts")
         self.load_failures = Counter(
-            "parsimony_artifact_load_failures_total", "Artifacts that could not be loaded", registry=self.registry
+            "parsimony_artifact_load_failures_total", "Artifacts that failed to load", registry=self.registry
         )
-        self.store_up = self._least("parsimony_store_up", "Whether the store can be reached")
-        self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
-        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "kind")
-        self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "kind")
+        self.store_up = self._least("parsimony_store_up", "1 if the store is reachable, else 0")
+        self.builds = self._gauge("parsimony_builds", "Builds by status", "status")
+        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ran and ended", "kind")
+        self.building_seconds = self._gauge(
+            "parsimony_building_seconds", "Total run time of ended builds, in seconds", "kind"
+        )
         self._measure_calls()
+        self._measure_budgets()
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes received as feedback", ["kind", "name"], registry=self.registry
         )
-        self.drift = self._gauge(
-            "parsimony_drift", "Whether outcomes have parted from estimates", "kind", "name", "quantity"
-        )
+        self.drift = self._gauge("parsimony_drift", "1 if a drift alarm is raised, else 0", "kind", "name", "quantity")
         self._raised: set[tuple[str, str, str]] = set()
         """Which gauges of drift have ever been raised: the others have no series."""
         self.refreshed_at = self._least(
-            "parsimony_catalog_refreshed_at_seconds", "When the pointers were last read, by the machine's own clock"
+            "parsimony_catalog_refreshed_at_seconds",
+            "Time of the last catalog refresh, in seconds of the machine's monotonic clock",
         )
         self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
         self.forgotten = 0
         """Incremented when series are removed: cached series are invalid then."""
         self._refresh_age = self._gauge(
-            "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
+            "parsimony_catalog_refresh_age_seconds", "Time since the last catalog refresh, in seconds"
         )
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._rendering: asyncio.Task[bytes] | None = None
@@ -110,33 +121,65 @@ class Metrics:
     def _measure_calls(self) -> None:
         """Add what is measured of the calls of endpoints."""
         self.calls = Counter(
-            "parsimony_calls_total", "Calls of endpoints", ["endpoint", "outcome"], registry=self.registry
+            "parsimony_calls_total", "Calls to endpoints by outcome", ["endpoint", "outcome"], registry=self.registry
         )
         self.call_seconds = Histogram(
             "parsimony_call_seconds",
-            "Time of a call, tries included",
+            "Latency of calls to endpoints with retries, in seconds",
             ["endpoint"],
             registry=self.registry,
             buckets=_BUCKETS,
         )
-        self.batches = self._gauge("parsimony_batches", "Batches by what became of them", "status")
-        self.batch_items = self._gauge("parsimony_batch_items", "Items of batches that were run, by outcome", "outcome")
-        self.batch_spent = self._gauge("parsimony_batch_spent", "What the items of batches cost, by unit", "unit")
+        self.batches = self._gauge("parsimony_batches", "Batches by status", "status")
+        self.batch_items = self._gauge("parsimony_batch_items", "Items of batches by outcome", "outcome")
+        self.batch_spent = self._gauge("parsimony_batch_spent", "Total cost of batch items by unit", "unit")
         self.batch_circuits = self._gauge(
-            "parsimony_batch_circuits_open", "Batches that run now and leave an endpoint out for failing", "endpoint"
+            "parsimony_batch_circuits_open", "Running batches whose circuit breaker of the endpoint is open", "endpoint"
         )
-        self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
+        self.circuit = self._gauge(
+            "parsimony_circuit_open", "1 if the endpoint's circuit breaker is open, else 0", "endpoint"
+        )
+
+    def _measure_budgets(self) -> None:
+        """Add what is measured of budgets."""
+        self.budget_spent = self._gauge(
+            "parsimony_budget_spent", "What ended items have used of a budget in its period", "budget", "quantity"
+        )
+        self.budget_amount = self._gauge(
+            "parsimony_budget_amount", "Upper bound of a budget in a period", "budget", "quantity"
+        )
+        self.budget_outcomes = Counter(
+            "parsimony_budget_outcomes_total",
+            "Items by what a spent or unavailable budget has done: cheapest, refused, alert, offline, or unavailable",
+            ["budget", "outcome"],
+            registry=self.registry,
+        )
+
+    def note_budget(self, name: str, quantity: str, amount: float, spent: float) -> None:
+        """Set the gauges of a bound of a budget."""
+        self.budget_amount.labels(name, quantity).set(amount)
+        self.budget_spent.labels(name, quantity).set(spent)
+
+    def remove_budget(self, name: str) -> None:
+        """Remove the series of a deleted budget; with several server processes, its gauges are set to 0 instead."""
+        for quantity in get_args(Quantity):
+            if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+                self.note_budget(name, quantity, 0.0, 0.0)
+                continue
+            for gauge in (self.budget_amount, self.budget_spent):
+                with suppress(KeyError):
+                    gauge.remove(name, quantity)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """Make a gauge that every server process sets to the same: of several the latest value counts."""
+        """Return a gauge that every server process sets to the same value; the latest value is reported."""
         return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="mostrecent")
 
     def _least(self, name: str, text: str) -> Gauge:
-        """Make a gauge of a server process itself: of several that live the least counts, for it is what is wrong."""
+        """Return a gauge with a value per server process; the least one is reported, because it shows problems."""
         return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
 
     def note_drift(self, kind: str, name: str, drifted: Collection[str]) -> None:
-        """Raise the gauges of the quantities that have drifted, and lower those that were raised before."""
+        """Set the drift gauges of an artifact to the quantities that have drifted."""
         for quantity in DRIFT_QUANTITIES:
             key = kind, name, quantity
             if quantity in drifted or key in self._raised:
@@ -144,9 +187,10 @@ class Metrics:
                 self._raised.add(key)
 
     def remove_artifact(self, kind: str, name: str) -> None:
-        """Remove the series of an artifact that is gone.
+        """Remove the series of a deleted artifact.
 
-        Several processes share files, from which nothing can be removed: there its gauges are reset.
+        With several server processes, the drift gauges are reset instead, because the shared files cannot drop
+        series.
         """
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             self.note_drift(kind, name, ())
@@ -155,7 +199,7 @@ class Metrics:
         self.forgotten += 1
         own: list[tuple[MetricWrapperBase, tuple[str, ...]]] = [
             (self.feedback, (kind, name)),
-            *((self.decisions, (kind, name, outcome)) for outcome in OUTCOMES),
+            *((self.decisions, (kind, name, outcome)) for outcome in DECISION_OUTCOMES),
             *((self.drift, (kind, name, quantity)) for quantity in DRIFT_QUANTITIES),
         ]
         for metric, labels in own:
@@ -163,7 +207,11 @@ class Metrics:
                 metric.remove(*labels)
 
     async def render_async(self) -> bytes:
-        """Render on a thread of its own, once for all requests that wait, and for a tenth of the time at most."""
+        """Render all metrics in a thread; concurrent requests share one rendering.
+
+        Rendering uses at most a tenth of the time: after a rendering, requests wait for a pause of nine times its
+        duration.
+        """
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render_next())
         return await asyncio.shield(self._rendering)
@@ -179,7 +227,7 @@ class Metrics:
         return body
 
     def render_text(self) -> bytes:
-        """Write all metrics in Prometheus' text format, those of every server process if there are several."""
+        """Return all metrics in Prometheus' text format, merged over server processes."""
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
         families: list[Metric]
         if folder is None:

@@ -1,4 +1,4 @@
-"""Pictures of artifacts: accuracy against cost, with intervals and baselines, for every kind."""
+"""Charts of artifacts: accuracy against cost, with intervals and baselines."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,6 +10,7 @@ from app.pictures.canvas import (
     make_logarithmic,
     make_panels,
     percent_axis,
+    quality_label,
     save,
     series_color,
     short_name,
@@ -17,7 +18,8 @@ from app.pictures.canvas import (
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models.curve import Baseline, CurvePoint
-from models.savings import Interval
+from models.losses import LossPrices
+from models.savings import ExpectedOutcome, Interval
 from solvers.base import Plan
 
 __all__ = ["SUFFIXES", "draw", "save"]
@@ -31,26 +33,27 @@ def draw(loaded: LoadedArtifact[Plan]) -> Figure:
     picture, (axes,) = make_panels(loaded.record, 4.0)
     for place, one in enumerate(one for one in curve.baselines if len(one.points) > 1):
         _draw_baseline(axes, one, place)
-    _draw_points(axes, curve.points)
+    losses = loaded.record.losses
+    _draw_points(axes, curve.points, losses)
     make_logarithmic(axes, "x", np.array([point.expected.cost or point.expected.time or 0.0 for point in curve.points]))
     percent_axis(axes)
     axes.set(
-        title="Accuracy against cost, with 95 % intervals",
+        title="Quality against cost, with 95 % intervals",
         xlabel=f"cost of an item on average, {loaded.record.unit}",
-        ylabel="accuracy",
+        ylabel=quality_label(losses is not None),
     )
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left")
     return picture
 
 
-def _draw_points(axes: Axes, points: tuple[CurvePoint, ...]) -> None:
-    known = [point.expected for point in points if point.expected.accuracy is not None]
+def _draw_points(axes: Axes, points: tuple[CurvePoint, ...], losses: LossPrices | None) -> None:
+    known = [point.expected for point in points if point.expected.accuracy is not None or losses is not None]
     costs = [one.cost if one.cost is not None else one.time or 0.0 for one in known]
-    accuracies = [one.accuracy or 0.0 for one in known]
+    qualities = [_quality(one, losses) for one in known]
     axes.errorbar(
         costs,
-        accuracies,
-        yerr=_distances(accuracies, [one.accuracy_interval for one in known]),
+        [value for value, _ in qualities],
+        yerr=_distances([value for value, _ in qualities], [interval for _, interval in qualities]),
         xerr=_distances(costs, [one.cost_interval or one.time_interval for one in known]),
         fmt="o-",
         color=series_color(0),
@@ -58,6 +61,14 @@ def _draw_points(axes: Axes, points: tuple[CurvePoint, ...]) -> None:
         elinewidth=0.6,
         label="this artifact",
     )
+
+
+def _quality(expected: ExpectedOutcome, losses: LossPrices | None) -> tuple[float, Interval | None]:
+    """Return the accuracy and its interval, or with losses the share of the largest loss that is avoided."""
+    if losses is None:
+        return expected.accuracy or 0.0, expected.accuracy_interval
+    value, interval = 1 - (expected.loss or 0.0) / losses.largest, expected.loss_interval
+    return value, None if interval is None else (1 - interval[1] / losses.largest, 1 - interval[0] / losses.largest)
 
 
 def _distances(values: list[float], intervals: list[Interval | None]) -> list[list[float]]:

@@ -1,7 +1,7 @@
-"""Shared parts of pictures: a figure, colors that color-blind people can distinguish, axes, and the file.
+"""Shared parts of charts: figures, colors, axes, and files.
 
-Figures are 8 inches wide, which is a page's width of 800 pixels; PNGs have twice as many. Nothing global is changed:
-styles hold while a picture is drawn and written.
+Color-blind readers can distinguish the colors. Figures are 8 inches wide, a page of 800 pixels; PNGs have twice as
+many pixels. Styles are not set globally.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ from models.savings import Savings, SimpleBaseline
 SUFFIXES = (".png", ".svg")
 WIDTH, WORTH_HEIGHT, LINE = 8.0, 2.0, 0.16
 """Inches; the last is of a line of a headline."""
-MOST_LINES = 14
+MAX_LINES = 14
 """Lines of a headline."""
-MOST_ALTERNATIVES = 8
+MAX_ALTERNATIVES = 8
 """Baselines that are all named; of more, those on the Pareto front."""
 DOTS = 200
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -53,7 +53,7 @@ FURTHER_FONTS = (
     "Noto Sans Thai",
 )
 """Where letters that are not in it are looked for."""
-LEAST_SPAN = 0.02
+MIN_SPAN = 0.02
 """An axis of shares goes over so much at least, so that differences that do not matter look small."""
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -75,8 +75,13 @@ _STYLE: dict[str, Any] = {
 
 
 def save(draw: Callable[[], Figure], path: Path) -> bool:
-    """Draw a picture and write it, PNG or SVG by the path's suffix; the same picture has the same bytes. Gives whether
-    there was a font for every letter."""
+    """Draw a chart and write it as PNG or SVG, by the path's suffix.
+
+    Equal charts have equal bytes.
+
+    Returns:
+        Whether the fonts have all letters.
+    """
     kind = path.suffix.lower()
     metadata = {"Date": None} if kind == ".svg" else {"Software": None}
     with catch_warnings(record=True) as noted, style.context(["default", _STYLE, {"font.family": font_families()}]):
@@ -89,15 +94,19 @@ def save(draw: Callable[[], Figure], path: Path) -> bool:
 
 
 def font_families() -> list[str]:
-    """Name the fonts that letters are looked for in, one after the other: matplotlib's own, and those for letters that
-    it lacks as far as they are installed."""
+    """Return the fonts to search for letters, in order.
+
+    The list has the fonts of matplotlib, then installed fonts that have further letters.
+    """
     installed = set(font_manager.get_font_names())
     return [OWN_FONT, *(name for name in FURTHER_FONTS if name in installed)]
 
 
 def make_panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
-    """Start a picture of panels of these heights in inches, one below the other; savings are at the bottom, if
-    they were measured."""
+    """Return a figure with panels of these heights in inches, from top to bottom.
+
+    The last panel is for savings, if they were measured.
+    """
     every = heights if record.savings is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.savings)))
     picture = Figure(figsize=(WIDTH, sum(every)), dpi=DOTS, layout="constrained")
     made = picture.subplots(len(every), 1, height_ratios=every, squeeze=False)[:, 0].tolist()
@@ -107,7 +116,7 @@ def make_panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[A
 
 
 def draw_savings(axes: Axes, savings: Savings, unit: str) -> None:
-    """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
+    """Draw the baselines and the artifact on holdout rows."""
     every = drawn_alternatives(savings)
     names = distinct_names([one.name for one in every], [short_name(one.name) for one in every])
     for place, (one, name) in enumerate(zip(every, names, strict=True)):
@@ -117,19 +126,26 @@ def draw_savings(axes: Axes, savings: Savings, unit: str) -> None:
     make_logarithmic(axes, "x", np.array([savings.cost, *(one.cost for one in every)]))
     percent_axis(axes)
     axes.set_title("\n".join(_headline(savings)), fontsize=9)
-    axes.set(xlabel=f"cost of an item on average, {unit}", ylabel="right")
+    axes.set(
+        xlabel=f"cost of an item on average, {unit}", ylabel="correct" if savings.loss is None else quality_label(True)
+    )
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="crosses: instead of this plan", alignment="left")
 
 
+def quality_label(has_losses: bool) -> str:
+    """Return the label of the accuracy axis; with losses, the axis has shares of the largest loss."""
+    return "share of the largest loss avoided" if has_losses else "accuracy"
+
+
 def _headline(savings: Savings) -> list[str]:
-    return wrap(" ".join(map(short_name, savings.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
+    return wrap(" ".join(map(short_name, savings.headline.split())), 50, max_lines=MAX_LINES, placeholder=" …")
 
 
 def drawn_alternatives(savings: Savings) -> list[SimpleBaseline]:
-    """Pick the alternatives that have room: those that no cheaper one is as accurate as, and single classifiers."""
+    """Return the baselines to draw: the Pareto-optimal ones, and single classifiers."""
     picked, best = [], -1.0
     for one in savings.baselines:
-        if one.accuracy > best or len(savings.baselines) <= MOST_ALTERNATIVES:
+        if one.accuracy > best or len(savings.baselines) <= MAX_ALTERNATIVES:
             picked.append(one)
             best = max(best, one.accuracy)
     return picked
@@ -146,8 +162,9 @@ def short_name(name: str) -> str:
 
 
 def distinct_names(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
-    """Make shortened names of one legend distinct: where several are equal, the ends of the names are kept, too,
-    and what is equal then has a number.
+    """Return distinct shortened names for a legend.
+
+    If shortened names are equal, the ends of the names are shown, too; names that are still equal are numbered.
 
     >>> distinct_names(["x" * 40 + "-near", "x" * 40 + "-far", "y"], ["xx…", "xx…", "y"])
     ['xxxxxxxxxxxxx…xxxxxxxxx-near', 'xxxxxxxxxxxxx…xxxxxxxxxx-far', 'y']
@@ -169,23 +186,23 @@ def _middle_cut(name: str) -> str:
     return short_name(name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}")
 
 
-def series_color(place: int) -> str:
-    """Give the colour of a place among a few."""
-    return COLOURS[place % len(COLOURS)]
+def series_color(index: int) -> str:
+    """Return the color of a series by its position."""
+    return COLOURS[index % len(COLOURS)]
 
 
 def percent_axis(axes: Axes) -> None:
-    """Write the shares of the upright axis, from 0 to 1, as percents."""
+    """Format the vertical axis, with shares from 0 to 1, as percentages."""
     low, high = axes.get_ylim()
-    if high - low < LEAST_SPAN and axes.get_yscale() == "linear":
-        middle = min((low + high) / 2, 1.0 - 0.4 * LEAST_SPAN)
-        axes.set_ylim(middle - LEAST_SPAN / 2, middle + LEAST_SPAN / 2)
+    if high - low < MIN_SPAN and axes.get_yscale() == "linear":
+        middle = min((low + high) / 2, 1.0 - 0.4 * MIN_SPAN)
+        axes.set_ylim(middle - MIN_SPAN / 2, middle + MIN_SPAN / 2)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def make_logarithmic(axes: Axes, name: Literal["x", "y"], values: Floats) -> None:
-    """Make an axis logarithmic if its values are spread widely."""
+    """Make an axis logarithmic if its values have a wide range."""
     if spread_widely(values):
         axes.set(**{f"{name}scale": "log"})
         axis = axes.xaxis if name == "x" else axes.yaxis

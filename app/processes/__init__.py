@@ -1,1 +1,1 @@
-"""Plain Linux: processes, threads and the time. Nothing here knows of Parsimony."""
+"""Linux processes, threads, and clocks; independent of the rest of Parsimony."""

@@ -1,16 +1,16 @@
-"""The time of day, in the one form that records use."""
+"""Timestamps in the format of records."""
 
 import time
 from datetime import UTC, datetime
 
 
 def current_time() -> str:
-    """Give the time, UTC, ISO 8601 to the millisecond."""
+    """Return the current time: UTC, ISO 8601, with milliseconds."""
     return time_of_day(time.time())
 
 
 def time_of_day(seconds: float) -> str:
-    """Write seconds since 1970 as a time of day.
+    """Format seconds since 1970 as a timestamp.
 
     >>> time_of_day(0.5)
     '1970-01-01T00:00:00.500Z'
@@ -19,7 +19,7 @@ def time_of_day(seconds: float) -> str:
 
 
 def seconds_between(start: str, end: str) -> float:
-    """Give the time between two times of day, in seconds; 0 if the clock went back meanwhile.
+    """Return the seconds between two timestamps; 0 if the second one is earlier.
 
     >>> seconds_between("2026-01-01T00:00:00.500Z", "2026-01-01T00:01:00.000Z")
     59.5

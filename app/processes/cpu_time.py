@@ -1,11 +1,13 @@
-"""CPU time of a process and its children, to distinguish a hang from a long computation."""
+"""CPU time of a process and its children, to detect hanging processes."""
 
 from contextlib import suppress
 from pathlib import Path
 
 
 def ticks_of(process: int) -> int:
-    """Add up the processor time, in the kernel's ticks, of a process and all its living descendants; 0 if it is gone.
+    """Return the CPU time of a process and its descendants, in kernel ticks.
+
+    Returns 0 if the process does not exist.
 
     >>> import os
     >>> ticks_of(os.getpid()) > 0, ticks_of(2**31 - 1)

@@ -1,4 +1,4 @@
-"""What processes are called where they are listed (``ps``, ``top``)."""
+"""Process names in ``ps`` and ``top``."""
 
 import ctypes
 
@@ -7,7 +7,7 @@ _LONGEST = 15
 
 
 def name_process(name: str) -> None:
-    """Call this process so, or what the kernel keeps of it: 15 bytes.
+    """Set the name of this process; the kernel keeps 15 bytes.
 
     >>> from pathlib import Path
     >>> before = Path("/proc/self/comm").read_text().strip()

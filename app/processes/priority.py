@@ -1,4 +1,4 @@
-"""Who waits for whom on processors that are shared: look-ups come first, then batches, then builds."""
+"""Process priorities (nice values): decisions first, then batches, then builds."""
 
 import os
 import threading
@@ -8,15 +8,18 @@ BUILDS_NICE = 19
 
 
 def lower_priority() -> None:
-    """Let this thread solve while nobody else needs the processor, except builds."""
-    wait_for_others(threading.get_native_id(), BATCHES_NICE)
+    """Lower the priority of this thread below decisions, but above builds."""
+    raise_nice_value(threading.get_native_id(), BATCHES_NICE)
 
 
 def lower_priority_to_idle() -> None:
-    """Let this process build while nobody else needs the processor."""
-    wait_for_others(0, BUILDS_NICE)
+    """Lower the priority of this process to that of builds."""
+    raise_nice_value(0, BUILDS_NICE)
 
 
-def wait_for_others(whose: int, nice: int) -> None:
-    """Set a nice value, never a lower one than was given to all of us: the kernel would refuse it."""
+def raise_nice_value(whose: int, nice: int) -> None:
+    """Raise the nice value of a thread or process, if it is lower.
+
+    A nice value is never lowered, because the kernel refuses that.
+    """
     os.setpriority(os.PRIO_PROCESS, whose, max(nice, os.getpriority(os.PRIO_PROCESS, whose)))

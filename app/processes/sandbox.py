@@ -1,4 +1,4 @@
-"""Work that may end its process, or never end: done in a process of its own, which is replaced."""
+"""Sandbox: runs work that may crash or hang in a process that is replaced."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import wait_for_others
+from app.processes.priority import raise_nice_value
 from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
@@ -28,11 +28,14 @@ _DYING_S = 10.0
 
 
 class Sandbox:
-    """Does work in a process of its own, started when first needed, replaced when it dies or takes too long.
+    """Runs work in a child process, which is started on demand and replaced if lost.
 
-    One piece of work at a time; threads wait for each other. limit_s: the longest for one piece, from when it is begun
-    in a process that has started; imports: modules that the process imports before it counts as started; nice: its nice
-    value, above which look-ups come first. The process ends with ours, however ours ends, and can have none of its own.
+    One piece of work runs at a time; other threads wait. The child ends with this process, and cannot have children.
+
+    Args:
+        limit_s: time limit of one piece of work, in seconds, without the start of the process.
+        imports: modules that the process imports at its start.
+        nice: nice value of the process, above that of decisions.
     """
 
     def __init__(self, limit_s: float, imports: Sequence[str] = (), nice: int = 0) -> None:
@@ -53,7 +56,7 @@ class Sandbox:
         return done
 
     def close(self) -> None:
-        """End the process, in the middle of its work too; nothing can be done in it any more."""
+        """End the process, also during work; no more work can be run."""
         with self._guard:
             self._closed = True
             if self._child:
@@ -70,15 +73,15 @@ class Sandbox:
                 raise SolverTimeout(f"no answer within {self._limit} s (PARSIMONY_SOLVE_TIMEOUT_S)")
             fine, answer = link.recv()
         except (EOFError, OSError) as error:
-            raise CorruptArtifact(f"what was tried ended the process that tried it ({self._end()})") from error
+            raise CorruptArtifact(f"the sandbox process crashed while reading the input ({self._end()})") from error
         if fine:
             return answer
         raise answer
 
     def _started(self) -> Connection:
-        """Give the link to a living process, which is started if there is none."""
+        """Return the connection to a running process, which is started if necessary."""
         if self._child and not self._child[0].is_alive():
-            self._end()  # it was idle: whoever killed it, no model did
+            self._end()  # it was idle: no model was the cause
         if self._child:
             return self._child[1]
         context = get_context("spawn")
@@ -88,17 +91,17 @@ class Sandbox:
         )
         with self._guard:
             if self._closed:
-                raise RuntimeError("nothing can be done in the sandbox any more: it was closed")
+                raise RuntimeError("the sandbox is closed")
             process.start()
             self._child = process, link
         other.close()  # so that its death is the end of what can be read
         if not link.poll(_START_S):
             self._end()
-            raise SolverTimeout(f"the process for what may end it did not start within {_START_S:g} s")
+            raise SolverTimeout(f"the sandbox process failed to start within {_START_S:g} s")
         try:
             link.recv()
         except EOFError as error:
-            raise RuntimeError(f"the process for what may end it did not start ({self._end(_DYING_S)})") from error
+            raise RuntimeError(f"the sandbox process failed to start ({self._end(_DYING_S)})") from error
         return link
 
     def _end(self, wait_s: float = 0.5) -> str:
@@ -118,13 +121,13 @@ class Sandbox:
 
 
 def _work(link: Connection, parent: int, imports: Sequence[str], nice: int) -> None:
-    """Do what comes through the link until nobody is at its other end (the process's whole life)."""
+    """Serve requests from the link until its other end closes (the process's whole life)."""
     name_process(NAME)
     die_with_parent(signal.SIGKILL, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: us first
-    wait_for_others(0, nice)
+    raise_nice_value(0, nice)
     for name in imports:
         import_module(name)
     link.send("started")

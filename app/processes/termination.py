@@ -4,7 +4,7 @@ from subprocess import Popen, TimeoutExpired
 
 
 def terminate_child(child: Popen[bytes], grace_s: float) -> None:
-    """Ask a child to end (SIGTERM), kill it if it has not within ``grace_s`` seconds, and wait for its end."""
+    """End a child by SIGTERM, or SIGKILL after ``grace_s`` seconds, and wait for it."""
     child.terminate()
     try:
         child.wait(timeout=grace_s)

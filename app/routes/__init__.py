@@ -1,1 +1,4 @@
-"""HTTP, one module a resource: parse, call, answer; no arithmetic. A kind's module ends with its ``KindRoutes``."""
+"""HTTP routes, one module per resource.
+
+Routes parse a request, call other modules, and encode the reply. The module of a kind ends with its ``KindRoutes``.
+"""

@@ -1,4 +1,4 @@
-"""Advice on a dataset: every method that it allows, built and compared on the same rows."""
+"""Advice routes: build all kinds on a dataset, compare them, and recommend one."""
 
 from fastapi import Depends, Response
 
@@ -12,19 +12,25 @@ router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(
 
 @router.post(
     "",
-    summary="Ask which method to take",
+    summary="Compare the kinds on a dataset",
     status_code=202,
     responses=error_responses(404, 413, 415, 429, 503),
 )
 def start_advice(request: AdviceRequest, context: InContext, response: Response) -> Build:
-    """Queue the builds of all methods as one job; follow it as a build, then ask for the dataset's advice."""
+    """Queue the builds of all kinds as one job.
+
+    Follow it as a build; then get the dataset's advice.
+    """
     build = context.repos.builds.enqueue_advice(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
 
 
-@router.get("/{name}", summary="The latest advice on a dataset", responses=error_responses(404, 503))
+@router.get("/{name}", summary="Show the latest advice on a dataset", responses=error_responses(404, 503))
 def show_advice(name: PathName, context: InContext) -> Advice:
-    """Recommend an artifact kind within the given limits, and show what each kind reached on the same rows;
-    404 until a job has ended well, and once the dataset is replaced."""
+    """Return the recommended kind within the limits, and the results of each kind.
+
+    All kinds are measured on the same rows. The reply is 404 before the first job has succeeded, and after the
+    dataset was replaced.
+    """
     return context.repos.datasets.get_advice(name)

@@ -1,4 +1,4 @@
-"""Artifacts: list, show, roll back, delete, export, import."""
+"""Artifact routes: list, show, roll back, delete, export, and import."""
 
 import asyncio
 from typing import Annotated
@@ -31,33 +31,34 @@ class ArtifactList(Listed):
 
 
 class Activation(Value):
-    """Which version is to answer."""
+    """The version to activate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"version": 1}]})
 
-    version: int = Field(ge=1, description="the version that is to answer from now on", examples=[1])
+    version: int = Field(ge=1, description="the version to activate", examples=[1])
 
 
 @router.get("", summary="List the artifacts", responses=error_responses(503))
 def list_artifacts(
     context: InContext,
-    kind: Annotated[str | None, Query(description="of this kind only", examples=["cascade"])] = None,
-    name: Annotated[str | None, Query(description="of this name only", examples=["digits"])] = None,
+    kind: Annotated[str | None, Query(description="only artifacts of this kind", examples=["cascade"])] = None,
+    name: Annotated[str | None, Query(description="only artifacts of this name", examples=["digits"])] = None,
     prefix: Annotated[
-        str | None, Query(max_length=63, description="of names that begin so only", examples=["digits"])
+        str | None,
+        Query(max_length=63, description="only artifacts whose name begins with this prefix", examples=["digits"]),
     ] = None,
     dataset: Annotated[
-        str | None, Query(description="built from this dataset only, of those that are in memory", examples=["digits"])
+        str | None, Query(description="only loaded artifacts that were built from this dataset", examples=["digits"])
     ] = None,
     summary: Annotated[
-        bool, Query(description="false: with empty summaries, which are most of a record", examples=[True])
+        bool, Query(description="false: omit the summaries, which are most of a record", examples=[True])
     ] = True,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> ArtifactList:
-    """List the active version of every artifact, by kind and name, a page at a time.
+    """List the active versions, sorted by kind and name, in pages.
 
-    What is published or deleted between two pages makes no other artifact come twice or not at all.
+    Artifacts that are published or deleted between two requests do not make the pages repeat or omit other artifacts.
     """
     if dataset is None:
         page = context.repos.artifacts.list_page(kind, name, prefix=prefix or "", limit=limit, cursor=cursor)
@@ -78,16 +79,16 @@ def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) 
 
 @router.get("/{kind}/{name}", summary="Show an artifact", responses=error_responses(404, 503))
 def show_artifact(kind: KindName, name: PathName, context: InContext) -> ArtifactRecord:
-    """Show the active version: its provenance and the build's results."""
+    """Return the active version: its dataset, parameters, and build summary."""
     return context.repos.feedback.with_drift([context.repos.artifacts.get_record(kind, name)])[0]
 
 
 @router.delete("/{kind}/{name}", summary="Delete an artifact", status_code=204, responses=error_responses(404, 503))
 def delete_artifact(kind: KindName, name: PathName, context: InContext) -> None:
-    """Delete every version of an artifact, the active one too, with its bytes and its feedback, for good.
+    """Delete all versions of an artifact, with their feedback, permanently.
 
-    Servers answer 404 within a second. Its versions are counted on: should the name be used again, no version has a
-    number that an old decision's id names. A build of the name that is queued or running is not cancelled; it publishes
+    Servers reply 404 within a second. The version counter remains: if the name is used again, no version gets a
+    number that the id of an old decision names. Queued and running builds of the name are not canceled; they publish
     the next version.
     """
     context.repos.artifacts.delete_all(kind, name)
@@ -97,17 +98,17 @@ def delete_artifact(kind: KindName, name: PathName, context: InContext) -> None:
 def list_versions(
     kind: KindName, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> ArtifactList:
-    """List the versions, the oldest first, a page at a time."""
+    """List the versions of an artifact, oldest first, in pages."""
     return _listed(context, context.repos.artifacts.versions_page(kind, name, limit=limit, cursor=cursor))
 
 
 @router.put(
     "/{kind}/{name}/active",
-    summary="Roll back or forward",
+    summary="Activate a version: roll back or forward",
     responses=error_responses(404, 413, 415, 503),
 )
 def activate_version(kind: KindName, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
-    """Let a version answer from now on, in every server within a second."""
+    """Activate a version on all servers, within a second."""
     return context.repos.artifacts.activate(kind, name, body.version)
 
 
@@ -125,10 +126,11 @@ def rebuild_artifact(
     response: Response,
     version: ActiveVersion = None,
 ) -> Rebuild:
-    """Store rows of the version's dataset and of its feedback as a dataset, and queue a build of the next version.
+    """Queue a build of the next version from the dataset and the feedback.
 
-    After a drift alarm it learns from the rows since the change point alone, if at least 200 came, so that what the new
-    version promises holds in the changed world. `since`, `only_new`, and `half_life` choose other rows.
+    The selected rows are stored as a dataset. After a drift alarm, only rows since the change point are used, if
+    there are at least 200, so that the new version fits the changed data. `since`, `only_new`, and `half_life` select
+    other rows.
     """
     started = start_rebuild(context.repos, context.repos.artifacts.get_record(kind, name, version), body)
     response.headers["Location"] = f"/v1/builds/{started.id}"
@@ -147,12 +149,13 @@ def delete_version(
     version: Version,
     context: InContext,
     even_active: Annotated[
-        bool, Query(description="true: delete it although it is the active version", examples=[True])
+        bool, Query(description="true: delete the version even if it is active", examples=[True])
     ] = False,
 ) -> None:
     """Delete a version and its feedback; the active one only with `even_active=true`.
 
-    Then the highest of the versions that remain answers, or the artifact is gone if it was the last.
+    If the active version is deleted, the highest remaining one becomes active. If none remains, the artifact is
+    deleted.
     """
     context.repos.artifacts.delete(kind, name, version, even_active=even_active)
 
@@ -167,9 +170,9 @@ exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
     responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **error_responses(404, 503)},
 )
 def export_version(kind: KindName, name: PathName, version: Version, context: InContext) -> Response:
-    """Give the bytes of a version; they carry their own checksum and everything that an import needs.
+    """Return the bytes of a version, with their checksum, for an import.
 
-    While the store is away, or has lost it, the version that answers is written from memory.
+    If the store is unavailable or has lost the version, the loaded active version is returned.
     """
     record, data = _kept(context, kind, name, version)
     headers = {
@@ -180,7 +183,7 @@ def export_version(kind: KindName, name: PathName, version: Version, context: In
 
 
 def _kept(context: Context, kind: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
-    """Give a version's record and bytes, from the store or from memory."""
+    """Return a version's record and bytes, from the store or from memory."""
     try:
         context.catalog.refuse_if_away()
         record = context.repos.artifacts.get_record(kind, name, version)
@@ -201,13 +204,13 @@ def _kept(context: Context, kind: str, name: str, version: int) -> tuple[Artifac
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "the bytes that an export gave",
+            "description": "bytes of an export",
             "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}, "example": "(file)"}},
         }
     },
 )
 async def import_artifact(request: Request, context: InContext) -> ArtifactRecord:
-    """Publish exported bytes as the next version of their kind and name, once their checksum holds."""
+    """Publish exported bytes as the next version, after checking their checksum."""
     refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
     return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=current_time())

@@ -1,4 +1,4 @@
-"""Batches: a file of items is queued, run by a worker, followed, cancelled, and its answers fetched as a file."""
+"""Batch routes: queue a file of items, follow it, cancel it, and get its answers."""
 
 import asyncio
 import tempfile
@@ -17,8 +17,8 @@ from app.http.problems import PROBLEMS
 from app.routes.dependencies import Context, InContext, error_responses, needs_store, plan_of
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.routes.runs import tools_of
-from app.running.batches import FILE, facts_of_batch, read_items, read_spec, refuse_unless_runnable
+from app.routes.runs import run_dependencies_of
+from app.running.batches import FILE, facts_of_batch, parse_batch_spec, read_items, refuse_unless_runnable
 from app.store.repositories import Repositories
 from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNTOLD_TYPES
 from models import Fault, InvalidRequest
@@ -44,13 +44,13 @@ _UPLOAD: dict[str, Any] = {
                     "properties": {
                         "spec": {
                             "allOf": [{"$ref": "#/components/schemas/BatchSpec"}],
-                            "description": "which artifact runs the items, and within what",
+                            "description": "JSON with the artifact and the limits of the items",
                         },
                         "file": {
                             "type": "string",
                             "format": "binary",
-                            "description": "JSON Lines: of each item what `items` of a run take, "
-                            '`{"item": …, "id": "a"}`; or Parquet, a row for each, with these as columns',
+                            "description": "JSON Lines: a line per item with the fields of `items` of a run, "
+                            '`{"item": …, "id": "a"}`; or Parquet, a row per item with these fields as columns',
                         },
                     },
                 },
@@ -66,9 +66,9 @@ _UPLOAD: dict[str, Any] = {
 
 
 class BatchList(Listed):
-    """A page of the batches that are remembered."""
+    """A page of batches."""
 
-    items: Annotated[list[Batch], Field(description="the batches, the newest first")]
+    items: Annotated[list[Batch], Field(description="the batches, newest first")]
 
 
 @router.post(
@@ -80,11 +80,13 @@ class BatchList(Listed):
     openapi_extra=_UPLOAD,
 )
 async def start_batch(request: Request, context: InContext) -> Response:
-    """Queue a file of items; a worker runs them, a portfolio's within one budget, assigned as a whole.
+    """Queue a file of items, which a worker runs.
 
-    Refused before anything is called: a file that is empty, has an invalid line (its number is in the error) or more
-    items than PARSIMONY_MAX_BATCH; an artifact that is not there, or has a classifier without an endpoint; limits that
-    its kind does not take, or cannot keep.
+    A portfolio assigns all items together within one budget.
+
+    The following is refused before any call: an empty file, an invalid line (the error has its number), more items
+    than PARSIMONY_MAX_BATCH, an unknown artifact, a classifier without an endpoint, and limits that the kind does not
+    support or cannot keep.
     """
     refuse_other_types(request, "multipart/form-data")
     refuse_other_sites(request, context.settings)
@@ -99,26 +101,26 @@ async def start_batch(request: Request, context: InContext) -> Response:
 
 @router.get("", summary="List the batches", responses=error_responses(503))
 def list_batches(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BatchList:
-    """List the batches that are remembered, the newest first, a page at a time; they go 7 days after they ended."""
+    """List the batches, newest first, in pages; they expire 7 days after their end."""
     page = context.repos.batches.list_page(limit=limit, cursor=cursor)
     return BatchList(items=page.items, next=page.next, total=page.total)
 
 
 @router.get("/{batch_id}", summary="Show a batch", responses=error_responses(404, 503))
 def show_batch(batch_id: BatchId, context: InContext) -> Batch:
-    """Show a batch: progress, cost so far, and result."""
+    """Return a batch: progress, cost so far, and result."""
     return context.repos.batches.get(batch_id)
 
 
 @router.delete("/{batch_id}", summary="Cancel a batch", responses=error_responses(404, 503))
 def cancel_batch(batch_id: BatchId, context: InContext) -> Batch:
-    """Stop a batch wherever it is; answers that it has stay, and one that has ended stays as it is."""
+    """Cancel a batch; its answers are kept. A batch that has ended is unchanged."""
     return context.repos.batches.cancel(batch_id)
 
 
 @router.get(
     "/{batch_id}/output",
-    summary="Fetch a batch's answers",
+    summary="Get the answers of a batch",
     response_class=StreamingResponse,
     responses={
         200: {
@@ -126,18 +128,19 @@ def cancel_batch(batch_id: BatchId, context: InContext) -> Batch:
                 JSON_LINES_TYPES[0]: {"schema": {"type": "string"}},
                 PARQUET: {"schema": {"type": "string", "format": "binary"}},
             },
-            "description": "JSON Lines: of each item that was run its place in the file (`index`, from 0) and the "
-            "reply of a run, or why there is none; or, where Accept asks for it, Parquet with a row for each",
+            "description": "JSON Lines: a line per item that was run, with its `index` in the file, from 0, and the "
+            "reply of a run or the error; or Parquet with a row per item, if Accept requests it",
         },
         **error_responses(404, 503),
     },
 )
 def batch_output(batch_id: BatchId, context: InContext, request: Request) -> StreamingResponse:
-    """Give a line for each item that was run so far, in the order of the file: its place there, and what a run replies,
-    or its problem as in a run of several.
+    """Return one line per completed item, in the order of the file.
 
-    With `Accept: application/vnd.apache.parquet` each is a row: `index`, `id`, `label`, `confidence`, `degraded`,
-    `error`, `status`, `cost`, `decision`, and the whole `line`.
+    A line has the item's index and the reply of a run, or its error.
+
+    With `Accept: application/vnd.apache.parquet`, the reply is a table with the columns `index`, `id`, `label`,
+    `confidence`, `degraded`, `error`, `status`, `cost`, `decision`, and `line` (the complete line).
     """
     batch = context.repos.batches.get(batch_id)
     kind = next((each for each in PARQUET_TYPES if each in request.headers.get("accept", "")), JSON_LINES_TYPES[0])
@@ -151,7 +154,7 @@ def batch_output(batch_id: BatchId, context: InContext, request: Request) -> Str
 
 
 def table_of(repos: Repositories, batch: Batch) -> Iterator[bytes]:
-    """Write a batch's output as Parquet, and give its bytes."""
+    """Yield a batch's output as Parquet bytes."""
     from app.store.item_tables import write_answers  # the writers of tables, which only this needs
 
     with ExitStack() as stack:
@@ -168,7 +171,7 @@ def _pieces_of(file: IO[bytes], stack: ExitStack) -> Iterator[bytes]:
 
 
 def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
-    """Give the lines of a batch's output."""
+    """Yield the lines of a batch's output."""
     for place, text in repos.batches.iterate_answers(batch):
         fields = {"index": place, **orjson.loads(text)}
         if "kind" in fields:
@@ -181,13 +184,15 @@ async def _queued(context: Context, form: FormData) -> Batch:
     unknown = sorted(set(form) - {"spec", FILE})
     if unknown:
         raise InvalidRequest.from_faults(Fault((unknown[0],), f"is not a part of a batch; available: spec, {FILE}"))
-    spec = read_spec(await _text(form, "spec"))
+    spec = parse_batch_spec(await _text(form, "spec"))
     file = _file(form)
     loaded = await plan_of(context, KINDS[spec.kind], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.get_all)
-    await refuse_unless_runnable(loaded, items, spec.limits, tools_of(context), registered)
-    return await asyncio.to_thread(context.repos.batches.enqueue_batch, facts_of_batch(loaded, spec, items), items)
+    await refuse_unless_runnable(loaded, items, spec.limits, run_dependencies_of(context), registered)
+    return await asyncio.to_thread(
+        context.repos.batches.enqueue_batch, facts_of_batch(loaded, spec, items, context.payer), items
+    )
 
 
 async def _text(form: FormData, part: str) -> str | bytes:
@@ -203,5 +208,5 @@ def _file(form: FormData) -> UploadFile:
         raise InvalidRequest.from_faults(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
     kind = (value.content_type or "").partition(";")[0].strip().lower()
     if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
-        raise UnsupportedMediaType(f"the file is {kind}, must be {JSON_LINES_TYPES[0]} or {PARQUET}")
+        raise UnsupportedMediaType(f"the file must be {JSON_LINES_TYPES[0]} or {PARQUET}, got {kind}")
     return value

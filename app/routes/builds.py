@@ -1,4 +1,4 @@
-"""Builds: start, follow, cancel."""
+"""Build routes: start, follow, and cancel builds."""
 
 import asyncio
 import json
@@ -10,21 +10,23 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
-from app.routes.dependencies import InContext, error_responses, needs_store
+from app.processes.clock import current_time, seconds_between
+from app.routes.dependencies import Context, InContext, error_responses, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.store.repositories import Repositories
 from models import Build, BuildRequest, ParsimonyError
 
 router = JsonRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
 _LOOK_S = 0.2
+LOAD_S = 5.0
+"""Seconds after a build in which its version may not be loaded yet."""
 BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 
 
 class BuildList(Listed):
-    """A page of the builds that are remembered."""
+    """A page of builds."""
 
-    items: Annotated[list[Build], Field(description="the builds, the newest first")]
-    open: Annotated[int, Field(description="how many builds are queued or running, on all pages together")]
+    items: Annotated[list[Build], Field(description="the builds, newest first")]
+    open: Annotated[int, Field(description="number of queued and running builds, on all pages")]
 
 
 @router.post(
@@ -34,7 +36,10 @@ class BuildList(Listed):
     responses=error_responses(404, 413, 415, 429, 503),
 )
 def start_build(request: BuildRequest, context: InContext, response: Response) -> Build:
-    """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
+    """Queue a build, which a worker runs.
+
+    Equal datasets, params, and seeds result in equal artifacts, byte for byte.
+    """
     build = context.repos.builds.enqueue_build(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
@@ -42,51 +47,66 @@ def start_build(request: BuildRequest, context: InContext, response: Response) -
 
 @router.get("", summary="List the builds", responses=error_responses(503))
 def list_builds(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BuildList:
-    """List the builds that are remembered, the newest first, a page at a time."""
+    """List the builds, newest first, in pages."""
     builds = context.repos.builds
     page = builds.list_page(limit=limit, cursor=cursor)
     return BuildList(items=page.items, next=page.next, total=page.total, open=builds.count_open())
 
 
 @router.get("/{build_id}", summary="Show a build", responses=error_responses(404, 503))
-def show_build(build_id: BuildId, context: InContext) -> Build:
-    """Show a build: progress and result."""
-    return context.repos.builds.get(build_id)
+async def show_build(build_id: BuildId, context: InContext) -> Build:
+    """Return a build: progress and result. Once it has succeeded, this server decides with the new version."""
+    build = await asyncio.to_thread(context.repos.builds.get, build_id)
+    await _wait_until_loaded(context, build)
+    return build
 
 
 @router.get(
     "/{build_id}/events",
-    summary="Follow a build",
+    summary="Follow a build by server-sent events",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "one event a change"},
+        200: {"content": {"text/event-stream": {}}, "description": "one event for each change"},
         **error_responses(404, 503),
     },
 )
 async def build_events(build_id: BuildId, context: InContext) -> StreamingResponse:
-    """Send the build as a server-sent event at each change; the last one is final."""
+    """Stream the build's state as a server-sent event at each change; the last event has the final state."""
     first = await asyncio.to_thread(context.repos.builds.get, build_id)
-    stream = _changes(context.repos, first)
+    stream = _changes(context, first)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=error_responses(404, 503))
 def cancel_build(build_id: BuildId, context: InContext) -> Build:
-    """Stop a build wherever it is; one that has ended stays as it is."""
+    """Cancel a build; a build that has ended is unchanged."""
     return context.repos.builds.cancel(build_id)
 
 
-async def _changes(repos: Repositories, build: Build) -> AsyncIterator[str]:
+async def _wait_until_loaded(context: Context, build: Build) -> None:
+    """Wait until this server has loaded the version of a build that has just ended, at most ``LOAD_S``."""
+    ref = build.artifact
+    if ref is None or build.finished_at is None or not build.activate:
+        return
+    while seconds_between(build.finished_at, current_time()) < LOAD_S:
+        loaded = context.catalog.plans.get((ref.kind, ref.name))
+        if loaded is not None and loaded.ref.version >= ref.version:
+            return
+        await asyncio.sleep(_LOOK_S / 10)
+
+
+async def _changes(context: Context, build: Build) -> AsyncIterator[str]:
     yield _event(build)
     while not build.ended:
         await asyncio.sleep(_LOOK_S)
         try:
-            latest = await asyncio.to_thread(repos.builds.get, build.id)
+            latest = await asyncio.to_thread(context.repos.builds.get, build.id)
         except ParsimonyError as error:  # the store is away: the build may go on, the caller is to ask again
             yield f"event: error\ndata: {json.dumps({'detail': str(error)})}\n\n"
             return
         if latest != build:
             build = latest
+            await _wait_until_loaded(context, build)
             yield _event(build)
 
 

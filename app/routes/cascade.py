@@ -1,4 +1,4 @@
-"""What only cascades have: solve at once, the step function of deadlines, KServe's inference graph."""
+"""Routes of cascades: solve without an artifact, deadlines, and KServe export."""
 
 from typing import Annotated, Any
 
@@ -27,11 +27,14 @@ router = JsonRouter()
 
 @router.post(
     "/solve",
-    summary="Order classifiers at once",
+    summary="Order classifiers without an artifact",
     responses=error_responses(409, 413, 415, 504),
 )
 async def solve_cascade(request: SolveRequest, context: InContext) -> CascadeDecision:
-    """Find the cascade of least expected duration that always meets the deadline, with no artifact needed."""
+    """Return the cascade with the least expected duration that meets the deadline.
+
+    The classifiers are in the request; no artifact is needed.
+    """
     return await run_in_solver(
         context,
         cascade.solve,
@@ -42,14 +45,18 @@ async def solve_cascade(request: SolveRequest, context: InContext) -> CascadeDec
     )
 
 
-@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=error_responses(404, 503))
+@router.get("/{name}/deadlines", summary="List the cascade for each deadline", responses=error_responses(404, 503))
 async def list_deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
-    """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
+    """Return the best cascade and its expected duration for each range of deadlines."""
     loaded = await plan_of(context, cascade.kind, name, version)
     return DeadlinesReply(items=loaded.plan.list_deadline_ranges(), unit=loaded.record.unit, artifact=loaded.ref)
 
 
-@router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=error_responses(404, 409, 503))
+@router.get(
+    "/{name}/inference-graph",
+    summary="Export the cascade as a KServe InferenceGraph",
+    responses=error_responses(404, 409, 503),
+)
 async def inference_graph_of(
     name: PathName,
     context: InContext,
@@ -66,9 +73,10 @@ async def inference_graph_of(
     ] = "confidence",
     version: Version = None,
 ) -> dict[str, Any]:
-    """Give the cascade as a KServe InferenceGraph, whose steps have conditions on the confidence before.
+    """Return the cascade as a KServe InferenceGraph.
 
-    Services are called as the classifiers are, in lower case letters, digits and dashes.
+    Its steps have conditions on the previous confidence. Services are named like the classifiers, in lower-case
+    letters, digits, and dashes.
     """
     loaded = await plan_of(context, cascade.kind, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, budget=budget)

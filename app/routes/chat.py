@@ -1,184 +1,240 @@
-"""OpenAI's chat API: an artifact is a model, so that an application changes its base URL and its model name only."""
+"""OpenAI-compatible chat API: an artifact is a model."""
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import orjson
 from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
-from starlette.background import BackgroundTask
 
 from app.http.fast_router import FastPost
+from app.http.foreign_errors import OpenAIError
 from app.http.json_bodies import JsonRouter
-from app.http.problems import OpenAIError
-from app.routes.dependencies import InContext, context_of, foreign_error_responses, plan_of
-from app.routes.runs import tools_of, unless_gone
+from app.routes.chat_events import stream_run
+from app.routes.dependencies import Context, InContext, context_of, deciding_plan_of, foreign_error_responses
+from app.routes.runs import cancel_on_disconnect, run_dependencies_of
+from app.running.caller import Caller
+from app.running.conversations import begin_turn, text_of_chat
 from app.running.embedding import takes_embeddings
 from app.running.item_run import ItemRun
-from app.running.item_start import RunDependencies, embedding_of, refuse_infeasible_item, run_query
-from app.running.protocols.openai_chat import Chat, last_text
+from app.running.item_start import RunDependencies, embedding_of, make_run_query, refuse_infeasible_item
+from app.running.protocols.message import Chat
+from app.running.protocols.openai_chat_client import list_changes
+from app.running.protocols.openai_replies import ChatFormat, CompletionFormat
 from app.running.runs import CompletedItem, new_item_run, run_item, to_run_reply
 from app.serving.answers import count_decision, decision_facts, unavailable_names
 from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
 from models.base import LIMITS
-from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
-from models.errors import ParsimonyError
+from models.chat import INDEX, ChatCompletion, ChatExtras, ChatModel, ChatModels, ChatRequest
+from models.chat_options import DECIDE, STRONGEST
+from models.endpoint import ChatEndpoint
+from models.errors import UnknownArtifact
 from models.run import RunItem, RunLimits
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
 from solvers.running import CallResult
 
-_PASSED = frozenset(
-    {
-        "frequency_penalty",
-        "logit_bias",
-        "max_completion_tokens",
-        "max_tokens",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stop",
-        "temperature",
-        "top_p",
-        "user",
-    }
-)
-"""What of a request is passed on to the models that are called."""
-_IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "logprobs", "top_logprobs"})
-"""Further fields that are accepted; they affect the stream only."""
-
-
+LONGEST_RUN_S = 600.0
+"""Time limit of a chat to the first piece of its answer."""
+CHAT_BYTES = "PARSIMONY_MAX_CHAT_BYTES"
+"""The setting with the maximum size of chats."""
 router = JsonRouter(prefix="/v1", tags=["chat"])
 
 
 @router.get(
-    "/models", summary="The artifacts that can answer chats", responses=foreign_error_responses(OpenAIError, 503)
+    "/models", summary="List the artifacts that answer chats", responses=foreign_error_responses(OpenAIError, 400, 503)
 )
 async def list_models(context: InContext) -> ChatModels:
-    """List them as OpenAI's API lists models."""
+    """List the artifacts that answer chats, in OpenAI's format."""
+    return ChatModels(data=_chat_models(context))
+
+
+@router.get(
+    "/models/{model:path}",
+    summary="Show an artifact that answers chats",
+    responses=foreign_error_responses(OpenAIError, 400, 404, 503),
+)
+async def show_model(model: str, context: InContext) -> ChatModel:
+    """Return an artifact in OpenAI's format; ``model`` is its id, as in the list, with or without limits."""
+    name = model.partition("@")[0]
+    found = next((one for one in _chat_models(context) if one.id == name), None)
+    if found is None:
+        raise UnknownArtifact(f"model {model!r} not found")
+    return found
+
+
+def _chat_models(context: Context) -> list[ChatModel]:
     context.catalog.refuse_unless_loaded()
     lives = sorted(context.catalog.plans.items(), key=lambda each: each[0])
-    data = [
+    return [
         ChatModel(id=f"{kind}/{name}", created=int(datetime.fromisoformat(loaded.record.created_at).timestamp()))
         for (kind, name), loaded in lives
         if loaded.kind.answers_chats
     ]
-    return ChatModels(data=data)
 
 
 @router.post(
     "/chat/completions",
     summary="Answer a chat with an artifact",
     response_model=ChatCompletion,
-    responses=foreign_error_responses(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
+    responses=foreign_error_responses(OpenAIError, 400, 402, 404, 409, 413, 415, 429, 502, 503, 504),
 )
 async def create_completion(request: ChatRequest, http: Request, context: InContext) -> Response:
-    """Run the messages through an artifact; errors are in OpenAI's form.
+    """Run the messages through an artifact; errors are in OpenAI's format.
 
-    ``model`` is ``cascade/NAME``, ``portfolio/NAME`` or ``policy/NAME``, with limits behind it:
-    ``@budget=30%@deadline=500``. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply reports
-    what was decided, what each classifier was estimated at, and why the others were not taken.
+    ``model`` is ``cascade/NAME``, ``portfolio/NAME``, or ``policy/NAME``, with optional limits:
+    ``@budget=30%@deadline=500``. Every other field is sent to the models, and every field of the answer is returned.
+    With ``"parsimony": {"route_only": true}``, no model is called. The reply then has the decision, the estimate of
+    each classifier, and the reasons why the other classifiers were not chosen.
     """
-    kind, name, limits = _model(request)
-    loaded = await plan_of(context, KINDS[kind], name, None)
-    tools = tools_of(context)
+    return await answer_chat(request, CompletionFormat(request), http, context)
+
+
+async def answer_chat(request: ChatRequest, chat_format: ChatFormat, http: Request, context: Context) -> Response:
+    """Answer a chat in the format of an API; raises ParsimonyError unless the answer has begun."""
+    target = read_target(request.model, request.parsimony)
+    item = _conversation_of(request) if context.rollouts.is_running else None
+    loaded = await deciding_plan_of(context, KINDS[target.kind], target.name, None, item)
+    tools = run_dependencies_of(context)
     with count_decision(loaded, context.metrics):
-        asked = new_item_run(loaded, _item(request, loaded), limits, tools)
+        item_run = _new_run(request, loaded, target, tools)
         if request.parsimony.route_only:
-            decided = await _decided(loaded, asked, tools)
-            return _reply(_completion(request, None, _tokens(asked.progress.results), decided))
+            decided = await _decided(loaded, item_run, tools)
+            return _reply(chat_format.write_reply(_route_only(item_run.progress.results, decided)))
+
+        def complete(done: CompletedItem) -> dict[str, Any]:
+            return _completion(request, loaded, item_run, done, tools.caller)
+
         if request.stream:
-            return await _streaming(request, http, loaded, asked, tools)
-        done = await unless_gone(http, run_item(loaded, asked, tools))
-    return _reply(_answered(request, loaded, done), _headers(loaded, asked))
+            has_limit = request.parsimony.timeout_s is not None or target.limits.deadline is not None
+            return await stream_run(
+                request,
+                chat_format,
+                http,
+                loaded,
+                item_run,
+                tools,
+                complete,
+                has_limit=has_limit,
+                make_headers=run_headers,
+            )
+        done = await cancel_on_disconnect(http, run_item(loaded, item_run, tools))
+    return _reply(chat_format.write_reply(complete(done)), run_headers(loaded, item_run))
 
 
-def _reply(completion: ChatCompletion, headers: dict[str, str] | None = None) -> Response:
-    return Response(completion.model_dump_json(), headers=headers, media_type="application/json")
+def _conversation_of(request: ChatRequest) -> str:
+    """Return what all turns of a conversation share, so that one version answers them: an id, or the first message."""
+    metadata = (request.model_extra or {}).get("metadata")
+    session = metadata.get("session_id") if isinstance(metadata, Mapping) else None
+    if request.parsimony.id is not None or isinstance(session, str):
+        return request.parsimony.id or str(session)
+    first = next((k for k, message in enumerate(request.messages) if message.role == "user"), 0)
+    return orjson.dumps([one.model_dump(mode="json") for one in request.messages[: first + 1]]).decode()
 
 
-async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
+def _reply(completion: Mapping[str, Any], headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(completion), headers=headers, media_type="application/json")
+
+
+async def _answer_plainly(http: Request, request: ChatRequest, name: str) -> Response:
     return await create_completion(request, http, await context_of(http))
 
 
-plain = FastPost("/v1/chat/completions", ChatRequest, _plain)
+def make_fast_route(max_bytes: int) -> FastPost:
+    """Return the fast route of chats, with a higher limit on the body for images."""
+    path = "/v1/chat/completions"
+    return FastPost(path, ChatRequest, _answer_plainly, most_bytes=max_bytes, limit_name=CHAT_BYTES)
 
 
-async def _streaming(
-    request: ChatRequest, http: Request, loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies
-) -> Response:
-    """Answer by server-sent events, the last call's pieces as they come; refused as ever before there is any."""
-    pieces: asyncio.Queue[str] = asyncio.Queue()
-    running = asyncio.ensure_future(run_item(loaded, asked, tools, pieces.put_nowait))
-    first = asyncio.ensure_future(pieces.get())
-    either: set[asyncio.Future[Any]] = {running, first}
-    try:
-        await unless_gone(http, asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
-        if not first.done():
-            await running  # what it raises is still told by the status
-        headers = _headers(loaded, asked)
-    except BaseException:
-        running.cancel()
-        first.cancel()
-        raise
-    text = first.result() if first.done() else ""
-    first.cancel()
-    events = _events(request, loaded, running, pieces, text)
-    ending = BackgroundTask(running.cancel)  # also where the caller leaves before the first event
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
-
-
-def _headers(loaded: LoadedArtifact[Plan], asked: ItemRun) -> dict[str, str]:
-    """Return the artifact, the decision, and the calls so far: complete, unless pieces of the last answer follow."""
-    embedders = [one.name for one in asked.progress.results if one.name not in asked.progress.started_calls]
+def run_headers(loaded: LoadedArtifact[Plan], item_run: ItemRun) -> dict[str, str]:
+    """Return headers with the artifact, the decision, and the calls so far; the calls are incomplete while an answer is
+    streamed."""
+    embedders = [one.name for one in item_run.progress.results if one.name not in item_run.progress.started_calls]
     return {
         "X-Parsimony-Artifact": loaded.ref.spelt,
-        "X-Parsimony-Decision": asked.progress.facts["decision"],
-        "X-Parsimony-Called": json.dumps([*embedders, *asked.progress.started_calls]),
+        "X-Parsimony-Decision": item_run.progress.facts["decision"],
+        "X-Parsimony-Called": json.dumps([*embedders, *item_run.progress.started_calls]),
+        **item_run.progress.headers,
     }
 
 
-def _item(request: ChatRequest, loaded: LoadedArtifact[Plan]) -> RunItem:
-    """Make the item of a chat, with the text to embed where the artifact knows embeddings; raises InvalidRequest for
-    what is not passed on."""
-    more = request.model_extra or {}
-    unknown = sorted(more.keys() - _PASSED - _IGNORED)
-    if unknown:
-        fault = f"is not passed on; {', '.join(sorted(_PASSED))} are"
-        raise InvalidRequest.from_faults(*(Fault((name,), fault) for name in unknown))
-    messages = [message.model_dump(exclude_unset=True) for message in request.messages]
-    item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
-    text = last_text(item) if takes_embeddings(loaded) else None
-    return RunItem.model_construct(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
+@dataclass(frozen=True, slots=True)
+class ChatTarget:
+    """The parts of a model's name: artifact, limits, and the classifier that answers turns with tools."""
+
+    kind: str
+    name: str
+    limits: RunLimits
+    tools: str | None
 
 
-def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
-    """Read kind, name and limits from a model's name; raises InvalidRequest."""
-    artifact, *message = request.model.split("@")
+def _new_run(request: ChatRequest, loaded: LoadedArtifact[Plan], target: ChatTarget, tools: RunDependencies) -> ItemRun:
+    """Return the run of a chat, with the text to embed if the artifact uses embeddings."""
+    messages = [_without_nulls(message.model_dump(exclude_unset=True)) for message in request.messages]
+    options = {name: value for name, value in (request.model_extra or {}).items() if name != "stream_options"}
+    if request.n != 1:
+        options["n"] = request.n
+    chat: Any = Chat(messages, options, request.parsimony.escalate_refusals)
+    classifier = _tool_classifier(loaded, chat, target.tools)
+    text = text_of_chat(loaded, chat) if takes_embeddings(loaded) and classifier is None else None
+    item = RunItem.model_construct(item=chat, id=request.parsimony.id, text=text if isinstance(text, str) else None)
+    return replace(new_item_run(loaded, item, target.limits, tools), classifier=classifier)
+
+
+def _without_nulls(message: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what clients send as null where it is absent, except the content."""
+    return {name: value for name, value in message.items() if value is not None or name == "content"}
+
+
+def _tool_classifier(loaded: LoadedArtifact[Plan], chat: Chat, requested: str | None) -> str | None:
+    """Return the classifier that answers a turn with tools, by the rule of the request, or else of the artifact.
+
+    None: as decided.
+    """
+    names = loaded.kind.answering_names(loaded.plan)
+    if requested is not None and requested not in (DECIDE, STRONGEST, *names):
+        known = ", ".join((DECIDE, STRONGEST, *names))
+        raise InvalidRequest.from_faults(Fault(("parsimony", "tools"), f"must be one of {known}, got {requested!r}"))
+    rule = requested or str(loaded.record.params.get("tools", DECIDE))
+    if rule == DECIDE or not _has_tools(chat):
+        return None
+    costs = loaded.kind.mean_costs(loaded.plan)
+    return max(names, key=lambda name: costs.get(name, 0.0)) if rule == STRONGEST else rule
+
+
+def _has_tools(chat: Chat) -> bool:
+    """Return whether a turn has tools, or results of tools."""
+    offers = "tools" in chat.options or "functions" in chat.options
+    return offers or any(one.get("role") in ("tool", "function") or "tool_calls" in one for one in chat.messages)
+
+
+def read_target(model: str, extras: ChatExtras) -> ChatTarget:
+    """Read a model's name; raises InvalidRequest."""
+    artifact, *pairs = model.split("@")
     kind, _, name = artifact.partition("/")
     chatting = [each for each, one in KINDS.items() if one.answers_chats]
     if kind not in chatting or not name:
-        fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
+        fault = f"is {model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
         raise InvalidRequest.from_faults(Fault(("model",), fault))
     given: dict[str, Any] = {}
-    for pair in message:
+    for pair in pairs:
         key, _, text = pair.partition("=")
-        if key not in LIMITS or key in given or not text:
+        if key not in (*LIMITS, "tools") or key in given or not text:
             raise InvalidRequest.from_faults(
-                Fault(("model",), f"has @{pair}, must be one value for each of {', '.join(LIMITS)}")
+                Fault(("model",), f"limit @{pair} must be one of {', '.join(LIMITS)}, or tools, once, with a value")
             )
-        given[key] = _value(text)
+        given[key] = text if key == "tools" else _value(text)
+    named_tools = given.pop("tools", None)
+    tools = extras.tools or named_tools
     try:
-        limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
+        limits = make_query(RunLimits, timeout_s=extras.timeout_s or LONGEST_RUN_S, **given)
     except InvalidRequest as error:
         raise error.with_prefix("model", but="") from error
-    return kind, name, limits
+    return ChatTarget(kind, name, limits, tools)
 
 
 def _value(text: str) -> float | str:
@@ -189,91 +245,60 @@ def _value(text: str) -> float | str:
         return text
 
 
-async def _decided(loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies) -> dict[str, Any]:
+async def _decided(loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies) -> dict[str, Any]:
     """Return what would be called, and what a run would leave out because its circuit breaker is open; the embedder is
     called where one is needed."""
-    refuse_infeasible_item(loaded, asked)
-    embedding = await embedding_of(loaded, asked, tools) if takes_embeddings(loaded) else None
-    unavailable = unavailable_names(loaded, asked.excluded)
-    query, decision = loaded.kind.decide(loaded.plan, run_query(loaded, asked, embedding), unavailable)
+    item_run, _ = await begin_turn(loaded, item_run, tools)
+    refuse_infeasible_item(loaded, item_run)
+    embedding = await embedding_of(loaded, item_run, tools) if takes_embeddings(loaded) else None
+    unavailable = unavailable_names(loaded, item_run.excluded)
+    left_out = tuple(dict.fromkeys((*unavailable, *item_run.latched)))
+    query, decision = loaded.kind.decide(loaded.plan, make_run_query(loaded, item_run, embedding), left_out)
     return {
         **decision.model_dump(mode="json"),
-        **loaded.kind.explain(loaded.plan, query, decision, unavailable),
+        **loaded.kind.explain(loaded.plan, query, decision, left_out),
         "artifact": loaded.ref.model_dump(mode="json"),
         **decision_facts(loaded, query, decision),
         "open_circuits": unavailable,
     }
 
 
-def _tokens(heard: Sequence[CallResult]) -> tuple[int, int]:
-    """Add up what calls sent and what came."""
-    return sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard)
-
-
-def _answered(request: ChatRequest, loaded: LoadedArtifact[Plan], done: CompletedItem) -> ChatCompletion:
-    answer = done.completed.answer
-    text = answer.text if answer.text is not None else answer.label
-    return _completion(
-        request, text, _tokens(done.completed.results), to_run_reply(loaded, done).model_dump(mode="json")
-    )
-
-
 def _completion(
-    request: ChatRequest, text: str | None, tokens: tuple[int, int], decided: dict[str, Any]
-) -> ChatCompletion:
-    return ChatCompletion(
-        id=f"chatcmpl-{time.time_ns():x}",
-        created=int(time.time()),
-        model=request.model,
-        choices=[] if request.parsimony.route_only else [ChatChoice(message=ChatAnswer(content=text))],
-        usage=ChatUsage(prompt_tokens=tokens[0], completion_tokens=tokens[1], total_tokens=sum(tokens)),
-        parsimony=decided,
-    )
+    request: ChatRequest, loaded: LoadedArtifact[Plan], item_run: ItemRun, done: CompletedItem, caller: Caller
+) -> dict[str, Any]:
+    """Return the reply to a chat: all fields of the call that answered, and the run."""
+    reply = _answering_reply(done)
+    keeps_logprobs = bool((request.model_extra or {}).get("logprobs"))
+    choices = [one if keeps_logprobs else {**one, "logprobs": None} for one in reply["choices"]]
+    run = to_run_reply(loaded, done).model_dump(mode="json") | {"changed": _changed_fields(item_run, caller)}
+    return {**reply, "choices": choices, "parsimony": run}
 
 
-async def _events(
-    request: ChatRequest,
-    loaded: LoadedArtifact[Plan],
-    running: "asyncio.Future[CompletedItem]",
-    pieces: "asyncio.Queue[str]",
-    first: str,
-) -> AsyncIterator[str]:
-    """Write an answer as server-sent events: its text as it comes, its end, and, if requested, the usage."""
-    begun = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion.chunk", "created": int(time.time())}
-    begun |= {"model": request.model}
-
-    def chunk(delta: dict[str, str], reason: str | None = None) -> str:
-        return _event({**begun, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
-
-    following: asyncio.Future[str] | None = None
-    try:
-        if first:
-            yield chunk({"role": "assistant", "content": first})
-        while first and not (running.done() and pieces.empty()):
-            following = asyncio.ensure_future(pieces.get())
-            either: set[asyncio.Future[Any]] = {running, following}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                yield chunk({"content": following.result()})
-            else:
-                following.cancel()
-        try:
-            completion = _answered(request, loaded, await running)
-        except ParsimonyError as error:
-            yield _event({"error": {"message": str(error), "type": "endpoint-failed", "code": "endpoint-failed"}})
-            return
-        if not first:
-            yield chunk({"role": "assistant", "content": completion.choices[0].message.content or ""})
-        yield chunk({}, "stop")
-        options = (request.model_extra or {}).get("stream_options")
-        if isinstance(options, dict) and options.get("include_usage"):
-            yield _event({**begun, "choices": [], "usage": completion.usage.model_dump()})
-        yield "data: [DONE]\n\n"
-    finally:
-        running.cancel()
-        if following is not None:
-            following.cancel()
+def _answering_reply(done: CompletedItem) -> Mapping[str, Any]:
+    """Return the reply of the language model that answered, else a reply with the run's answer."""
+    answer, results = done.completed.answer, done.completed.results
+    answering = (one for one in results if one.name == answer.answered_by and one.error is None)
+    reply = next((one.reply for one in answering if one.reply is not None), None)
+    if reply is not None:
+        return reply if isinstance(reply.get("usage"), dict) else {**reply, "usage": _count_tokens(results)}
+    text = answer.text if answer.text is not None else answer.label
+    choice = {INDEX: 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {"choices": [choice], "usage": _count_tokens(results)}
 
 
-def _event(content: dict[str, Any]) -> str:
-    return f"data: {json.dumps(content)}\n\n"
+def _changed_fields(item_run: ItemRun, caller: Caller) -> list[dict[str, Any]]:
+    """Return the request fields that a called endpoint received with another value, or not at all."""
+    chat: Any = item_run.item.item
+    called = {name: caller.get_endpoint(name) for name in item_run.progress.started_calls}
+    chats = [(name, one) for name, one in called.items() if isinstance(one, ChatEndpoint)]
+    return [each.model_dump() for name, endpoint in chats for each in list_changes(name, endpoint, chat)]
+
+
+def _count_tokens(results: Sequence[CallResult]) -> dict[str, int]:
+    """Add up what calls sent and what came."""
+    sent, came = sum(one.tokens[0] for one in results), sum(one.tokens[1] for one in results)
+    return {"prompt_tokens": sent, "completion_tokens": came, "total_tokens": sent + came}
+
+
+def _route_only(results: Sequence[CallResult], decided: dict[str, Any]) -> dict[str, Any]:
+    return {"choices": [], "usage": _count_tokens(results), "parsimony": decided}

@@ -1,11 +1,12 @@
-"""What a route may ask for: the store, the catalog, the metrics.
+"""Dependencies of routes: the store, the catalog, metrics, and validation.
 
-What never blocks is ``async``: a plain function would wait for one of the forty threads that slow listings may hold.
+Dependencies that never block are ``async``: FastAPI runs plain functions in a pool of forty threads, which slow
+listings may occupy.
 """
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,24 +15,32 @@ from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
-from app.http.api_key_auth import client_of
+from app.http.api_key_auth import client_of, payer_of
 from app.http.graceful_shutdown import GracefulShutdown
-from app.http.json_bodies import decode_json, in_pieces, items_in, refuse_other_types
+from app.http.json_bodies import decode_json, find_batch_items, refuse_other_types, validate_in_chunks
 from app.http.problems import Problem
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
+from app.running.budget_guard import BudgetGuard
 from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.item_queue import ItemQueue
+from app.running.run_recorder import RunRecorder
+from app.running.spend_recorder import SpendRecorder
 from app.serving.catalog import Catalog, LoadedArtifact
+from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
+from app.store.budgets import StoredBudget
+from app.store.conversations import Conversations
 from app.store.demo_progress import DemoProgress
 from app.store.item_tables import refuse_many_items
 from app.store.ledgers import Ledgers
+from app.store.recordings import StoredRecording
 from app.store.repositories import Repositories
 from app.store.table_types import JSON
 from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
+from models.budget import NO_PAYER, Payer
 from models.endpoint import Endpoint
 from models.errors import SolverTimeout, StoreRefused, UnknownArtifact
 from models.limits import HasBudget
@@ -44,8 +53,8 @@ V = TypeVar("V", bound=Value)
 Q = TypeVar("Q", bound=Value)
 
 
-class Seen(Protocol):
-    """What the last look at the store found."""
+class StoreStatus(Protocol):
+    """State of the store at the last poll."""
 
     workers: int
     """How many build workers there are."""
@@ -59,14 +68,22 @@ class Seen(Protocol):
     """How far the demo is, if it was begun."""
     endpoints: Mapping[str, Endpoint]
     """Where classifiers are."""
+    budgets: Sequence[StoredBudget]
+    recordings: Sequence[StoredRecording]
 
-    def look_at_endpoints(self) -> None:
-        """Read them anew."""
+    def refresh_budgets(self) -> None:
+        """Read the budgets again."""
+
+    def refresh_recordings(self) -> None:
+        """Read the recordings again."""
+
+    def refresh_endpoints(self) -> None:
+        """Read the endpoints again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Everything that lives as long as the application."""
+    """All objects with the lifetime of the application."""
 
     settings: Settings
     repos: Repositories
@@ -81,7 +98,7 @@ class Context:
     table_sandbox: Sandbox
     """Reads items and queries in Parquet."""
     ledgers: Ledgers
-    seen: Seen
+    seen: StoreStatus
     caller: Caller
     """Calls the endpoints of runs."""
     leaving: GracefulShutdown
@@ -89,8 +106,20 @@ class Context:
     """Starts the items of runs."""
     confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
     """Compares confidences of endpoints with those that artifacts were built from."""
+    budgets: BudgetGuard
+    """Holds items to the budgets of their payers."""
+    conversations: Conversations
+    """What earlier turns of chats left."""
+    spending: SpendRecorder
+    """Records what calls have cost."""
+    rollouts: RolloutTraffic
+    """Divides traffic between two versions."""
+    recorder: RunRecorder
+    """Records runs of artifacts with a recording."""
     client: str = ""
     """Who sent the request."""
+    payer: Payer = NO_PAYER
+    """Who pays for the request's items."""
     log_fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the request's log line."""
 
@@ -98,27 +127,28 @@ class Context:
 async def context_of(request: Request) -> Context:
     """Return the context of a request, with its log fields."""
     context: Context = request.state.context
-    return replace(context, client=client_of(request.scope), log_fields=request.scope["state"])
+    scope = request.scope
+    return replace(context, client=client_of(scope), payer=payer_of(scope), log_fields=scope["state"])
 
 
 async def needs_store(request: Request) -> None:
-    """Refuse at once what could only wait for a store that is away, or what it has no room for."""
+    """Raise StoreUnavailable or StoreRefused at once if the store is down or full."""
     context: Context = request.state.context
     if request.method in ("PUT", "POST"):
         declared = request.headers.get("content-length", "")
-        lacking = context.repos.lacking_room(int(declared) if declared.isdecimal() else 0)
+        lacking = context.repos.describe_full_disk(int(declared) if declared.isdecimal() else 0)
         if lacking is not None:
             raise StoreRefused(lacking)
     context.catalog.refuse_if_away()
 
 
 async def json_only(request: Request) -> None:
-    """Refuse a body without a JSON content type."""
+    """Raise UnsupportedMediaType for a body without a JSON content type."""
     refuse_other_types(request, JSON)
 
 
 def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
-    """Document a query parameter as the field of that name in a model does, and hold it to the same limits."""
+    """Return a query parameter with the description and limits of a model's field."""
     field = kind.model_fields[name]
     constraints = [*annotations_in(field.annotation), *field.metadata]
     limits = {word: getattr(each, word) for each in constraints for word in _LIMITS if hasattr(each, word)}
@@ -128,7 +158,7 @@ def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
 
 
 def budget_field(kind: type[HasBudget], prefix: str = "") -> Any:
-    """Document a budget as a query parameter: a number or a percentage, whose types have their limits."""
+    """Return a query parameter for a budget: a number or a percentage."""
     field = kind.model_fields["budget"]
     return Query(description=f"{prefix}{field.description}", examples=field.examples)
 
@@ -137,7 +167,7 @@ _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def annotations_in(annotation: Any) -> Iterator[Any]:
-    """Give the types that an annotation is made of, and the limits that it sets them."""
+    """Yield the types in an annotation, and their constraints."""
     yield annotation
     yield from getattr(annotation, "metadata", ())
     for inner in get_args(annotation):
@@ -145,40 +175,44 @@ def annotations_in(annotation: Any) -> Iterator[Any]:
 
 
 def body_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """Document a body that a route reads itself, off the event loop; its ``KindRoutes`` names the type too."""
+    """Return the OpenAPI description of a body that a route parses itself.
+
+    The route's ``KindRoutes`` must list its type, too.
+    """
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
-    """Read a batch from JSON; refused before it is looked at if it is larger than the settings allow.
+    """Parse a batch from JSON; raises PayloadTooLarge before validation.
 
-    most: items that the type itself allows, whatever the settings allow.
+    Args:
+        most: maximum number of items, in addition to the limit in the settings.
     """
     content = decode_json(body)
-    count = len(items_in(content))
+    count = len(find_batch_items(content))
     if count <= most:
         refuse_many(context, count, what)
-    return in_pieces(kind, content, len(body), most)
+    return validate_in_chunks(kind, content, len(body), most)
 
 
 def refuse_many(context: Context, count: int, what: str) -> None:
-    """Refuse a batch that is larger than the settings allow."""
+    """Raise PayloadTooLarge if a batch has more items than the settings allow."""
     refuse_many_items(count, context.settings.max_batch, what)
 
 
 async def known_query_only(request: Request) -> None:
-    """Refuse unknown and duplicate query parameters, so that a typing error does not pass."""
+    """Raise InvalidRequest for unknown or duplicate query parameters."""
     parameters = request.scope["route"].dependant.query_params
     known = {parameter.alias for parameter in parameters}
     repeatable = {parameter.alias for parameter in parameters if _is_list(parameter.field_info.annotation)}
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:
-            there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
+            there = f"available: {', '.join(sorted(known))}" if known else "available: none"
             raise InvalidRequest.from_faults(Fault((name,), f"is not a query parameter; {there}"))
         if name in seen and name not in repeatable:
-            raise InvalidRequest.from_faults(Fault((name,), "is given twice"))
+            raise InvalidRequest.from_faults(Fault((name,), "is repeated; send it once"))
         seen.add(name)
 
 
@@ -192,7 +226,10 @@ def _is_list(annotation: Any) -> bool:
 
 
 async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None) -> LoadedArtifact[P]:
-    """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
+    """Return the loaded artifact: the active version, or another one from the store.
+
+    Versions are loaded in a thread, so that other requests do not wait.
+    """
     try:
         if version is None:
             loaded = context.catalog.get(kind.name, name)
@@ -207,30 +244,44 @@ async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version
     return cast(LoadedArtifact[P], loaded)  # the catalog holds plans of this kind under its name
 
 
+async def deciding_plan_of(
+    context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None, item: str | None
+) -> LoadedArtifact[P]:
+    """Return the artifact that decides for an item: as ``plan_of``, or the candidate of a rollout for its share."""
+    loaded = await plan_of(context, kind, name, version)
+    if version is not None:
+        return loaded
+    chosen = context.rollouts.choose(loaded, item)
+    context.log_fields["artifact"] = chosen.ref
+    return cast(LoadedArtifact[P], chosen)  # both are versions of one artifact
+
+
 async def run_in_solver(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Do work in the bounded pool; raises SolverTimeout when its time is over."""
+    """Run work in the bounded thread pool; raises SolverTimeout after the time limit."""
     limit = context.settings.solve_timeout_s
     answer = asyncio.get_running_loop().run_in_executor(context.solving, partial(work, *args, **options))
     try:
         return await asyncio.wait_for(answer, limit)
     except TimeoutError as error:
         message = f"no answer within {limit:g} s (PARSIMONY_SOLVE_TIMEOUT_S)"
-        raise SolverTimeout(f"{message}; where many items were sent, send fewer at a time") from error
+        raise SolverTimeout(f"{message}; send fewer items, evaluate on fewer rows, or raise it") from error
 
 
 def path_name(example: str) -> Any:
-    """Document a name in a path."""
+    """Return a path parameter for a name."""
     return Path(pattern=NAME_PATTERN, description="the name", examples=[example])
 
 
 PathName = Annotated[str, path_name("digits")]
 InContext = Annotated[Context, Depends(context_of)]
 LeftOut = Annotated[list[Label] | None, Query(max_length=500, description=LEFT_OUT, examples=[["name"]])]
-Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
+Version = Annotated[
+    int | None, Query(ge=1, description="the version that answers; default: the active one", examples=[1])
+]
 
 
 def foreign_error_responses(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Document the error replies of a route that speaks another API, all in its form."""
+    """Return OpenAPI descriptions of errors in another API's format."""
     return {
         status: {"model": form, "description": _WORDS[int(status)]}
         for status in error_responses(401, 403, 429, *statuses)
@@ -238,7 +289,7 @@ def foreign_error_responses(form: type[BaseModel], *statuses: int) -> dict[int |
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Document the error replies of a route: those named, and those that any can give, or any with a body."""
+    """Return OpenAPI descriptions of a route's errors, including the common ones."""
     with_body = (408,) if 413 in statuses else ()
     return {
         status: {"model": Problem, "description": _WORDS[status], "content": {"application/problem+json": {}}}
@@ -247,7 +298,9 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 _WORDS = {
+    400: "the request is invalid, or a provider rejects it",
     401: "no key, or an unknown one",
+    402: "nothing remains of a budget",
     403: "the key lacks the role",
     404: "it does not exist",
     408: "the body came too slowly",

@@ -1,4 +1,4 @@
-"""The documentation pages, with every file they need served by us, so that they work without the internet."""
+"""API documentation pages (Swagger UI, ReDoc), without external files."""
 
 import re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""Endpoints: where classifiers, sensors and embedders are."""
+"""Endpoint routes: register, list, probe, and delete endpoints."""
 
 import asyncio
 from typing import Annotated, Any
@@ -9,20 +9,22 @@ from pydantic import Field, TypeAdapter, ValidationError
 from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import Context, InContext, error_responses, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.routes.runs import tools_of, unless_gone
+from app.routes.runs import cancel_on_disconnect, run_dependencies_of
 from app.running.executor import to_probe_reply
+from app.running.price_check import warn_of_cost, warn_of_prices
 from app.running.ssrf_guard import SsrfGuard
 from app.settings import Settings
-from models import InvalidRequest
+from models import Fault, InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
 from models.errors import UnknownEndpoint
+from models.word_embedding import WORDS
 from solvers.confidence_profile import is_outside
 
 router = JsonRouter(prefix="/v1/endpoints", tags=["endpoint"])
 PathEndpoint = Annotated[str, Path(description="the classifier's name in traces and artifacts", examples=["mlp"])]
 _NAME: TypeAdapter[str] = TypeAdapter(EndpointName)
 _REPLACED: dict[int | str, dict[str, Any]] = {
-    200: {"model": ShownEndpoint, "description": "it took the place of an older one"}
+    200: {"model": ShownEndpoint, "description": "an existing endpoint was replaced"}
 }
 _EXAMPLES: dict[str, Any] = {
     "json": {
@@ -37,11 +39,29 @@ _EXAMPLES: dict[str, Any] = {
     "openai-chat": {
         "value": {
             "protocol": "openai-chat",
+            "preset": "openai",
             "url": "https://api.openai.com/v1",
             "model": "gpt-4o-mini",
             "secret": "PARSIMONY_SECRET_OPENAI",
-            "prices": {"per_input_token": 1.5e-7, "per_output_token": 6e-7},
+            "prices": {"input_per_million": 0.15, "output_per_million": 0.6},
             "answer": {"kind": "choice", "labels": ["spam", "no spam"]},
+        }
+    },
+    "open-inference": {
+        "value": {
+            "protocol": "open-inference",
+            "url": "https://models.example",
+            "model": "digits",
+            "probabilities_output": "probabilities",
+            "labels": ["no", "yes"],
+        }
+    },
+    "openai-embeddings": {
+        "value": {
+            "protocol": "openai-embeddings",
+            "url": "https://api.openai.com/v1",
+            "model": "text-embedding-3-small",
+            "secret": "PARSIMONY_SECRET_OPENAI",
         }
     },
 }
@@ -55,7 +75,7 @@ class EndpointList(Listed):
 
 @router.put(
     "/{name}",
-    summary="Register where a classifier is",
+    summary="Register an endpoint",
     status_code=201,
     dependencies=[Depends(needs_store)],
     responses=error_responses(413, 415, 503) | _REPLACED,
@@ -66,11 +86,13 @@ async def put_endpoint(
     context: InContext,
     response: Response,
 ) -> ShownEndpoint:
-    """Keep an endpoint under the classifier's name; runs find it by that.
+    """Register an endpoint under the classifier's name.
 
-    Keys stay in the environment: ``secret`` names the variable. Which hosts may be called is
-    PARSIMONY_ENDPOINT_HOSTS; loopback and private addresses only if they are named there.
+    Keys stay in the environment: ``secret`` is the name of the variable. PARSIMONY_ENDPOINT_HOSTS lists the allowed
+    hosts; loopback and private addresses are allowed only if they are listed.
     """
+    if name == WORDS:
+        raise InvalidRequest.from_faults(Fault(("name",), f"must not be {WORDS!r}, the name of the built-in embedder"))
     refuse_unless_callable(name, endpoint, context.settings)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
@@ -78,12 +100,13 @@ async def put_endpoint(
     context.confidences.forget_endpoint(name)
     await asyncio.to_thread(context.repos.confidence_reports.forget_endpoint, name)
     await _look_again(context)
-    return _shown(context, name, endpoint)
+    warnings = warn_of_prices(name, endpoint.prices, context.catalog.plans.values())
+    return _shown(context, name, endpoint).model_copy(update={"warnings": warnings})
 
 
-@router.get("", summary="List endpoints", responses=error_responses(503), dependencies=[Depends(needs_store)])
+@router.get("", summary="List the endpoints", responses=error_responses(503), dependencies=[Depends(needs_store)])
 async def list_endpoints(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
-    """List the endpoints by name, with the state of each one's circuit."""
+    """List the endpoints by name, with the state of their circuit breakers."""
     page = await asyncio.to_thread(lambda: context.repos.endpoints.list_page(limit=limit, cursor=cursor))
     items = [_shown(context, name, endpoint) for name, endpoint in page.items]
     return EndpointList(items=items, next=page.next, total=page.total)
@@ -93,36 +116,42 @@ async def list_endpoints(context: InContext, limit: Limit = DEFAULT_LIMIT, curso
     "/{name}", summary="Show an endpoint", responses=error_responses(404, 503), dependencies=[Depends(needs_store)]
 )
 async def show_endpoint(name: PathEndpoint, context: InContext) -> ShownEndpoint:
-    """Show where a classifier is."""
+    """Return a registered endpoint."""
     return _shown(context, name, await asyncio.to_thread(context.repos.endpoints.get, name))
 
 
 @router.delete(
     "/{name}",
-    summary="Forget an endpoint",
+    summary="Delete an endpoint",
     status_code=204,
     responses=error_responses(404, 503),
     dependencies=[Depends(needs_store)],
 )
 async def delete_endpoint(name: PathEndpoint, context: InContext) -> None:
-    """Forget an endpoint; runs that need it go on without."""
+    """Delete an endpoint; runs continue without it."""
     await asyncio.to_thread(context.repos.endpoints.delete, name)
     await _look_again(context)
 
 
 @router.post(
     "/{name}/probe",
-    summary="Try an endpoint with an item",
+    summary="Call an endpoint once with an item",
     responses=error_responses(404, 413, 415, 503),
 )
 async def probe_endpoint(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
-    """Call an endpoint once, as a run would, and return its reply or why it failed."""
-    tools = tools_of(context)
+    """Call an endpoint once, as a run does, and return its reply or error."""
+    tools = run_dependencies_of(context)
     endpoint = tools.caller.get_endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"endpoint {name!r} not found")
-    reply = to_probe_reply(await unless_gone(http, tools.caller.call_endpoint(name, request.item, endpoint.timeout_s)))
-    return reply.model_copy(update={"warnings": _compare_with_builds(context, name, reply.confidence)})
+    reply = to_probe_reply(
+        await cancel_on_disconnect(http, tools.caller.call_endpoint(name, request.item, endpoint.timeout_s))
+    )
+    costs = (
+        () if endpoint.prices is None else warn_of_cost(name, reply.cost, "this call", context.catalog.plans.values())
+    )
+    warnings = (*_compare_with_builds(context, name, reply.confidence), *costs)
+    return reply.model_copy(update={"warnings": warnings})
 
 
 def _compare_with_builds(context: Context, name: str, confidence: float | None) -> tuple[str, ...]:
@@ -139,7 +168,7 @@ def _compare_with_builds(context: Context, name: str, confidence: float | None) 
 
 
 def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) -> None:
-    """Raise InvalidRequest for a name that none can have, and for hosts that must not be called, or get no key."""
+    """Raise InvalidRequest for invalid names, and hosts that are not allowed."""
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
@@ -150,7 +179,7 @@ def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) ->
 
 
 async def _look_again(context: Context) -> None:
-    await asyncio.to_thread(context.seen.look_at_endpoints)
+    await asyncio.to_thread(context.seen.refresh_endpoints)
 
 
 def _shown(context: Context, name: str, endpoint: Endpoint) -> ShownEndpoint:

@@ -1,6 +1,6 @@
 """Entity tags: conditional replacement and deletion (RFC 9110, Section 13.1).
 
-The tag identifies what is stored, not its representation.
+The tag identifies the stored content, not its representation.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from models.errors import Changed
 IfMatch = Annotated[
     list[str] | None,
     Header(
-        description="the `ETag` of what is to be replaced or deleted, or several; `*`: whatever is there",
+        description="the `ETag` of the resource to replace or delete, or several; `*`: any existing resource",
         examples=[["*"]],
     ),
 ]
-IfNoneMatch = Annotated[list[str] | None, Header(description="`*`: nothing is to be replaced", examples=[["*"]])]
+IfNoneMatch = Annotated[list[str] | None, Header(description="`*`: only create, never replace", examples=[["*"]])]
 
 
 def make_etag(sha256: str) -> str:
-    """Write the tag of what has a SHA-256."""
+    """Return the entity tag of content with this SHA-256."""
     return f'"{sha256}"'
 
 
 def refuse_changed(
     name: str, if_match: Sequence[str] | None, if_none_match: Sequence[str] | None, sha256: str | None
 ) -> None:
-    """Raise Changed where the stored SHA-256, or None, does not match the lines of the headers.
+    """Raise Changed if the stored SHA-256, or None, does not match the headers.
 
     >>> refuse_changed("rows", [make_etag("e3b0")], None, "e3b0")
     >>> refuse_changed("rows", [make_etag("e3b0")], None, None)
@@ -38,10 +38,10 @@ def refuse_changed(
     if if_match is not None and sha256 is None:
         raise Changed(f"{name!r} not found")
     if if_match is not None and sha256 is not None and not _names(if_match, sha256):
-        raise Changed(f"{name!r} is another one now, with the ETag {make_etag(sha256)}")
+        raise Changed(f"{name!r} has changed; its ETag is {make_etag(sha256)}")
     weakly = [line.replace("W/", "") for line in if_none_match or ()]  # Section 13.1.2
     if sha256 is not None and _names(weakly, sha256):
-        raise Changed(f"there is a {name!r} already, with the ETag {make_etag(sha256)}")
+        raise Changed(f"{name!r} already exists; its ETag is {make_etag(sha256)}")
 
 
 def _names(lines: Sequence[str], sha256: str) -> bool:

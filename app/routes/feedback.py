@@ -1,8 +1,9 @@
-"""Feedback: outcomes of decisions come in, estimated against actual goes out."""
+"""Feedback routes: receive outcomes, and compare them with the estimates."""
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from fastapi import Depends, Path, Request
 from pydantic import ValidationError
 
 from app.http.json_bodies import JsonRouter
+from app.recording.row_lines import make_truth_lines
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -24,19 +26,33 @@ from app.routes.dependencies import (
 )
 from app.serving.answers import with_default_limits
 from app.serving.catalog import LoadedArtifact
+from app.store.artifact_hash import ROLLOUTS
 from app.store.feedback import Count
+from app.store.pointers import POINTERS, Id
+from app.store.rollouts import Observations, VersionValue
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
 from models.dataset_rows import Row, row_faults, row_qualities
-from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset, UnknownVersion
+from models.errors import (
+    MAX_FAULTS,
+    Infeasible,
+    NotFound,
+    SolverTimeout,
+    UnknownDataset,
+    UnknownRecording,
+    UnknownVersion,
+)
 from models.feedback import (
-    MOST_OUTCOMES,
+    MAX_OUTCOMES,
     Estimates,
     FeedbackReply,
     FeedbackReport,
     FeedbackRequest,
     Outcome,
+    ReadDecision,
+    grade_outcome,
     read_decision_id,
 )
+from models.recording import Truth, truth_of
 from models.stored_dataset import DatasetInfo
 from solvers import KINDS
 from solvers.base import Plan
@@ -46,40 +62,42 @@ from solvers.drift import start_from_dataset
 router = JsonRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
 PLANS = 4
 """Plans of versions that a request holds at a time."""
+TRUTHS_TIMEOUT_S = 30.0
 bodies = (FeedbackRequest,)
 KindName = Annotated[str, Path(description="the artifact kind", examples=["cascade"])]
 
 
 @router.post(
     "",
-    summary="Send actual outcomes of decisions",
+    summary="Report the actual outcomes of decisions",
     dependencies=[Depends(json_only)],
     responses=error_responses(404, 413, 415, 503, 504),
     openapi_extra=body_of(FeedbackRequest),
 )
 async def send_feedback(request: Request, context: InContext) -> FeedbackReply:
-    """Count outcomes, for the version that decided, and return drift alarms. All are counted or none is.
+    """Add outcomes to the version that decided, and return drift alarms.
 
-    A decision is identified by its id, or by the artifact and the query. Rows are kept for a rebuild.
+    All outcomes are added or none. A decision is identified by its id, or by the artifact and the query. Rows are
+    kept for a rebuild.
     """
     body = await request.body()
     # to the end, however long it waits for its turn: what has been counted must not be told to have run out of time
     return await asyncio.get_running_loop().run_in_executor(context.solving, _give, context, body, monotonic())
 
 
-@router.get("/{kind}/{name}", summary="Estimated against actual", responses=error_responses(404, 503))
+@router.get("/{kind}/{name}", summary="Compare estimates with outcomes", responses=error_responses(404, 503))
 def show_feedback(kind: KindName, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
-    """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
+    """Compare the estimates of a version's decisions with their outcomes.
 
-    The drift detectors compare recent outcomes with the promise and with what came before, at every possible change
-    point; an alarm carries the estimated one.
+    The reply has confidence bounds and drift alarms. The drift detectors compare recent outcomes with the estimates
+    and with earlier outcomes, at every possible change point. An alarm has the estimated change point.
     """
     return context.repos.feedback.make_report(context.repos.artifacts.get_record(kind, name, version))
 
 
-@router.delete("/{kind}/{name}", summary="Forget feedback", status_code=204, responses=error_responses(404, 503))
+@router.delete("/{kind}/{name}", summary="Delete feedback", status_code=204, responses=error_responses(404, 503))
 def delete_feedback(kind: KindName, name: PathName, context: InContext, version: Version = None) -> None:
-    """Forget the outcomes and rows of a version, and that it has drifted."""
+    """Delete the outcomes, rows, and drift alarms of a version."""
     record = context.repos.artifacts.get_record(kind, name, version)
     context.repos.feedback.delete(ArtifactRef(kind=kind, name=name, version=record.version))
 
@@ -92,20 +110,28 @@ class _Reader:
     """
 
     context: Context
-    decided: dict[str, tuple[ArtifactRef, str, Estimates]] = field(default_factory=dict)
+    decided: dict[str, ReadDecision] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
     lives: dict[ArtifactRef, LoadedArtifact[Plan]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
     seeded: set[ArtifactRef] = field(default_factory=set)
+    accuracies: dict[Id, list[VersionValue]] = field(default_factory=dict)
+    """Observations for rollouts, in the order of the outcomes: only of versions that were drawn at random."""
+    costs: dict[Id, list[VersionValue]] = field(default_factory=dict)
+    truths: dict[Id, list[Truth]] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
         """Count one outcome; raises InvalidRequest for its faults, by field."""
-        ref, digits, estimates = self._decided(outcome)
+        ref, digits, estimates, is_drawn = self._find_decision(outcome)
         record = self._record(ref)
         if not record.sha256.startswith(digits):
             message = f"version {ref.version} of {ref.kind} {ref.name!r} is not the artifact that made this decision"
             raise UnknownVersion(message)
+        truth = truth_of(outcome)
+        if truth is not None:
+            self.truths.setdefault((ref.kind, ref.name), []).append(truth)
+        outcome = grade_outcome(outcome, record.losses)
         if estimates is None:
             estimates = _estimated_again(self._live(ref), outcome.inputs or {})
         if outcome.classifier is not None:
@@ -116,29 +142,44 @@ class _Reader:
             count.seeds = self._seeds(record)
             self.seeded.add(ref)
         count.add(outcome, estimates, qualities)
+        if is_drawn:
+            self._observe(ref, outcome)
+
+    def _observe(self, ref: ArtifactRef, outcome: Outcome) -> None:
+        for values, value in ((self.accuracies, outcome.right), (self.costs, outcome.cost)):
+            if value is not None:
+                values.setdefault((ref.kind, ref.name), []).append((ref.version, value))
+
+    @property
+    def observed(self) -> dict[Id, Observations]:
+        """What the outcomes contribute to rollouts, by artifact."""
+        return {
+            one: Observations(accuracies=self.accuracies.get(one, ()), feedback_costs=self.costs.get(one, ()))
+            for one in {*self.accuracies, *self.costs}
+        }
 
     def _qualities(self, record: ArtifactRecord, row: Row, embedding: Sequence[float] | None) -> dict[str, float]:
-        """Check a row, and return how good the answers of its classifiers are, if it has any."""
+        """Check a row, and return the quality of each classifier's answer, if it has answers."""
         info = self._dataset(record)
         faults = row_faults(info, row, embedding)
         if faults:
             raise InvalidRequest.from_faults(*faults)
-        return row_qualities(info.spec, row)
+        return row_qualities(info.spec, row, record.losses)
 
     def _seeds(self, record: ArtifactRecord) -> dict[str, Blocks]:
-        """Return the streams of the classifiers as the dataset begins them; none if they have begun."""
+        """Return the initial streams of the classifiers, from the dataset; empty if the streams exist."""
         if self.context.repos.feedback.has_classifier_streams(record.ref):
             return {}
         dataset = self.context.repos.datasets.load(self._dataset(record))
         assert isinstance(dataset, Trace)
-        means = zip(dataset.spec.classifiers, dataset.quality.mean(axis=0).tolist(), strict=True)
-        return {f"classifiers.{each.name}": start_from_dataset(mean, dataset.rows) for each, mean in means}
+        each = zip(dataset.spec.classifiers, *dataset.measure_calls(), strict=True)
+        return {f"classifiers.{one.name}": start_from_dataset(mean, calls) for one, mean, calls in each}
 
-    def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, str, Estimates | None]:
-        """Find the version that decided, its hash, and what it expected if the id has them; equal ids are read once."""
+    def _find_decision(self, outcome: Outcome) -> tuple[ArtifactRef, str, Estimates | None, bool]:
+        """Return what an outcome's id contains, whose estimates are None without an id; equal ids are read once."""
         if outcome.decision is None:
             assert outcome.artifact is not None
-            return outcome.artifact, "", None
+            return outcome.artifact, "", None, False
         if outcome.decision not in self.decided:
             self.decided[outcome.decision] = _read_id(outcome.decision)
         return self.decided[outcome.decision]
@@ -161,33 +202,39 @@ class _Reader:
             try:
                 self.datasets[name] = self.context.repos.datasets.get_info(name)
             except UnknownDataset as error:
-                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be kept: {error}")) from error
+                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be stored: {error}")) from error
             if record.dataset_sha256 not in ("", self.datasets[name].sha256):
                 reason = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
-                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be kept: {reason}"))
+                raise InvalidRequest.from_faults(Fault(("row",), f"cannot be stored: {reason}"))
         return self.datasets[name]
 
 
 def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     """Read outcomes and count them; off the event loop, for it takes its time, and in the bounded pool."""
-    outcomes = read_batch(context, FeedbackRequest, body, "outcomes", MOST_OUTCOMES).items
+    outcomes = read_batch(context, FeedbackRequest, body, "outcomes", MAX_OUTCOMES).items
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
     for place, outcome in enumerate(outcomes):
         if monotonic() - started > limit:
             read = f"{place} of {len(outcomes)} outcomes"
-            raise SolverTimeout(f"read {read} in {limit:g} s and counted none; send fewer at a time")
+            raise SolverTimeout(f"nothing stored: read {read} in {limit:g} s; send fewer per request")
         try:
             reader.add(outcome)
         except InvalidRequest as error:
             faults += [Fault(("items", place, *fault.loc), fault.msg) for fault in error.faults]
-            if len(faults) >= MOST_FAULTS:
+            if len(faults) >= MAX_FAULTS:
                 break
         except NotFound as error:
             raise type(error)(f"items.{place}: {error}") from error
     if faults:
         raise InvalidRequest.from_faults(*faults)
-    feedback = context.repos.feedback
-    alarms = feedback.add(reader.counts, time())
+    _add_truths(context, reader.truths)  # before outcomes count: if it fails, the request can be repeated
+    feedback, observed = context.repos.feedback, reader.observed
+    alarms = feedback.add(
+        reader.counts,
+        time(),
+        read_more=lambda pipe: context.repos.rollouts.read_for_update(pipe, observed),
+        watched=(ROLLOUTS, POINTERS) if observed else (),
+    )
     drifts = dict(zip(reader.counts, feedback.drifted_quantities(list(reader.counts)), strict=True))
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.kind, ref.name).inc(count.outcomes)
@@ -199,14 +246,26 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     )
 
 
+def _add_truths(context: Context, truths: Mapping[Id, Sequence[Truth]]) -> None:
+    """Add the truths of items to the recordings of their artifacts, and wait until they are on disk."""
+    waiting = [
+        context.recorder.writer.append_lines(recording, "truths", make_truth_lines(truths[artifact]))
+        for recording in context.seen.recordings
+        if recording.artifact is not None and (artifact := recording.artifact) in truths
+    ]
+    for done in waiting:
+        with suppress(UnknownRecording):  # it was deleted meanwhile
+            done.result(TRUTHS_TIMEOUT_S)
+
+
 def _refuse_unknown(classifier: str, loaded: LoadedArtifact[Plan]) -> None:
     known = loaded.kind.answering_names(loaded.plan)
     if classifier not in known:
         there = f"there are {', '.join(known)}" if known else f"a decision of a {loaded.ref.kind} names none"
-        raise InvalidRequest.from_faults(Fault(("classifier",), f"is {classifier!r}; {there}"))
+        raise InvalidRequest.from_faults(Fault(("classifier",), f"{classifier!r} not found; {there}"))
 
 
-def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
+def _read_id(decision: str) -> ReadDecision:
     try:
         return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
@@ -226,4 +285,4 @@ def _estimated_again(loaded: LoadedArtifact[Plan], inputs: dict[str, Any]) -> Es
             *(Fault(("inputs", *fault.loc), fault.msg) for fault in error.faults)
         ) from error
     except Infeasible as error:
-        raise InvalidRequest.from_faults(Fault(("inputs",), f"have no decision: {error}")) from error
+        raise InvalidRequest.from_faults(Fault(("inputs",), f"do not yield a decision: {error}")) from error

@@ -1,13 +1,15 @@
-"""Forms of several parts, whose files lie in a temporary file while they are checked."""
+"""Multipart forms, whose files are in temporary files while they are checked."""
 
 import errno
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 
 from app.settings import Settings
@@ -18,7 +20,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
-    """Read a form within limits on its parts and on the bytes of each that is not a file; raises InvalidRequest."""
+    """Parse a form, with limits on the parts and their bytes; raises InvalidRequest."""
     try:
         return await request.form(max_files=parts, max_fields=parts, max_part_size=part_bytes)
     except MultiPartException as error:
@@ -26,22 +28,52 @@ async def read_form(request: Request, parts: int, part_bytes: int) -> FormData:
 
 
 def refuse_other_sites(request: Request, settings: Settings) -> None:
-    """Raise UnsupportedMediaType for a form that a page of another site sends: browsers send those without asking."""
+    """Raise UnsupportedMediaType for a form from another site (CSRF protection).
+
+    Browsers send such forms without a preflight request.
+    """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
     if origin is None and site in ("none", "same-origin"):
         return
     is_own = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
     if not is_own and origin not in settings.allowed_origins():
-        raise UnsupportedMediaType("multipart/form-data is not taken from pages of other sites")
+        raise UnsupportedMediaType("multipart/form-data is not supported for cross-site requests")
 
 
 @contextmanager
 def room_on_disk() -> Iterator[None]:
-    """Refuse what the disk for temporary files has no room for."""
+    """Raise an error if the disk for temporary files is full."""
     try:
         yield
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
         message = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
-        raise StoreRefused(f"{message}; try again when there is more") from error
+        raise StoreRefused(f"{message}; free disk space and retry") from error
+
+
+def read_bytes_part(form: FormData, part: str) -> bytes:
+    """Return the content of a part; raises InvalidRequest if it is missing."""
+    value = form.get(part)
+    if value is None:
+        raise InvalidRequest.from_faults(Fault((part,), "is missing"))
+    return value.file.read() if isinstance(value, UploadFile) else value.encode()
+
+
+def read_file_part(form: FormData, part: str) -> UploadFile:
+    """Return the file of a part; raises InvalidRequest if it is missing or no file."""
+    value = form.get(part)
+    if not isinstance(value, UploadFile):
+        raise InvalidRequest.from_faults(Fault((part,), "is missing" if value is None else "must be sent as a file"))
+    return value
+
+
+def copy_part(upload: UploadFile, path: Path) -> Path:
+    """Copy a received file to a path that another process can open; the kernel copies it."""
+    source, length = upload.file.fileno(), upload.size or 0  # the first moves it from memory to disk
+    upload.file.flush()
+    with path.open("wb") as out:
+        at = 0
+        while at < length:
+            at += os.sendfile(out.fileno(), source, at, length - at)
+    return path

@@ -1,4 +1,4 @@
-"""Health and metrics."""
+"""Health and metrics routes."""
 
 import heapq
 from typing import Literal
@@ -12,57 +12,60 @@ from app.store.demo_progress import DemoProgress
 router = APIRouter(tags=["health"])
 
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Artifacts that are listed by name."""
 _MEANWHILE = "decisions go on from memory, uploads and builds are refused"
 
 
 class Liveness(BaseModel):
-    """The process answers."""
+    """The process is running."""
 
-    status: Literal["live"] = Field(default="live", description="always live")
+    status: Literal["live"] = Field(default="live", description="always the same value")
 
 
 class Readiness(BaseModel):
-    """Whether decisions can be made, and what is wrong."""
+    """Whether decisions can be made, and current problems."""
 
     status: Literal["ready", "loading", "leaving"] = Field(
-        description="loading until the artifacts are read from the store, leaving after SIGTERM"
+        description="loading: until the artifacts are read from the store; leaving: after SIGTERM"
     )
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
-    artifacts: int = Field(description="artifacts in memory")
-    workers: int = Field(description="build workers that are running")
+    artifacts: int = Field(description="number of artifacts in memory")
+    workers: int = Field(description="number of running workers")
     demo: DemoProgress | None = Field(
-        default=None, description="how far the demo is that is made behind the service; null if none was begun"
+        default=None, description="progress of the demo that is built in the background; null: no demo"
     )
-    problems: list[str] = Field(description="what is wrong, in sentences")
+    problems: list[str] = Field(description="current problems, in sentences")
 
 
-@router.get("/health/live", summary="Whether the process answers")
+@router.get("/health/live", summary="Check liveness")
 async def check_liveness() -> Liveness:
-    """Answer as long as the process does."""
+    """Return 200 while the process is running."""
     return Liveness()
 
 
 @router.get(
     "/health/ready",
-    summary="Whether decisions can be made",
+    summary="Check readiness, and list problems",
     responses={
-        503: {"model": Readiness, "description": "the first load has not finished, or the server is about to stop"}
+        503: {"model": Readiness, "description": "the first load has not finished, or the server is shutting down"}
     },
 )
 async def check_readiness(context: InContext, response: Response) -> Readiness:
-    """Show what is loaded and which problems there are; 503 until the first load has finished, and while draining."""
+    """Return the loaded artifacts and current problems.
+
+    The reply is 503 until the first load has finished, and during graceful shutdown.
+    """
     catalog = context.catalog
     bad = catalog.problems
-    problems = [f"{kind} {name!r}: {bad[kind, name]}" for kind, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
-    if len(bad) > MOST_PROBLEMS:
-        problems.append(f"and {len(bad) - MOST_PROBLEMS} more artifacts; the log names them all")
+    problems = [f"{kind} {name!r}: {bad[kind, name]}" for kind, name in heapq.nsmallest(MAX_PROBLEMS, bad)]
+    if len(bad) > MAX_PROBLEMS:
+        problems.append(f"and {len(bad) - MAX_PROBLEMS} more artifacts; the log names them all")
     if catalog.is_store_empty:
         lost = f"{len(catalog.plans)} artifacts and {len(context.seen.endpoints)} endpoints"
         problems.append(f"the store is empty; {lost} are in memory only: restore a backup, or export and import them")
     problems += context.seen.hazards
-    lacking = context.repos.lacking_room()
+    lacking = context.repos.describe_full_disk()
     if lacking is not None:
         problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
@@ -74,9 +77,10 @@ async def check_readiness(context: InContext, response: Response) -> Readiness:
         own_worker = context.settings.redis_url is None
         wait = "the worker of this server has started" if own_worker else "`parsimony worker` is started"
         problems.append(f"no build worker is running; builds wait until {wait}")
-    problems += [f"endpoint {name!r} fails and is left out" for name in sorted(context.caller.open_circuits())]
+    left_out = sorted(context.caller.open_reasons().items())
+    problems += [f"endpoint {name!r} fails and is left out: {why}" for name, why in left_out[:MAX_PROBLEMS]]
     active = {one.ref for one in catalog.plans.values()}
-    problems += context.confidences.list_problems(active, context.seen.confidence_reports)[:MOST_PROBLEMS]
+    problems += context.confidences.list_problems(active, context.seen.confidence_reports)[:MAX_PROBLEMS]
     if context.seen.demo is not None and context.seen.demo.state == "failed":
         problems.append(context.seen.demo.text)
     if not catalog.loaded:
@@ -95,7 +99,7 @@ async def check_readiness(context: InContext, response: Response) -> Readiness:
     )
 
 
-@router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
+@router.get("/metrics", summary="Get metrics in Prometheus format", response_class=Response)
 async def show_metrics(context: InContext) -> Response:
-    """Give all metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     return Response(await context.metrics.render_async(), media_type="text/plain; version=0.0.4; charset=utf-8")

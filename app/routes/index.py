@@ -1,4 +1,4 @@
-"""What only indexes have: the skyline at a size, and which feature set wins at each size and budget."""
+"""Routes of indexes: the skyline, and the best feature set by size and budget."""
 
 from typing import Annotated
 
@@ -19,18 +19,20 @@ Sizes = Annotated[
     list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
     Query(
         max_length=8,
-        description="the item's size, at least 1; repeated where it has several dimensions; left out where costs do "
-        "not depend on it",
+        description="the item's size, at least 1; repeat the parameter for several dimensions; omit it if costs "
+        "do not depend on size",
         examples=[[64.0]],
     ),
 ]
 
 
-@router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=error_responses(404, 503))
+@router.get(
+    "/{name}/skyline", summary="List the Pareto-optimal feature sets at a size", responses=error_responses(404, 503)
+)
 async def show_skyline(
     name: IndexName, context: InContext, size: Sizes = None, version: Version = None
 ) -> SkylineReply:
-    """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
+    """List the undominated feature sets at a size, cheapest first."""
     loaded = await plan_of(context, index.kind, name, version)
     asked = from_parameters(IndexCurveQuery, {"size": size}).size
     items = await run_in_solver(context, loaded.plan.list_skyline, asked)
@@ -39,7 +41,7 @@ async def show_skyline(
 
 @router.get(
     "/{name}/winners",
-    summary="The index over sizes and budgets",
+    summary="Show the best feature set for each size and budget",
     response_model=CurvesReply,
     responses=error_responses(404, 503, 504),
 )
@@ -52,11 +54,10 @@ async def show_winners(
     budgets: Annotated[int, query_field(CurvesQuery, "budgets")] = 40,
     version: Version = None,
 ) -> Response:
-    """Draw the index: what its feature sets cost over the size, where their curves cross, and which one wins for each
-    size and budget, as the method poly-dom decides.
+    """Return the best feature set by size and budget, and the cost curves of sets.
 
-    For sizes of one number. Where costs do not depend on the size, there is one cost for each set and one winner for
-    each budget.
+    The best set is that of the method poly-dom. The reply has the crossings of the curves, too. Sizes must be single
+    numbers. If costs do not depend on the size, each set has one cost, and each budget one best set.
     """
     loaded = await plan_of(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)

@@ -1,4 +1,4 @@
-"""The routes of an artifact kind, and what the fast router and OpenAPI need to know of them."""
+"""Routes of an artifact kind, for the router, the fast router, and OpenAPI."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from models import Value
 
 @dataclass(frozen=True, slots=True)
 class KindRoutes:
-    """The routes of a kind.
+    """Routes of an artifact kind.
 
     Attributes:
-        router: the routes.
-        look_ups: those that are answered on the hot path.
-        bodies: the types of bodies that routes read themselves, off the event loop.
-        collection: of its artifacts, in paths.
+        router: the regular routes.
+        look_ups: routes that the fast router answers.
+        bodies: types of request bodies that routes parse themselves, in a thread.
+        collection: the name of the kind's artifacts in paths, such as ``cascades``.
     """
 
     router: APIRouter

@@ -1,4 +1,4 @@
-"""The routes that every kind of artifact has: decision, evaluation, and trade-off curve."""
+"""Routes that all kinds share: decision, evaluation, and trade-off curve."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -18,6 +18,7 @@ from app.routes.dependencies import (
     Context,
     InContext,
     Version,
+    deciding_plan_of,
     error_responses,
     path_name,
     plan_of,
@@ -30,6 +31,7 @@ from app.serving.answers import LookUp, count_decision, decide_to_json
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from app.serving.evaluation import evaluate_in_batches, summary_of
+from app.serving.rollouts import item_of
 from app.store.evaluation_tables import TRUTH, WRITERS, read_array, read_parquet
 from app.store.table_types import JSON, NDJSON, NPY, PARQUET, PARQUET_TYPES
 from models import Fault, InvalidRequest, Value
@@ -48,8 +50,8 @@ TruthColumn = Annotated[
 ]
 
 
-def routes_of(kind: AnyKind) -> KindRoutes:
-    """Make the routes of a kind, and add those of ``app/routes/<kind>.py``, if there is one."""
+def make_kind_routes(kind: AnyKind) -> KindRoutes:
+    """Return the routes of a kind, including those of ``app/routes/<kind>.py``."""
     router = JsonRouter(prefix=f"/v1/{kind.plural}", tags=[kind.name])
     own = _own_routes(kind.name)
     look_ups: list[LookUp] = []
@@ -82,7 +84,7 @@ def _own_routes(name: str) -> KindRoutes:
 
 
 def models_of(context: Context) -> ModelRunner:
-    """Return how learned models are run: in another process, for they may end it."""
+    """Return the runner of fitted models, which uses a separate process."""
     return ModelRunner(context.settings.allowed_modules(), context.sandbox)
 
 
@@ -97,7 +99,7 @@ def _add_decision(router: APIRouter, kind: AnyKind) -> None:
     _declare(kind, decision, [_fixed("request", kind.query), _fixed("version", Version, None)])
     router.post(
         "/{name}/decision",
-        summary="What to do now with an item",
+        summary="Decide on an item",
         operation_id=f"decide_{kind.name}",
         response_model=kind.reply,
         responses=error_responses(404, 409, 413, 415, 503, 504),
@@ -115,7 +117,7 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
     _declare(kind, decision, [*parameters_of(kind.query), _fixed("version", Version, None)])
     router.get(
         "/{name}/decision",
-        summary="What to do now with an item, by query parameters",
+        summary="Decide on an item, by query parameters",
         operation_id=f"decide_{kind.name}_by_get",
         response_model=kind.reply,
         responses=error_responses(404, 409, 503, 504),
@@ -123,13 +125,14 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
 
 
 async def _decided(kind: AnyKind, name: str, query: Value, context: Context, version: int | None) -> Response:
-    loaded = await plan_of(context, kind, name, version)
+    loaded = await deciding_plan_of(context, kind, name, version, item_of(query))
     failing = context.caller.open_circuits()
     with count_decision(loaded, context.metrics):
-        if kind.decides_at_once(loaded.plan, query):
+        if kind.decides_quickly(loaded.plan, query):
             body = decide_to_json(loaded, query, failing)
         else:
             body = await run_in_solver(context, decide_to_json, loaded, query, failing, models_of(context))
+    context.rollouts.compare_versions(loaded, query, models_of(context))
     return Response(body, media_type=JSON)
 
 
@@ -165,7 +168,7 @@ def _add_evaluation(router: APIRouter, kind: AnyKind) -> None:
     _declare(kind, evaluate, [_fixed("request", Request), *limits, truth, _fixed("version", Version, None)])
     router.post(
         "/{name}/evaluate",
-        summary="Send complete items through it",
+        summary="Evaluate complete items",
         operation_id=f"evaluate_{kind.name}",
         response_model=EvaluationReply,
         responses={
@@ -192,8 +195,8 @@ def _body_of(kind: AnyKind) -> dict[str, Any]:
             },
             PARQUET: {
                 "schema": binary_schema(
-                    "a row per item: columns of features, or `knn.label`, `knn.confidence`, `knn.cost`, `knn.correct` "
-                    "of a classifier knn; `id`, `embedding`, `size`, and the truth"
+                    "a row per item: columns of features, or `knn.label`, `knn.confidence`, `knn.cost`, `knn.correct`, "
+                    "and `knn.loss` of a classifier knn; `id`, `embedding`, `size`, and the truth"
                 ),
                 "example": "(the bytes of a Parquet file)",
             },
@@ -212,7 +215,7 @@ def _read(
         misplaced = next((name for name, value in given.items() if value is not None), None)
         if misplaced is not None:
             raise InvalidRequest.from_faults(
-                Fault((misplaced,), f"must be in the JSON; as a query parameter it goes with {PARQUET}")
+                Fault((misplaced,), f"must be in the JSON body; query parameters are supported for {PARQUET} only")
             )
         request: HasCompleteItems = read_batch(context, kind.evaluation, body)
         return request, CompleteItems.from_items(request.items, columns)
@@ -258,7 +261,7 @@ def _add_curve(router: APIRouter, kind: AnyKind) -> None:
     _declare(kind, curve, [*parameters_of(kind.curve_query), _fixed("version", Version, None)])
     router.get(
         "/{name}/curve",
-        summary="Accuracy against cost",
+        summary="Show accuracy against cost",
         operation_id=f"curve_of_{kind.name}",
         response_model=CurveReply,
         responses=error_responses(404, 409, 503, 504),
@@ -278,7 +281,7 @@ def _fixed(name: str, annotation: Any, default: Any = Parameter.empty) -> Parame
 
 
 def _declare(kind: AnyKind, route: Callable[..., Any], parameters: list[Parameter]) -> None:
-    """Give a route the parameters that FastAPI reads: those of its kind, and ``name`` and ``context`` as all have."""
+    """Set a route's parameters for FastAPI: those of its kind, and ``name`` and ``context``."""
     name = _fixed("name", Annotated[str, path_name(kind.example)])
     every = [name, _fixed("context", InContext), *parameters]
     route.__signature__ = signature(route).replace(parameters=every)  # type: ignore[attr-defined]

@@ -1,4 +1,7 @@
-"""The Open Inference Protocol (KServe v2): an artifact is a model, called ``KIND.NAME``."""
+"""Routes of the Open Inference Protocol (KServe v2).
+
+An artifact is the model ``KIND.NAME``.
+"""
 
 from importlib.metadata import version as version_of
 from typing import Annotated, Any, Literal
@@ -7,10 +10,10 @@ import orjson
 from fastapi import Depends, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
+from app.http.foreign_errors import InferenceErrorReply
 from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validate_body
-from app.http.problems import InferenceError
 from app.routes.dependencies import Context, InContext, body_of, foreign_error_responses, plan_of
-from app.routes.runs import tools_of, unless_gone
+from app.routes.runs import cancel_on_disconnect, run_dependencies_of
 from app.running.protocols.binary_tensors import (
     EXTENSION,
     LENGTH_HEADER,
@@ -25,7 +28,7 @@ from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
 from models.base import LIMITS, refuse_infinite
 from models.errors import UnknownArtifact
-from models.run import MOST_ITEMS, RunItem, RunLimits
+from models.run import MAX_ITEMS, RunItem, RunLimits
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
@@ -35,36 +38,38 @@ ModelName = Annotated[str, Path(description="the artifact, as KIND.NAME", exampl
 
 
 class Tensor(BaseModel):
-    """A tensor of the protocol."""
+    """A named tensor: shape, datatype, and elements."""
 
     model_config = ConfigDict(extra="ignore")
 
-    name: Annotated[str, Field(max_length=200)] = Field(description="its name")
+    name: Annotated[str, Field(max_length=200)] = Field(description="name")
     shape: Annotated[list[Annotated[int, Field(ge=0, le=2**31)]], Field(max_length=8)] = Field(
-        description="its shape; the first dimension counts the items", examples=[[1, 3]]
+        description="shape; the first dimension is the number of items", examples=[[1, 3]]
     )
-    datatype: str = Field(description="the type of its elements", examples=["FP64"])
+    datatype: str = Field(description="data type of the elements", examples=["FP64"])
     data: Annotated[list[JsonValue], AfterValidator(refuse_infinite)] = Field(
-        default=[], description="its elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]]
+        default=[], description="elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]]
     )
     parameters: dict[str, JsonValue] = Field(
-        default={}, description="binary_data_size: so many bytes behind the JSON are its elements", examples=[{}]
+        default={},
+        description="binary_data_size: number of bytes after the JSON that contain the elements",
+        examples=[{}],
     )
 
 
 class RequestedOutput(BaseModel):
-    """A requested output."""
+    """An output tensor that the client requests."""
 
     model_config = ConfigDict(extra="ignore")
 
-    name: Literal["label", "confidence"] = Field(description="its name")
+    name: Literal["label", "confidence"] = Field(description="name")
     parameters: dict[str, JsonValue] = Field(
-        default={}, description="binary_data: true puts its elements behind the JSON, as bytes", examples=[{}]
+        default={}, description="binary_data: true: return the elements as bytes after the JSON", examples=[{}]
     )
 
 
 class InferRequest(BaseModel):
-    """Items to run."""
+    """Inference request: one input tensor with a row for each item."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -76,18 +81,18 @@ class InferRequest(BaseModel):
     )
 
     id: Annotated[str, Field(min_length=1, max_length=150)] | None = Field(
-        default=None, description="the request's id; items are called by it and their place"
+        default=None, description="id of the request; the id of an item is this id with the item's index"
     )
     inputs: Annotated[list[Tensor], Field(min_length=1, max_length=1)] = Field(
-        description="one tensor: a row for each item"
+        description="one tensor with a row per item"
     )
     outputs: Annotated[list[RequestedOutput], Field(max_length=2)] = Field(
-        default=[], description="which outputs are wanted; none: all there are", examples=[[]]
+        default=[], description="requested outputs; empty: all", examples=[[]]
     )
     parameters: dict[str, JsonValue] = Field(
         default={},
-        description="the limits of each item, by their names in `runs`, and timeout_s; binary_data_output: true puts "
-        "all outputs behind the JSON, as bytes",
+        description="limits of each item, named as in `runs`, and timeout_s; binary_data_output: true: return all "
+        "outputs as bytes after the JSON",
         examples=[{}],
     )
 
@@ -96,30 +101,30 @@ bodies = (InferRequest,)
 
 
 class InferReply(BaseModel):
-    """The answers."""
+    """Reply of an inference request: one output tensor per field of the answers."""
 
     model_name: str = Field(description="the requested artifact")
-    model_version: str = Field(description="its version")
-    id: str | None = Field(default=None, description="the request's id")
-    outputs: list[Tensor] = Field(description="label, and confidence where each answer has one")
+    model_version: str = Field(description="version")
+    id: str | None = Field(default=None, description="id of the request")
+    outputs: list[Tensor] = Field(description="label, and confidence if every answer has one")
 
 
 class ModelMetadata(BaseModel):
-    """What there is to know of a model."""
+    """Metadata of a model: versions, inputs, and outputs."""
 
     name: str = Field(description="the artifact, as KIND.NAME")
-    versions: list[str] = Field(description="the version in service")
-    platform: str = Field(default="parsimony", description="always this")
-    inputs: list[dict[str, Any]] = Field(description="one tensor of any type: a row for each item")
+    versions: list[str] = Field(description="the active version")
+    platform: str = Field(default="parsimony", description="always the same value")
+    inputs: list[dict[str, Any]] = Field(description="one tensor of any type with a row per item")
     outputs: list[dict[str, Any]] = Field(description="label and confidence")
 
 
 class ServerMetadata(BaseModel):
-    """What there is to know of the server."""
+    """Metadata of the server: name, version, and protocol extensions."""
 
-    name: Literal["parsimony"] = Field(default="parsimony", description="always this")
-    version: str = Field(description="its version")
-    extensions: list[str] = Field(default=[EXTENSION], description="tensors may be bytes behind the JSON")
+    name: Literal["parsimony"] = Field(default="parsimony", description="always the same value")
+    version: str = Field(description="version")
+    extensions: list[str] = Field(default=[EXTENSION], description="supported extensions of the protocol")
 
 
 async def _no_form(request: Request) -> None:
@@ -129,29 +134,29 @@ async def _no_form(request: Request) -> None:
         refuse_other_types(request, "application/json", "application/octet-stream")
 
 
-@router.get("", summary="Metadata of the server", responses=foreign_error_responses(InferenceError))
+@router.get("", summary="Show the server's metadata", responses=foreign_error_responses(InferenceErrorReply))
 async def server_metadata() -> ServerMetadata:
     """Return the server's metadata."""
-    return ServerMetadata(version=version_of("parsimony"))
+    return ServerMetadata(version=version_of("parsimony-server"))
 
 
-@router.get("/health/live", summary="Whether the process answers", responses=foreign_error_responses(InferenceError))
+@router.get("/health/live", summary="Check liveness", responses=foreign_error_responses(InferenceErrorReply))
 async def check_liveness() -> dict[str, bool]:
-    """Answer as long as the process does."""
+    """Return 200 while the process is running."""
     return {"live": True}
 
 
-@router.get(
-    "/health/ready", summary="Whether artifacts are loaded", responses=foreign_error_responses(InferenceError, 503)
-)
+@router.get("/health/ready", summary="Check readiness", responses=foreign_error_responses(InferenceErrorReply, 503))
 async def check_readiness(context: InContext) -> dict[str, bool]:
-    """503 until the artifacts have been loaded."""
+    """Return 503 until the artifacts have been loaded."""
     context.catalog.refuse_unless_loaded()
     return {"ready": True}
 
 
 @router.get(
-    "/models/{name}", summary="An artifact's metadata", responses=foreign_error_responses(InferenceError, 404, 503)
+    "/models/{name}",
+    summary="Show an artifact's metadata",
+    responses=foreign_error_responses(InferenceErrorReply, 404, 503),
 )
 async def model_metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Return an artifact's name, version, inputs, and outputs."""
@@ -165,7 +170,9 @@ async def model_metadata(name: ModelName, context: InContext) -> ModelMetadata:
 
 
 @router.get(
-    "/models/{name}/ready", summary="Whether it answers", responses=foreign_error_responses(InferenceError, 404, 503)
+    "/models/{name}/ready",
+    summary="Check whether an artifact is loaded",
+    responses=foreign_error_responses(InferenceErrorReply, 404, 503),
 )
 async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | str]:
     """Return 404 if the artifact is not found."""
@@ -178,19 +185,21 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     summary="Run items through an artifact",
     response_model=InferReply,
     dependencies=[Depends(_no_form)],
-    responses=foreign_error_responses(InferenceError, 404, 409, 413, 415, 502, 503, 504),
+    responses=foreign_error_responses(InferenceErrorReply, 404, 409, 413, 415, 502, 503, 504),
     openapi_extra=body_of(InferRequest),
 )
 async def infer_items(name: ModelName, http: Request, context: InContext) -> Response:
-    """Run each row of the input; the first item without an answer fails the request, as the protocol has it.
+    """Run each row of the input tensor.
 
-    Tensors may be bytes behind the JSON, as the extension ``binary_tensor_data`` has them. Errors are in the protocol's
-    form.
+    The first item without an answer fails the request, as the protocol requires. Tensors may be sent as bytes after
+    the JSON (extension ``binary_tensor_data``). Errors are in the protocol's format.
     """
     request = _request(await http.body(), http.headers.get(LENGTH_HEADER))
     serving = await _live(context, name)
     limits = _limits(request.parameters)
-    outcomes, _ = await unless_gone(http, run_each(serving, _items(request), limits, tools_of(context)))
+    outcomes, _ = await cancel_on_disconnect(
+        http, run_each(serving, _items(request), limits, run_dependencies_of(context))
+    )
     undone = next((one for one in outcomes if isinstance(one, FailedItem)), None)
     if undone is not None:
         raise undone.error
@@ -213,7 +222,10 @@ def _request(body: bytes, length: str | None) -> InferRequest:
     request = validate_body(InferRequest, content)
     size = request.inputs[0].parameters.get("binary_data_size", 0)
     if size != len(behind):
-        fault = Fault(("inputs", 0, "parameters", "binary_data_size"), f"is {size}, there are {len(behind)} bytes")
+        fault = Fault(
+            ("inputs", 0, "parameters", "binary_data_size"),
+            f"must be at most {len(behind)}, got {size}",
+        )
         raise InvalidRequest.from_faults(fault)
     if behind:
         try:
@@ -246,7 +258,7 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
 async def _live(context: Context, model: str) -> LoadedArtifact[Plan]:
     kind, _, name = model.partition(".")
     if kind not in KINDS:
-        raise UnknownArtifact(f"model {model!r} not found: it must be KIND.NAME, with a kind of {', '.join(KINDS)}")
+        raise UnknownArtifact(f"model {model!r} not found; must be KIND.NAME with a kind of {', '.join(KINDS)}")
     return await plan_of(context, KINDS[kind], name, None)
 
 
@@ -265,8 +277,8 @@ def _items(request: InferRequest) -> tuple[RunItem, ...]:
     except WrongShape as error:
         raise InvalidRequest.from_faults(Fault(("inputs", 0, "data"), str(error))) from error
     width = len(elements) // rows if rows else 0
-    if not rows or rows > MOST_ITEMS or width * rows != len(elements) or not width:
-        fault = f"has {len(elements)} elements of shape {tensor.shape}, must be 1 to {MOST_ITEMS} rows of as many each"
+    if not rows or rows > MAX_ITEMS or width * rows != len(elements) or not width:
+        fault = f"must have 1 to {MAX_ITEMS} rows of equal length, got {len(elements)} elements of shape {tensor.shape}"
         raise InvalidRequest.from_faults(Fault(("inputs", 0), fault))
     ids = [None if request.id is None else f"{request.id}:{row}" for row in range(rows)]
     pieces = [elements[row * width : (row + 1) * width] for row in range(rows)]

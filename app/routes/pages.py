@@ -1,14 +1,11 @@
-"""The console: server-rendered frames whose scripts use the public API."""
+"""Pages of the console: server-rendered; their scripts use the public API."""
 
 import asyncio
-import gzip
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-import plotly
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
@@ -21,22 +18,15 @@ from models.errors import NotFound, ParsimonyError, UnknownArtifact
 from solvers import KINDS
 
 IN_PROCESS = Path(__file__).parent.parent / "console"
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 NAVIGATION = (
     ("/", "Overview"),
     ("/datasets", "Datasets"),
     ("/builds", "Builds"),
     ("/batches", "Batches"),
-    ("/compare", "Compare"),
     ("/endpoints", "Endpoints"),
+    ("/recordings", "Recordings"),
+    ("/spend", "Spend"),
 )
-STYLES_OF_PLOTLY = (
-    "'unsafe-hashes'",
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
-    "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",
-)
-"""What plotly sets as text: an empty style, as an element that it fills by script and as an attribute, and the rules of
-its drag cover. All else it sets by script, which no policy forbids."""
 LOOK_S = 1.0
 """How long a page waits to learn whether what it is about is there; its script finds out in any case."""
 Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
@@ -44,7 +34,7 @@ BuildId = Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 
 
 def install(api: FastAPI) -> Callable[[str], Response]:
-    """Add the pages, and the files that they need; gives what makes the page of something that is not there."""
+    """Add the pages and their files; return the function that renders "not found"."""
     pages = _Pages()
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -79,19 +69,19 @@ def install(api: FastAPI) -> Callable[[str], Response]:
         if kind not in KINDS:
             raise UnknownArtifact(f"artifact kind {kind!r} not found; available: {', '.join(KINDS)}")
         await _refuse_if_missing(context, context.repos.artifacts.get_record, kind, name)
-        return pages.render_kind(kind, name)
+        return pages.render("artifact", kind=kind, name=name, collection=KINDS[kind].plural)
 
     @router.get("/endpoints")
     async def endpoints() -> Response:
         return pages.render("endpoints")
 
-    @router.get("/compare")
-    async def compare() -> Response:
-        return pages.render("compare")
+    @router.get("/recordings")
+    async def recordings() -> Response:
+        return pages.render("recordings")
 
-    @router.get("/console/plotly.min.js")
-    async def charts(request: Request) -> Response:
-        return await asyncio.to_thread(pages.serve_charts, request)
+    @router.get("/spend")
+    async def spend() -> Response:
+        return pages.render("spend")
 
     api.include_router(router)
     api.mount("/console", _Fresh(directory=IN_PROCESS / "static"), name="console")
@@ -125,20 +115,15 @@ class _Fresh(StaticFiles):
 
 
 class _Pages:
-    """Renders the frames, and keeps the charts' library, compressed at the first request."""
+    """Renders the frames."""
 
     def __init__(self) -> None:
         loader = FileSystemLoader(IN_PROCESS / "templates")
         self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
 
-    @cached_property
-    def _plotly(self) -> bytes:
-        return gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
-
     def render(self, page: str, **names: object) -> Response:
-        """Make a page; the names in its address are in the frame for its script, which requests the rest from the
-        API."""
-        section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
+        """Return a page, which contains the names in its address; its script requests all other data from the API."""
+        section = "/" + {"dataset": "datasets", "build": "builds", "overview": "", "artifact": ""}.get(page, page)
         context = {
             "script": page,
             "section": section,
@@ -147,25 +132,11 @@ class _Pages:
             "names": names,
         }
         text = self._templates.get_template(f"{page}.html").render(context)
-        return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
+        return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}))
 
     def render_missing(self, what: str) -> Response:
-        """Make the page of something that is not there."""
+        """Return the page for a resource that is not found."""
         reply = self.render("missing", what=what)
         reply.status_code = 404
         reply.headers["vary"] = "accept"
         return reply
-
-    def render_kind(self, kind: str, name: str) -> Response:
-        """Make the page of an artifact: its kind's own, or the plain one where it has none."""
-        own = f"{kind}.html" in self._templates.list_templates()
-        return self.render(kind if own else "other_kind", kind=kind, name=name)
-
-    def serve_charts(self, request: Request) -> Response:
-        """Give plotly, packed where the browser can unpack it."""
-        packed = "gzip" in request.headers.get("accept-encoding", "")
-        headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}
-        if packed:
-            headers["content-encoding"] = "gzip"
-        content = self._plotly if packed else PLOTLY.read_bytes()
-        return Response(content, media_type="text/javascript", headers=headers)

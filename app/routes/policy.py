@@ -1,4 +1,4 @@
-"""What only policies have: the traffic through the DAG."""
+"""Route of policies: the traffic through the DAG."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ PolicyName = Annotated[str, path_name("digits")]
 
 @router.get(
     "/{name}/traffic",
-    summary="The DAG, and how many items take which way",
+    summary="Show the decision graph with the number of items on each edge",
     response_model=TrafficReply,
     responses=error_responses(404, 409, 503, 504),
 )
@@ -42,11 +42,11 @@ async def show_traffic(
     min_accuracy: Annotated[float | None, query_field(PolicyTarget, "min_accuracy")] = None,
     version: Version = None,
 ) -> Response:
-    """Return for a trade-off, or a budget, how many items reach each set of sensors, stop there, or continue; with
-    neither, for the artifact's headline.
+    """Return the number of items that reach, leave, or stop at each set of sensors.
 
-    Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
-    traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.
+    The trade-off or the budget selects the operating point; without both, it is the default one. The items are those on
+    which the policy was validated. For a budget between two points of the curve, the reply is the expected traffic of
+    their mixture. Versions that were built before traffic was counted return 409.
     """
     loaded = await plan_of(context, policy.kind, name, version)
     target = make_query(PolicyTarget, tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)

@@ -1,4 +1,4 @@
-"""Portfolios: assign a batch of queries to classifiers, route a single one, show accuracy against budget."""
+"""Routes of portfolios: assign batches, route single queries, and show the curve."""
 
 from functools import partial
 from time import monotonic
@@ -18,6 +18,7 @@ from app.http.assignment_requests import (
     read_parts,
 )
 from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
+from app.routes.assignment_budget import hold_assignment
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -32,7 +33,7 @@ from app.routes.dependencies import (
 )
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.kind_routes import KindRoutes
-from app.routes.runs import tools_of, unless_gone
+from app.routes.runs import cancel_on_disconnect, run_dependencies_of
 from app.running.embedding import FailedEmbedding, embed_texts, embedder_of, vectors_of
 from app.running.runs import pricing_of
 from app.serving.answers import (
@@ -64,21 +65,22 @@ from models.portfolio_constraints import ConstrainedReply, ConstrainedRequest
 from models.portfolio_streams import LedgerState
 from solvers import portfolio
 from solvers.portfolio import PortfolioPlan
-from solvers.portfolio.assigner import MIN_SECONDS, PortfolioAssigner
+from solvers.portfolio.assigner import MIN_HIGHS_S, PortfolioAssigner
+from solvers.portfolio.limits import compute_total_budget
 
 router = JsonRouter()
-PortfolioName = Annotated[str, path_name("digits-moved")]
+PortfolioName = Annotated[str, path_name("digits")]
 SHARE, TRYING = 0.8, 0.2
-"""The programme may take this share of the server's limit, less what came before it, and at least ``MIN_SECONDS``.
+"""The programme may take this share of the server's limit, less what came before it, and at least ``MIN_HIGHS_S``.
 TRYING: the share in which it is found out, before texts are embedded, whether their limits can be kept at all."""
 WITH_NPY = f"with a body of {NPY}, Parquet or a form only: "
-MOST_PARTS, MOST_PART_BYTES = 64, 2**22
+MAX_PARTS, MAX_PART_BYTES = 64, 2**22
 """Of a form: how many, and of how many bytes those that are no files."""
 
 
 @router.post(
     "/{name}/assignments",
-    summary="Which classifier for each query of a batch",
+    summary="Assign a batch of queries to classifiers",
     response_model=ConstrainedReply | AssignmentReply,
     responses={
         200: {
@@ -86,7 +88,7 @@ MOST_PARTS, MOST_PART_BYTES = 64, 2**22
                 kind: {"schema": binary_schema("the assignments, where Accept asks for it")} for kind in WRITERS
             }
         },
-        **error_responses(404, 409, 413, 415, 502, 503, 504),
+        **error_responses(402, 404, 409, 413, 415, 429, 502, 503, 504),
     },
     openapi_extra={"requestBody": REQUEST_BODY},
 )
@@ -103,19 +105,20 @@ async def assign_batch(
     time_limit_s: Annotated[float | None, query_field(AssignmentOptions, "time_limit_s", WITH_NPY)] = None,
     version: Version = None,
 ) -> Response:
-    """Assign every query to one classifier so that the estimates add up to the most within the budget.
+    """Assign each query to a classifier: the highest total estimate within the budget.
 
-    Or within several limits at once, which go into the JSON: capacities and commitments of ``classifiers``, further
-    budgets (``resources``), floors, and all of these for ``groups`` of queries; or so that the cost is least above a
-    floor of ``accuracy``. The reply then has each limit's use and shadow price. Limits that cannot be kept together
-    are refused with a smallest set of them (``conflict``), and by how much each would have to give.
+    JSON requests can have further limits: capacities and commitments of ``classifiers``, further budgets
+    (``resources``), floors of accuracy, and all of these for ``groups`` of queries. With a floor of ``accuracy``, the
+    goal can be the lowest cost instead. The reply then has each limit's use and shadow price. Conflicting limits are
+    refused with a minimal conflicting set (``conflict``), and the change of each limit that would resolve the conflict.
 
-    The gap is a proven bound on the distance to the optimum. Queries come by their embeddings, or as
-    ``texts``, which the endpoint embeds that the artifact names as its ``embedder``, many in a request: 502 if one has
-    no embedding, 504 if the time was over before it had. They come as JSON, or as the body itself in NumPy's format or
-    Parquet with everything else as query parameters, or as a form of these and further limits. With
-    `Accept: text/csv` or `application/vnd.apache.parquet` the reply is a table of the assignments; in Parquet's
-    metadata, `parsimony`, is the rest of the JSON.
+    ``gap`` is a proven bound of the distance to the optimum.
+
+    Queries are embeddings, or ``texts`` that the artifact's ``embedder`` embeds, many per request. The reply is 502
+    if a text has no embedding, and 504 if the time limit is reached first. The body is JSON, NumPy's format or
+    Parquet with other options as query parameters, or a form of these and further limits. With `Accept: text/csv` or
+    `application/vnd.apache.parquet`, the reply is a table of the assignments; Parquet has the other fields in its
+    metadata, `parsimony`.
     """
     parameters = {
         "budget": budget,
@@ -135,18 +138,29 @@ async def assign_batch(
     queries, options, read_s = await run_in_solver(context, _read, context, kind, parts, parameters)
     more: dict[str, Any] = {"open_circuits": unavailable_names(loaded, context.caller.open_circuits())}
     vectors: Any = queries
-    if isinstance(queries, tuple):
-        embedder_of(loaded, TEXTS)
-        await run_in_solver(context, _refuse_infeasible, context, loaded, len(queries), options)
-        vectors, more["embedding"] = await _embedded(request, context, loaded, queries, "texts")
-    reply = await run_in_solver(context, _assign, context, loaded, vectors, options, read_s, wanted, more)
-    return Response(reply, media_type=wanted)
+    costs = _total_costs(loaded.plan, options, len(queries))
+    async with hold_assignment(context, loaded.ref, loaded.record.unit, options, **costs) as held:
+        if isinstance(queries, tuple):
+            embedder_of(loaded, TEXTS)
+            await run_in_solver(context, _refuse_infeasible, context, loaded, len(queries), held.options)
+            vectors, more["embedding"] = await _embedded(request, context, loaded, queries, "texts")
+            held.cost = more["embedding"].cost
+        assigning = (context, loaded, vectors, held.options, read_s, wanted, more)
+        reply, held.cost = await run_in_solver(context, _assign, *assigning)
+    return Response(reply, headers=held.headers, media_type=wanted)
+
+
+def _total_costs(plan: PortfolioPlan, options: AssignmentOptions, count: int) -> dict[str, Any]:
+    """Return the number of queries, and the highest and the least total cost that their assignment may have."""
+    highest = plan.highest_cost * count
+    most = min(compute_total_budget(options, count, plan.highest_cost), highest)
+    return {"count": count, "most": most, "least": min(plan.min_cost * count, most)}
 
 
 async def _parts_of(request: Request) -> dict[str, bytes]:
     """Read the parts of a form."""
     with room_on_disk():
-        form = await read_form(request, MOST_PARTS, MOST_PART_BYTES)
+        form = await read_form(request, MAX_PARTS, MAX_PART_BYTES)
         try:
             return {
                 name: await part.read() if isinstance(part, UploadFile) else part.encode()
@@ -185,18 +199,18 @@ def _assign(
     read_s: float,
     wanted: str,
     more: dict[str, Any],
-) -> bytes:
-    """Assign a batch of embeddings, and write the reply; off the event loop. more: its further fields."""
+) -> tuple[bytes, float]:
+    """Assign a batch of embeddings, and return the reply and its cost; off the event loop. more: its further fields."""
     started = monotonic()
     with count_decision(loaded, context.metrics):
         estimates = PortfolioAssigner().estimate(loaded.plan, vectors)
-        left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), MIN_SECONDS)
+        left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), MIN_HIGHS_S)
         assignment = PortfolioAssigner().assign(loaded.plan, estimates, options, left, more["open_circuits"])
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
         reply = encode(assignment, loaded, **decision_facts(loaded, options, assignment), **more)
-        return WRITERS[wanted](reply) if wanted in WRITERS else reply
+        return WRITERS[wanted](reply) if wanted in WRITERS else reply, assignment.cost
 
 
 async def _embedded(
@@ -205,8 +219,10 @@ async def _embedded(
     """Embed texts while the caller waits, and return what that took. Raises InvalidRequest where the
     artifact names no embedder, EndpointFailed or RunTimeout, with the text's place, where one has no embedding."""
     name, started = embedder_of(loaded, where), monotonic()
-    tools = tools_of(context)
-    made = await unless_gone(http, embed_texts(loaded, texts, tools.caller, started + context.settings.solve_timeout_s))
+    tools = run_dependencies_of(context)
+    made = await cancel_on_disconnect(
+        http, embed_texts(loaded, texts, tools.caller, started + context.settings.solve_timeout_s)
+    )
     vectors = vectors_of(made)
     cost = sum(
         pricing_of(loaded).cost_of(call) for one in made if not isinstance(one, FailedEmbedding) for call in one[1]
@@ -216,21 +232,21 @@ async def _embedded(
 
 @router.post(
     "/{name}/decision",
-    summary="Which classifier for this query",
+    summary="Choose a classifier for a query",
     response_model=RouteReply,
     responses=error_responses(404, 409, 413, 415, 502, 503, 504),
 )
 async def decide_route(
     name: PortfolioName, request: RouteRequest, http: Request, context: InContext, version: Version = None
 ) -> Response:
-    """Give the classifier whose estimate, less the price of its cost, is the highest.
+    """Return the classifier with the highest estimate minus shadow price times cost.
 
-    The price is that of the budget, learned by the build. With ``budget_pacing`` it follows what a stream of queries
-    has spent so far, so that the whole stream stays within its total; and within further resources, its tenant's total
-    and rate limits of classifiers, if it has any: these are never exceeded, however many servers there are.
+    The shadow price is the budget's, fitted by the build. With ``budget_pacing``, it depends on the cost of the stream
+    so far, so that the stream keeps its total. Further resources, a tenant's total, and rate limits of classifiers are
+    never exceeded, with any number of servers.
 
-    A ``text`` is embedded by the endpoint that the artifact names as its ``embedder``: nothing else is called. 502 if
-    it gives no embedding, 504 if the time was over before it did.
+    The artifact's ``embedder`` embeds a ``text``; no other endpoint is called. The reply is 502 if the embedder returns
+    no embedding, and 504 if the time limit is reached first.
     """
     loaded = await plan_of(context, portfolio.kind, name, version)
     failing = unavailable_names(loaded, context.caller.open_circuits())
@@ -270,7 +286,7 @@ def _route_at_once(loaded: LoadedArtifact[PortfolioPlan], request: RouteRequest)
     return encode(decision, loaded, budget_pacing=None, **decision_facts(loaded, request, decision), open_circuits=())
 
 
-MOST_ROUTE_BYTES = 4 * 2**20
+MAX_ROUTE_BYTES = 4 * 2**20
 """The most of a query to route: its embedding may have 100,000 coordinates."""
 
 
@@ -300,7 +316,7 @@ routes = KindRoutes(
             RouteRequest,
             "POST",
             cast(AtOnce, _route_at_once),
-            MOST_ROUTE_BYTES,
+            MAX_ROUTE_BYTES,
         ),
     ),
     bodies=(ConstrainedRequest,),

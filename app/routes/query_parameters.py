@@ -1,4 +1,4 @@
-"""Query parameters made of a model's fields: for decisions by GET, and limits of table uploads."""
+"""Query parameters from a model's fields, for GET decisions and table uploads."""
 
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_origin
@@ -12,14 +12,15 @@ from models import Fault, InvalidRequest, Value
 from models.limits import HasBudget
 from solvers.kind import make_query
 
-LONGEST_LIST = 1000
+MAX_LIST_LENGTH = 1000
 """A longer list must be sent in a body."""
 
 
 def parameters_of(model: type[Value], prefix: str = "") -> list[Parameter]:
-    """Return a parameter for each field of a model that fits a query string.
+    """Return a query parameter for each field of a model that fits a query string.
 
-    prefix: of the descriptions.
+    Args:
+        prefix: prefix of the descriptions.
     """
     return [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(model, name, prefix))
@@ -29,12 +30,12 @@ def parameters_of(model: type[Value], prefix: str = "") -> list[Parameter]:
 
 
 def needs_body(model: type[Value]) -> bool:
-    """Return whether a field that a query string cannot hold is always needed."""
+    """Return whether a required field does not fit a query string."""
     return any(field.is_required() and not _fits_a_query_string(field) for field in model.model_fields.values())
 
 
 def from_parameters(model: type[Value], given: dict[str, Any]) -> Any:
-    """Make a value of the parameters that are not None; raises InvalidRequest with what is wrong."""
+    """Return a model from the parameters that are not None; raises InvalidRequest."""
     return make_query(model, **{name: _one_or_many(model.model_fields[name], name, v) for name, v in given.items()})
 
 
@@ -69,7 +70,7 @@ def _fits_a_query_string(field: FieldInfo) -> bool:
     if any(get_origin(part) is dict or (isinstance(part, type) and issubclass(part, BaseModel)) for part in parts):
         return False
     is_list = any(get_origin(part) is tuple for part in parts)
-    return not is_list or 0 < max(_lengths(parts), default=0) <= LONGEST_LIST
+    return not is_list or 0 < max(_lengths(parts), default=0) <= MAX_LIST_LENGTH
 
 
 def _one_or_many(field: FieldInfo, name: str, value: Any) -> Any:
@@ -77,6 +78,6 @@ def _one_or_many(field: FieldInfo, name: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if not value:
-        raise InvalidRequest.from_faults(Fault((name,), "is missing its number"))
+        raise InvalidRequest.from_faults(Fault((name,), "must have a number after the name"))
     may_be_one = field.default is None
     return value[0] if len(value) == 1 and may_be_one else tuple(value)

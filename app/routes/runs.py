@@ -1,4 +1,4 @@
-"""Runs: the service calls the classifiers itself, for every kind that can be run."""
+"""Run routes: the service calls the classifiers and returns the answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,11 +17,12 @@ from app.routes.dependencies import (
     PathName,
     Version,
     context_of,
+    deciding_plan_of,
     error_responses,
     plan_of,
 )
 from app.running.item_start import RunDependencies
-from app.running.runs import CompletedItem, FailedItem, run_each, run_one, to_failed_run, to_run_reply
+from app.running.runs import CompletedItem, FailedItem, new_item_run, run_each, run_item, to_failed_run, to_run_reply
 from app.serving.answers import count_decision
 from app.serving.catalog import LoadedArtifact
 from models.run import RunReply, RunRequest, RunsReply, Spent
@@ -34,9 +35,11 @@ WRITTEN_AT_ONCE = 20
 """Items of a reply that are written before the event loop looks for other work."""
 
 
-def tools_of(context: Context) -> RunDependencies:
-    """Give what runs need, with the endpoints as they are registered now."""
+def run_dependencies_of(context: Context) -> RunDependencies:
+    """Return the services that runs depend on, with the currently registered endpoints."""
     context.caller.update_endpoints(context.seen.endpoints)
+    context.budgets.update_budgets(context.seen.budgets)
+    context.recorder.update_recordings(context.seen.recordings)
     return RunDependencies(
         settings=context.settings,
         caller=context.caller,
@@ -44,6 +47,12 @@ def tools_of(context: Context) -> RunDependencies:
         ledgers=context.ledgers,
         is_store_up=lambda: context.catalog.store_up,
         queue=context.queue,
+        budgets=context.budgets,
+        spending=context.spending,
+        conversations=context.conversations,
+        rollouts=context.rollouts,
+        recorder=context.recorder,
+        payer=context.payer,
         client=context.client,
         confidences=context.confidences,
     )
@@ -55,10 +64,10 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
     @router.post(
         f"{prefix}/{{name}}/runs",
         tags=[kind.name],
-        summary="Run an item: the classifiers are called",
+        summary="Run an item: call classifiers and return the answer",
         operation_id=f"run_{kind.name}",
         response_model=RunReply | RunsReply,
-        responses=error_responses(404, 409, 413, 415, 502, 503, 504),
+        responses=error_responses(402, 404, 409, 413, 415, 429, 502, 503, 504),
     )
     async def runs(
         name: PathName, request: RunRequest, http: Request, context: InContext, version: Version = None
@@ -68,16 +77,20 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
         Budget and deadline hold; what fails is excluded and reported as ``degraded``. With ``items`` each item has
         its own reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
         """
-        loaded = await plan_of(context, kind, name, version)
-        tools = tools_of(context)
+        if request.items is None:
+            loaded = await deciding_plan_of(context, kind, name, version, request.id)
+        else:
+            loaded = await plan_of(context, kind, name, version)
+        tools = run_dependencies_of(context)
         with count_decision(loaded, context.metrics):
             if request.items is None:
-                done = await unless_gone(http, run_one(loaded, request.list_items()[0], request, tools))
-                body = to_run_reply(loaded, done).model_dump_json().encode()
+                item_run = new_item_run(loaded, request.list_items()[0], request, tools)
+                done = await cancel_on_disconnect(http, run_item(loaded, item_run, tools))
+                body, headers = to_run_reply(loaded, done).model_dump_json().encode(), item_run.progress.headers
             else:
-                outcomes, seconds = await unless_gone(http, run_each(loaded, request.items, request, tools))
-                body = await _encoded(loaded, outcomes, seconds)
-        return Response(body, media_type="application/json")
+                outcomes, seconds = await cancel_on_disconnect(http, run_each(loaded, request.items, request, tools))
+                body, headers = await _encoded(loaded, outcomes, seconds), {}
+        return Response(body, headers=headers, media_type="application/json")
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
         context = await context_of(http)
@@ -101,8 +114,8 @@ async def _encoded(loaded: LoadedArtifact[Plan], outcomes: list[CompletedItem | 
     return orjson.dumps({"items": items, "spent": spent.model_dump(mode="json")})
 
 
-async def unless_gone(http: Request, work: Awaitable[T]) -> T:
-    """Do work as long as the caller waits for it; when it goes away, the work is cancelled, and its calls with it."""
+async def cancel_on_disconnect(http: Request, work: Awaitable[T]) -> T:
+    """Run work until the client disconnects; then cancel it and its calls."""
     working = asyncio.current_task()
     assert working is not None
     leaving = asyncio.ensure_future(_left(http))

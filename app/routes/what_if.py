@@ -1,4 +1,4 @@
-"""What if: the same question to every active artifact of a name, the answers side by side."""
+"""Route that compares the decisions of all kinds' artifacts of a name."""
 
 from typing import Annotated, Any
 
@@ -24,28 +24,28 @@ def _number(description: str, example: float) -> Any:
     return Query(ge=0, le=1e12, allow_inf_nan=False, description=description, examples=[example])
 
 
-@router.get("", summary="Every kind's decision, side by side", responses=error_responses(404, 503))
+@router.get("", summary="Compare the decisions of all kinds", responses=error_responses(404, 503))
 async def compare_decisions(
     context: InContext,
     name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],
     size: Annotated[float | None, _number("the item's size", 64.0)] = None,
     budget: Annotated[Budget | None, budget_field(HasBudget)] = None,
-    max_item_cost: Annotated[float | None, _number("what no item may cost more than", 9.0)] = None,
+    max_item_cost: Annotated[float | None, _number("hard limit on the cost of each item", 9.0)] = None,
     deadline: Annotated[
         float | None,
-        _number("how long an answer may take, in each artifact's unit, or in that of a policy's times", 9.0),
+        _number("hard limit on the time of each item, in each artifact's unit or the unit of a policy's times", 9.0),
     ] = None,
     min_accuracy: Annotated[
         float | None,
-        Query(ge=0, le=1, allow_inf_nan=False, description="how often it must be right", examples=[0.9]),
+        Query(ge=0, le=1, allow_inf_nan=False, description="lower bound on accuracy, from 0 to 1", examples=[0.9]),
     ] = None,
 ) -> DecisionsReply:
-    """Request the decision of every active artifact of a name; ``refusal`` has the reason where there is none."""
+    """Return the decision of each active artifact of a name, or its ``refusal``."""
     plans = context.catalog.plans
     lives = [plans[kind, name] for kind in sorted(KINDS) if (kind, name) in plans]
     if not lives:
         context.catalog.refuse_unless_loaded()
-        raise UnknownArtifact(f"no artifact of any kind is called {name!r}")
+        raise UnknownArtifact(f"artifact {name!r} not found in any kind")
     given = {
         "size": size,
         "budget": budget,

@@ -1,1 +1,4 @@
-"""Runs: the classifiers are called here. ``solvers`` decide what is called, these modules call it."""
+"""Runs: the service calls the endpoints of classifiers and returns their answers.
+
+``solvers`` decide which classifiers to call; these modules call them.
+"""

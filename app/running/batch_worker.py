@@ -1,7 +1,7 @@
-"""Runs a batch in a worker's process: each answer is stored before the next item is begun in its place.
+"""Runs a batch in a worker process, and stores each answer when it is complete.
 
-After a crash the batch continues with the items that have no stored answer; the calls that were under way are made
-again.
+After a crash, the batch continues with the items that have no stored answer. Calls that were in progress are
+repeated.
 """
 
 import asyncio
@@ -10,18 +10,24 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import count
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import TypeAdapter
 
 from app.observability.metrics import Metrics
+from app.observability.tracing import open_tracing
 from app.processes.sandbox import Sandbox
+from app.recording.writer import RecordingWriter
+from app.running.budget_guard import BudgetGuard
 from app.running.caller import Caller
 from app.running.embedding import Embedded, embedder_of, takes_embeddings, texts_at_once
 from app.running.item_queue import ItemQueue
 from app.running.item_run import ItemRun
 from app.running.item_start import RunDependencies
+from app.running.run_recorder import RunRecorder
 from app.running.runs import (
     AssignedBatch,
     CompletedItem,
@@ -33,15 +39,20 @@ from app.running.runs import (
     run_assigned,
     run_to_outcome,
 )
+from app.running.spend_recorder import SpendRecorder
 from app.running.ssrf_guard import SsrfGuard
 from app.serving.answers import callable_names
 from app.serving.catalog import LoadedArtifact
+from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
 from app.store.batches import LONGEST_S, batch_of
+from app.store.budget_accounts import BudgetAccounts
+from app.store.conversations import Conversations
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories, open_repositories
 from models.batch import Batch
-from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreRefused, StoreUnavailable
+from models.budget import Payer
+from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreRefused, StoreUnavailable, TooManyRequests
 from models.run import RunItem, RunReply, Spent
 from solvers.base import Plan
 
@@ -57,20 +68,20 @@ _ASSIGNED: TypeAdapter[tuple[dict[int, str], dict[str, Any]]] = TypeAdapter(tupl
 
 
 def run_batch(job_id: str) -> None:
-    """Run a queued batch to its end, or from where an earlier attempt has stopped."""
+    """Run a queued batch to its end; continue where an earlier attempt stopped."""
     batch_id, attempt = batch_of(job_id) or ("", 0)
     with open_repositories(Settings(), client_name="parsimony-batch") as repos:
         batch = repos.batches.start_batch(batch_id, attempt)
         if batch is None:
             return
-        logger.info("%s begins: %d items, %d have answers", batch_id, batch.total, batch.done + batch.failed)
+        logger.info("batch started batch=%s items=%d answered=%d", batch_id, batch.total, batch.done + batch.failed)
         try:
             asyncio.run(_run(repos, batch, attempt))
             repos.batches.end_batch(batch_id, "succeeded", None)
         except Cancelled as error:
             logger.info("%s", error)
         except StoreUnavailable:
-            raise  # nobody can write what became of it: whoever watches over it sees it stand still
+            raise  # the result cannot be written; the watchdog will see no progress
         except BaseException as error:
             reason = _reason(error)
             repos.batches.end_batch(batch_id, "failed", reason or "an internal error; see the worker's log")
@@ -88,7 +99,7 @@ def _reason(error: BaseException) -> str | None:
 
 
 async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
-    async with _tools(repos) as tools, asyncio.timeout(LONGEST_S):
+    async with _tools(repos, Payer(batch.key or "", batch.team or "")) as tools, asyncio.timeout(LONGEST_S):
         record = await asyncio.to_thread(
             repos.artifacts.get_record, batch.artifact.kind, batch.artifact.name, batch.artifact.version
         )
@@ -104,11 +115,16 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
 
 
 @asynccontextmanager
-async def _tools(repos: Repositories) -> Any:
-    """Give what runs need, with the endpoints as they are registered now."""
-    caller = Caller(SsrfGuard(repos.settings.callable_hosts()), Metrics())
+async def _tools(repos: Repositories, payer: Payer) -> Any:
+    """Return the dependencies of runs, with the currently registered endpoints and budgets."""
+    metrics, tracing = Metrics(), open_tracing(version("parsimony-server"))
+    caller = Caller(SsrfGuard(repos.settings.callable_hosts()), metrics, tracing=tracing)
+    budgets, spending = BudgetGuard(BudgetAccounts(repos.store), metrics), SpendRecorder(repos.spending)
+    recorder = RunRecorder(RecordingWriter(repos.settings.recordings_dir), repos.recordings)
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
+        await recorder.read_recordings()
+        budgets.update_budgets(await asyncio.to_thread(repos.budgets.get_all))
         caller.update_endpoints(await asyncio.to_thread(repos.endpoints.get_all))
         queue = ItemQueue(repos.settings.max_concurrent_items)
         yield RunDependencies(
@@ -118,10 +134,21 @@ async def _tools(repos: Repositories) -> Any:
             ledgers=Ledgers(repos.store),
             is_store_up=lambda: True,
             queue=queue,
+            budgets=budgets,
+            spending=spending,
+            rollouts=RolloutTraffic(repos.rollouts),
+            conversations=Conversations(repos.store),
+            recorder=recorder,
+            payer=payer,
         )
     finally:
+        await recorder.close()
+        await asyncio.to_thread(recorder.writer.close)
         await caller.close()
+        await budgets.close()
+        await spending.close()
         await asyncio.to_thread(sandbox.close)
+        await asyncio.to_thread(tracing.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +171,7 @@ class _Work:
             await (self.run_embedded() if takes_embeddings(self.loaded) else self.one_by_one())
 
     async def report_circuits_and_confidences(self) -> None:
-        """Report open circuits and differing confidences until it is canceled."""
+        """Report open circuits and differing confidences until this coroutine is canceled."""
         reported = frozenset[str]()
         while True:
             names = self.tools.caller.open_circuits()
@@ -153,6 +180,9 @@ class _Work:
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 reported = names
             await self.record_confidences()
+            self.tools.budgets.update_budgets(await self._patiently(self.repos.budgets.get_all))
+            with suppress(StoreUnavailable, StoreRefused):  # it is repeated
+                await self.tools.recorder.read_recordings()
             await asyncio.sleep(LOOK_S)
 
     async def record_confidences(self) -> None:
@@ -169,23 +199,27 @@ class _Work:
     async def one_by_one(self) -> None:
         """Run each item by itself."""
 
-        async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
-            await self._keep(place, await self._run(lambda: run_to_outcome(self.loaded, self._asked(item), self.tools)))
+        async def run(index: int) -> None:
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, index)
+            await self._keep(
+                index, await self._run(lambda: run_to_outcome(self.loaded, self._new_item_run(item), self.tools))
+            )
 
         await self._each(await self._unanswered(), run)
 
     async def run_embedded(self) -> None:
-        """Embed the items, so many at a time, and run each of them by itself with its embedding."""
+        """Embed the items, ``EMBEDDED_AT_ONCE`` at a time, and run each item by itself with its embedding."""
         embeddings: dict[int, Embedded] = {}
 
-        async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
+        async def run(index: int) -> None:
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, index)
+            attempts = count()
 
             def knowing() -> Awaitable[CompletedItem | FailedItem]:
-                return run_to_outcome(self.loaded, self._asked(item).with_embedding(*embeddings[place]), self.tools)
+                item_run = self._new_item_run(item).with_embedding(*embeddings[index], is_charged=next(attempts) > 0)
+                return run_to_outcome(self.loaded, item_run, self.tools)
 
-            await self._keep(place, await self._run(knowing))
+            await self._keep(index, await self._run(knowing))
 
         unanswered = await self._unanswered()
         for at in range(0, len(unanswered), EMBEDDED_AT_ONCE):
@@ -193,65 +227,70 @@ class _Work:
             await self._each(sorted(embeddings), run)
 
     async def run_assigned_items(self) -> None:
-        """Embed the items, assign all of them within the budget, and run each as it was assigned; what an earlier
-        attempt has made is taken over."""
+        """Embed the items, assign all of them within the budget, and run each with its assigned classifier.
+
+        Embeddings and assignments that an earlier attempt stored are reused.
+        """
         embeddings = await self._embeddings_of(await self._unanswered())
         if not embeddings:
             return
-        places = sorted(embeddings)
-        names, facts = await self._assignment(places, [embeddings[place][0] for place in places])
+        indices = sorted(embeddings)
+        names, facts = await self._assignment(indices, [embeddings[index][0] for index in indices])
         whole = AssignedBatch(tuple(names.values()), facts)
 
-        async def run(place: int) -> None:
-            item = await self._patiently(self.repos.batches.get_item, self.batch.id, place)
+        async def run(index: int) -> None:
+            item = await self._patiently(self.repos.batches.get_item, self.batch.id, index)
+            attempts = count()
 
             def assigned() -> Awaitable[CompletedItem | FailedItem]:
-                asked = self._asked(item).with_embedding(*embeddings[place])
-                return run_assigned(self.loaded, asked, whole, names[place], self.tools)
+                item_run = self._new_item_run(item).with_embedding(*embeddings[index], is_charged=next(attempts) > 0)
+                return run_assigned(self.loaded, item_run, whole, names[index], self.tools)
 
-            await self._keep(place, await self._run(assigned))
+            await self._keep(index, await self._run(assigned))
 
-        await self._each(places, run)
+        await self._each(indices, run)
 
-    def _asked(self, item: RunItem) -> ItemRun:
+    def _new_item_run(self, item: RunItem) -> ItemRun:
         return new_item_run(self.loaded, item, self.batch.limits, self.tools)
 
-    async def _embeddings_of(self, places: list[int]) -> dict[int, Embedded]:
-        """Give the embeddings of items, as many by one request as their embedder takes."""
+    async def _embeddings_of(self, indices: list[int]) -> dict[int, Embedded]:
+        """Return the embeddings of items; each request has as many texts as the embedder accepts."""
         embeddings: dict[int, Embedded] = {}
 
-        async def embed(places: list[int]) -> None:
-            embeddings.update(await self._embeddings(places))
+        async def embed(indices: list[int]) -> None:
+            embeddings.update(await self._embeddings(indices))
 
         many = texts_at_once(self.loaded, self.tools.caller)
-        await self._each([places[at : at + many] for at in range(0, len(places), many)], embed)
+        await self._each([indices[at : at + many] for at in range(0, len(indices), many)], embed)
         return embeddings
 
-    async def _embeddings(self, places: list[int]) -> dict[int, Embedded]:
-        """Give the embeddings of items, as they were sent, made earlier or made now by one request; where there is
-        none, that is kept."""
+    async def _embeddings(self, indices: list[int]) -> dict[int, Embedded]:
+        """Return the embeddings of items: as sent, stored by an earlier attempt, or computed by one request.
+
+        Items without an embedding are stored as failed.
+        """
         batches = self.repos.batches
-        items = await self._patiently(batches.get_items, self.batch.id, places)
-        made = await self._patiently(batches.list_works, self.batch.id, [f"embedding:{place}" for place in places])
-        embeddings = {place: _EMBEDDED.validate_json(one) for place, one in zip(places, made, strict=True) if one}
-        lacking = {place: item for place, item in zip(places, items, strict=True) if place not in embeddings}
-        texts = {place for place, item in lacking.items() if item.embedding is None}
+        items = await self._patiently(batches.get_items, self.batch.id, indices)
+        made = await self._patiently(batches.list_works, self.batch.id, [f"embedding:{index}" for index in indices])
+        embeddings = {index: _EMBEDDED.validate_json(one) for index, one in zip(indices, made, strict=True) if one}
+        lacking = {index: item for index, item in zip(indices, items, strict=True) if index not in embeddings}
+        texts = {index for index, item in lacking.items() if item.embedding is None}
         if texts:
             await self._wait_for(frozenset([embedder_of(self.loaded)]), time.monotonic() + OUTAGE_S)
         outcomes = await self._embedded(lacking, time.monotonic() + OUTAGE_S)
-        there = {place: one for place, one in outcomes.items() if not isinstance(one, FailedItem)}
-        if keep := {f"embedding:{place}": _EMBEDDED.dump_json(there[place]) for place in texts & there.keys()}:
+        there = {index: one for index, one in outcomes.items() if not isinstance(one, FailedItem)}
+        if keep := {f"embedding:{index}": _EMBEDDED.dump_json(there[index]) for index in texts & there.keys()}:
             await self._patiently(batches.keep_work, self.batch.id, self.attempt, keep)
-        for place, one in outcomes.items():
+        for index, one in outcomes.items():
             if isinstance(one, FailedItem):
-                await self._keep(place, one)
+                await self._keep(index, one)
         return embeddings | there
 
     async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | FailedItem]:
         """Embed items; those for which nothing was called are tried again."""
-        asked = [self._asked(item) for item in items.values()]
-        outcomes = dict(zip(items, await embed_items(self.loaded, asked, self.tools), strict=True))
-        uncalled = {place: items[place] for place, one in outcomes.items() if _is_uncalled(one)}
+        item_runs = [self._new_item_run(item) for item in items.values()]
+        outcomes = dict(zip(items, await embed_items(self.loaded, item_runs, self.tools), strict=True))
+        uncalled = {index: items[index] for index, one in outcomes.items() if _is_uncalled(one)}
         if uncalled and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)
             await self._wait_for(frozenset([embedder_of(self.loaded)]), until)
@@ -259,26 +298,32 @@ class _Work:
         return outcomes
 
     async def _assignment(
-        self, places: list[int], vectors: Sequence[Sequence[float]]
+        self, indices: list[int], vectors: Sequence[Sequence[float]]
     ) -> tuple[dict[int, str], dict[str, Any]]:
         """Return the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
         batches = self.repos.batches
         (kept,) = await self._patiently(batches.list_works, self.batch.id, [ASSIGNMENT])
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
-        first = self._asked(await self._patiently(batches.get_item, self.batch.id, places[0]))
+        first = self._new_item_run(await self._patiently(batches.get_item, self.batch.id, indices[0]))
         made = await assign_batch(self.loaded, first, vectors, self.tools)
-        whole = (dict(zip(places, made.names, strict=True)), made.facts)
+        whole = (dict(zip(indices, made.names, strict=True)), made.facts)
         await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
         return whole
 
     async def _run(self, run: Callable[[], Awaitable[CompletedItem | FailedItem]]) -> CompletedItem | FailedItem:
-        """Run an item once any classifier can be called: while all circuits are open an item would fail at once, and so
-        would all that follow. An item of which nothing was called is run again."""
+        """Run an item once a classifier can be called.
+
+        While all circuits are open, this item and all later ones would fail at once. An item is run again if nothing
+        was called for it, if a limit per minute delays it, or if the store is unavailable.
+        """
         names, until = frozenset(callable_names(self.loaded)), time.monotonic() + OUTAGE_S
         while True:
             await self._wait_for(names, until)
             outcome = await run()
+            if isinstance(outcome, FailedItem) and isinstance(outcome.error, TooManyRequests | StoreUnavailable):
+                await asyncio.sleep(min(getattr(outcome.error, "wait_s", 1.0), 60.0))  # a limit per minute of a budget
+                continue
             if _was_called(outcome, names) or time.monotonic() > until:
                 return outcome
             await asyncio.sleep(LOOK_S)
@@ -288,7 +333,7 @@ class _Work:
         while names <= self.tools.caller.open_circuits() and time.monotonic() < until:
             await asyncio.sleep(LOOK_S)
 
-    async def _keep(self, place: int, outcome: CompletedItem | FailedItem) -> None:
+    async def _keep(self, index: int, outcome: CompletedItem | FailedItem) -> None:
         """Store what became of an item; the store may be away for a while, what was paid is not given up for that."""
         if isinstance(outcome, CompletedItem):
             line, spent = _line(self.loaded, outcome), outcome.run.spent
@@ -299,7 +344,7 @@ class _Work:
 
         def keep() -> None:
             self.repos.batches.keep_answer(
-                self.batch.id, self.attempt, place, line, is_answer=isinstance(outcome, CompletedItem), spent=spent
+                self.batch.id, self.attempt, index, line, is_answer=isinstance(outcome, CompletedItem), spent=spent
             )
 
         await self._patiently(keep)
@@ -307,13 +352,13 @@ class _Work:
     async def _unanswered(self) -> list[int]:
         return await self._patiently(self.repos.batches.list_unanswered, self.batch)
 
-    async def _each(self, places: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
+    async def _each(self, indices: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
         """Do something for each item, or for several together, so many at the same time as the batch may."""
-        waiting = iter(places)
+        waiting = iter(indices)
 
         async def in_turn() -> None:
-            for place in waiting:
-                await do(place)
+            for index in waiting:
+                await do(index)
 
         workers = [asyncio.ensure_future(in_turn()) for _ in range(self.batch.max_concurrency)]
         try:
@@ -331,7 +376,7 @@ class _Work:
             except StoreUnavailable as error:
                 if time.monotonic() > until:
                     raise
-                logger.warning("%s waits: %s", self.batch.id, error)
+                logger.warning("batch waits batch=%s error=%s", self.batch.id, error)
                 await asyncio.sleep(1.0)
 
 

@@ -1,4 +1,4 @@
-"""Batches before they are queued: the items of a file, and what can be refused before anything is paid for them."""
+"""Validation of batches before they are queued and before any call is paid."""
 
 import asyncio
 import shutil
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.processes.clock import current_time
 from app.running.embedding import takes_embeddings
-from app.running.item_start import RunDependencies, refuse_infeasible_item, refuse_unless_assignable, run_query
+from app.running.item_start import RunDependencies, make_run_query, refuse_infeasible_item, refuse_unless_assignable
 from app.running.runs import is_assigned_together, new_item_run, refuse_sizes
 from app.serving.answers import callable_names
 from app.serving.catalog import LoadedArtifact
@@ -19,8 +19,10 @@ from app.settings import Settings
 from app.store.batches import new_id
 from app.store.table_types import PARQUET_MAGIC
 from models.batch import BatchFacts, BatchSpec
+from models.budget import Payer
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 from models.run import RunItem, RunLimits
+from models.word_embedding import WORDS
 from solvers import KINDS
 from solvers.base import Plan
 
@@ -29,28 +31,35 @@ FILE = "file"
 RunIn = Callable[..., list[bytes]]
 
 
-def read_spec(text: str | bytes) -> BatchSpec:
-    """Read which artifact is to run a file; raises InvalidRequest with every fault."""
+def parse_batch_spec(text: str | bytes) -> BatchSpec:
+    """Parse the spec of a batch; raises InvalidRequest that lists every fault."""
     try:
         spec = BatchSpec.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, "spec") from error
     if spec.kind not in KINDS:
         raise InvalidRequest.from_faults(
-            Fault(("spec", "kind"), f"is {spec.kind!r}, must be one of {', '.join(KINDS)}")
+            Fault(("spec", "kind"), f"must be one of {', '.join(KINDS)}, got {spec.kind!r}")
         )
     return spec
 
 
 def read_items(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunItem]:
-    """Read a file of items: JSON Lines, one object a line, empty lines left out; or Parquet, one a row; the first
-    bytes decide. run_in: reads Parquet, in a process that it may end. Raises InvalidRequest with the line of the first
-    fault, or PayloadTooLarge."""
+    """Parse the items of a batch file: JSON Lines or Parquet, by its first bytes.
+
+    Empty lines are ignored.
+
+    Args:
+        run_in: runs the read of Parquet in a separate process, which malformed files may crash.
+    Raises:
+        InvalidRequest: the file is malformed; names the first invalid line.
+        PayloadTooLarge: the file has too many items or bytes.
+    """
     is_table = file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     file.seek(0)
     items = _from_table(file, settings, run_in) if is_table else _from_lines(file, settings.max_batch)
     if not items:
-        raise InvalidRequest.from_faults(Fault((FILE,), "is empty: each line, or row, has to be an item"))
+        raise InvalidRequest.from_faults(Fault((FILE,), "must have at least 1 item; each line or row is an item"))
     return items
 
 
@@ -61,7 +70,7 @@ def _from_lines(lines: Iterable[bytes], most: int) -> list[RunItem]:
         if text.strip():
             items.append(_item(f"line {number}", text))
         if len(items) > most:
-            raise PayloadTooLarge(f"there are more than {most} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
+            raise PayloadTooLarge(f"the file must have at most {most} items (PARSIMONY_MAX_BATCH)")
     return items
 
 
@@ -90,10 +99,13 @@ async def refuse_unless_runnable(
     tools: RunDependencies,
     registered: Collection[str],
 ) -> None:
-    """Raise what refuses a batch as a whole: limits that its kind does not take or cannot keep, items that lack what
-    they are decided by, classifiers that have no endpoint.
+    """Raise an error if a batch cannot run; calls no endpoint.
 
-    Nothing is called. registered: the names of the endpoints.
+    Reasons are limits that the kind does not support or cannot keep, items without the fields that decisions need,
+    and classifiers without an endpoint.
+
+    Args:
+        registered: names of the registered endpoints.
     """
     _refuse_missing(loaded, items, registered)
     first = new_item_run(loaded, items[0], limits, tools)
@@ -105,7 +117,7 @@ async def refuse_unless_runnable(
     if takes_embeddings(loaded):
         _refuse_unless_embeddable(loaded, items)
     if not takes_embeddings(loaded) or items[0].embedding is not None:
-        query = run_query(loaded, first, items[0].embedding)
+        query = make_run_query(loaded, first, items[0].embedding)
         await asyncio.to_thread(loaded.kind.decide, loaded.plan, query)
     for item in items:
         new_item_run(loaded, item, limits, tools).refuse_unsupported(loaded.kind)
@@ -115,27 +127,28 @@ def _refuse_missing(loaded: LoadedArtifact[Plan], items: Sequence[RunItem], regi
     names = list(callable_names(loaded))
     if takes_embeddings(loaded) and any(item.embedding is None for item in items):
         names += filter(None, [loaded.record.params.get("embedder")])
-    missing = [name for name in names if name not in registered]
+    missing = [name for name in names if name not in registered and name != WORDS]
     if missing:
         message = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
         raise InvalidRequest.from_faults(Fault(("spec", "name"), f"{loaded.ref.name!r} {message}"))
 
 
 def _refuse_unless_embeddable(loaded: LoadedArtifact[Plan], items: Sequence[RunItem]) -> None:
-    """Raise InvalidRequest where there is neither an embedding nor what one can be made of, or where lengths differ."""
+    """Raise InvalidRequest if an item has neither an embedding nor a text to embed, or if lengths of embeddings
+    differ."""
     embedder = loaded.record.params.get("embedder")
     for place, item in enumerate(items, start=1):
         text = item.text if item.text is not None else item.item
         if item.embedding is None and (embedder is None or not isinstance(text, str)):
-            lacks = "it is not a text" if embedder is not None else "the artifact names no embedder"
+            lacks = "it is not a text" if embedder is not None else "the artifact was built without an embedder"
             fault = f"item {place} has no embedding, and none can be made: {lacks}"
             raise InvalidRequest.from_faults(Fault((FILE,), fault))
     if len({len(item.embedding) for item in items if item.embedding is not None}) > 1:
-        raise InvalidRequest.from_faults(Fault((FILE,), "has embeddings of different lengths"))
+        raise InvalidRequest.from_faults(Fault((FILE,), "must have embeddings of equal length"))
 
 
-def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
-    """Return the facts of a batch before it is queued."""
+def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequence[RunItem], payer: Payer) -> BatchFacts:
+    """Return the immutable facts of a batch that is to be queued."""
     return BatchFacts(
         id=new_id(),
         artifact=loaded.ref,
@@ -143,5 +156,7 @@ def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequenc
         max_concurrency=spec.max_concurrency,
         total=len(items),
         unit=loaded.record.unit,
+        key=payer.key or None,
+        team=payer.team or None,
         created_at=current_time(),
     )

@@ -1,7 +1,7 @@
-"""Connections to endpoints that bound what they parse.
+"""Endpoint connections that limit the bytes and messages that they parse.
 
-An endpoint may send interim replies, header lines, trailers, or chunk sizes without end. Each costs microseconds of
-Python, and the other threads of the process wait meanwhile. A connection therefore counts bytes before it parses them.
+A malicious endpoint may send interim replies, header lines, trailers, or chunk sizes without end. Parsing them takes
+Python time that delays other threads. So a connection counts bytes before it parses them.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ _HEAD_SLICE, _BODY_SLICE = 2**10, 2**13
 
 
 class ReplyRefused(aiohttp.ClientPayloadError):
-    """A reply with more interim replies, or more bytes around its body, than the limits allow."""
+    """Raised for a reply with too many interim replies or too many bytes of headers."""
 
 
 class BoundedConnection(ResponseHandler):
-    """A client connection that ends when a reply exceeds the limits."""
+    """aiohttp client connection that ends when a reply exceeds the limits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -33,28 +33,28 @@ class BoundedConnection(ResponseHandler):
 
     @classmethod
     def install_in(cls, connector: aiohttp.TCPConnector) -> None:
-        """Let a connector open connections of this class; aiohttp has no public option for it."""
+        """Make a connector use this class; aiohttp has no public option for it."""
         loop = asyncio.get_running_loop()
         connector._factory = lambda: cls(loop)  # type: ignore[assignment]
 
     @property
     def should_close(self) -> bool:
-        """Whether the connection must not be used again."""
+        """Return whether the connection must not be reused."""
         return bool(self._unparsed) or super().should_close
 
     def set_response_params(self, **params: Any) -> None:
-        """Count from zero for the next reply."""
+        """Reset the counters for the next reply."""
         self._received = self._heads = 0
         self._payload = None
         super().set_response_params(**params)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Count a head, of an interim reply or the final one."""
+        """Count the head of an interim or final reply."""
         self._heads += 1
         super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes slice by slice while the reader keeps up, until the reply exceeds the limits."""
+        """Parse received bytes in slices until the reply exceeds the limits."""
         if not data:
             super().data_received(data)  # resumes the parser, which may hold the rest of a slice
         waiting, self._unparsed = self._unparsed + data, b""

@@ -1,7 +1,7 @@
-"""A thread with an event loop of its own, for all calls to endpoints.
+"""Thread with its own event loop for all calls to endpoints.
 
-Look-ups are answered by another event loop, so whatever an endpoint sends delays calls only. Results come back to the
-callers' event loop a few at a time, so that what follows from many of them at once does not delay look-ups either.
+Decisions are answered on the server's event loop, so slow or large replies of endpoints delay only other calls.
+Results are passed back a few at a time for the same reason.
 """
 
 import asyncio
@@ -19,7 +19,10 @@ RESULTS_AT_ONCE = 2
 
 
 class CallThread:
-    """Runs coroutines on its own event loop, for callers on the event loop that it is made on."""
+    """Runs coroutines on an event loop in its own thread.
+
+    Create it on the event loop of its callers.
+    """
 
     def __init__(self) -> None:
         self._callers_loop = asyncio.get_running_loop()
@@ -31,7 +34,7 @@ class CallThread:
         self._has_started.wait()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; cancel it when the caller is canceled."""
+        """Run a coroutine and return its result; cancel it if the caller is canceled."""
         answer: asyncio.Future[T] = self._callers_loop.create_future()
         tasks: list[asyncio.Task[T]] = []
 
@@ -52,7 +55,7 @@ class CallThread:
             raise
 
     async def close(self) -> None:
-        """Cancel what still runs, and wait for the end of the thread."""
+        """Cancel running coroutines, and wait for the thread to end."""
         self._loop.call_soon_threadsafe(self._is_closed.set)
         await asyncio.to_thread(self._thread.join)
 
@@ -80,7 +83,7 @@ class CallThread:
 
 
 def _hand_over(done: asyncio.Task[T], answer: asyncio.Future[T]) -> None:
-    """Give a caller what became of its coroutine, unless it has gone."""
+    """Pass the outcome of a coroutine to its caller, unless the caller was canceled."""
     error = None if done.cancelled() else done.exception()
     if answer.done():
         return

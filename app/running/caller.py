@@ -1,49 +1,59 @@
-"""Calls endpoints: each one's limits, tries again where nothing can have been paid, circuits that open.
+"""Calls endpoints with concurrency limits, retries, and circuit breakers.
 
-A call ends in a result or an error message, never in an exception: a run continues without it.
+A call returns a result or an error message and never raises, so that a run continues after a failed call.
 """
 
 import asyncio
 import logging
+import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from random import random
+from functools import partial
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_exponential,
-    wait_random,
-)
-from tenacity.wait import wait_base
 
 from app.observability.metrics import Metrics
+from app.observability.tracing import Tracing
 from app.running import protocols
-from app.running.circuit_breaker import CircuitBreaker
-from app.running.protocols.message import ParsedResponse, Request
-from app.running.protocols.openai_chat import with_stream
+from app.running.circuit_breaker import REST_S, CircuitBreaker
+from app.running.protocols.message import OnChunk, ParsedResponse, Request
+from app.running.protocols.openai_chat_client import with_stream
+from app.running.retries import CallAttempts, send_with_retries
 from app.running.ssrf_guard import SsrfGuard
 from app.running.templates import WrongShape
-from app.running.transport import CallFailed, Transport, least_cost, price_call
-from models.endpoint import ChatEndpoint, CircuitState, Endpoint
+from app.running.transport import TOO_LONG, CallFailed, Transport, least_cost, price_call
+from models.endpoint import ChatEndpoint, CircuitState, EmbeddingsEndpoint, Endpoint
 from solvers.running import CallResult
 
 logger = logging.getLogger("parsimony.endpoints")
+BAD_REQUEST, RATE_LIMITED = 400, 429
 OPEN = "its circuit is open"
 UNKNOWN = "no endpoint has this name"
-OnText = Callable[[str], None]
+MAX_REFUSED_CLIENTS = 3
+"""So many clients whose requests an endpoint rejects, one after the other, open the circuit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStream:
+    """Receiver of a streamed answer.
+
+    Attributes:
+        take: receives each chunk.
+        ends_at: deadline of the whole answer on the clock ``time.monotonic``; infinite: only the endpoint's limits
+            apply.
+    """
+
+    take: OnChunk
+    ends_at: float = math.inf
 
 
 @dataclass(slots=True)
 class _Line:
-    """What is kept of an endpoint while the process lives."""
+    """State of an endpoint in this process: concurrency slots, metrics, and circuit breaker."""
 
     endpoint: Endpoint
     slots: asyncio.Semaphore
@@ -52,22 +62,34 @@ class _Line:
     seconds: Histogram
     is_open: Gauge
     circuit: CircuitBreaker = field(default_factory=CircuitBreaker)
+    open_reason: str = ""
+    is_rate_limited: bool = False
+    """Whether the circuit is open because of a rate limit."""
+    refused_clients: set[str] = field(default_factory=set)
+    """Clients whose requests were rejected since the last answer."""
 
 
 class Caller:
-    """Calls endpoints by name; made and closed on the event loop that it is used on."""
+    """Calls endpoints by name; create, use, and close it on one event loop."""
 
-    def __init__(self, hosts: SsrfGuard, metrics: Metrics, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        hosts: SsrfGuard,
+        metrics: Metrics,
+        environ: Mapping[str, str] = os.environ,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self.tracing = tracing or Tracing()
         self._transport, self._metrics, self._environ = Transport(hosts, environ), metrics, environ
         self._lines: dict[str, _Line] = {}
         self._followed: Mapping[str, Endpoint] = {}
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         await self._transport.close()
 
     def update_endpoints(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """Take over what is registered; an endpoint that changed begins anew."""
+        """Replace the registered endpoints; changed endpoints lose their state."""
         if endpoints is self._followed:
             return
         lines = {}
@@ -84,7 +106,7 @@ class Caller:
         self._lines, self._followed = lines, endpoints
 
     def _line(self, name: str, endpoint: Endpoint) -> _Line:
-        """Begin to keep what there is to keep, with the endpoint's series, which take long to look up."""
+        """Return the initial state of an endpoint, with its metrics, which are slow to look up."""
         calls, metrics = self._metrics.calls, self._metrics
         return _Line(
             endpoint,
@@ -100,12 +122,17 @@ class Caller:
         line = self._lines.get(name)
         if line is not None:
             line.circuit = CircuitBreaker()
+            line.refused_clients.clear()
             self._metrics.circuit.labels(name).set(0)
 
     def get_endpoint(self, name: str) -> Endpoint | None:
-        """Give an endpoint; None if none has this name."""
+        """Return an endpoint by name; None if it is not registered."""
         line = self._lines.get(name)
         return None if line is None else line.endpoint
+
+    def list_embedders(self) -> list[str]:
+        """Return the names of the registered embedders."""
+        return sorted(name for name, line in self._lines.items() if isinstance(line.endpoint, EmbeddingsEndpoint))
 
     def circuit_state(self, name: str) -> CircuitState:
         """Return the state of an endpoint's circuit breaker."""
@@ -113,30 +140,50 @@ class Caller:
         return "closed" if line is None else line.circuit.state_at(time.monotonic())
 
     def open_circuits(self) -> frozenset[str]:
-        """List the endpoints that must not be called now; every look-up asks, and nearly always there are none."""
-        opened = [(name, line.circuit) for name, line in self._lines.items() if line.circuit.opened_at is not None]
+        """Return the endpoints whose circuit breaker is open."""
+        return frozenset(self.open_reasons())
+
+    def open_reasons(self) -> dict[str, str]:
+        """Return the last error of each endpoint whose circuit breaker is open."""
+        opened = [(name, line) for name, line in self._lines.items() if line.circuit.is_open]
         now = time.monotonic()
-        return frozenset(name for name, circuit in opened if not circuit.allows_call(now))
+        return {name: line.open_reason for name, line in opened if not line.circuit.allows_call(now)}
+
+    def rate_limit_seconds(self, name: str) -> float | None:
+        """Return the seconds until an endpoint accepts calls again; None if no rate limit is known."""
+        line = self._lines.get(name)
+        if line is None or not line.is_rate_limited or line.circuit.opened_until is None:
+            return None
+        return max(line.circuit.opened_until - time.monotonic(), 0.0)
 
     def secret_known(self, endpoint: Endpoint) -> bool | None:
-        """Return whether the key of an endpoint is set; None if it needs none."""
+        """Return whether the key of an endpoint is set; None if it needs no key."""
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
-    async def call_endpoint(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
-        """Call an endpoint with an item, for so many seconds at most. on_text: takes the answer's pieces while they
-        come, where they do."""
-        heard = await self._ask(name, item, within, on_text)
-        if heard.error is None and heard.confidence is None and heard.label is not None:
-            heard = await self._judged(heard, item, within - heard.seconds)
-        return heard
+    async def call_endpoint(
+        self, name: str, item: Any, within: float, stream: ChunkStream | None = None, client: str = ""
+    ) -> CallResult:
+        """Call an endpoint with an item.
 
-    async def _ask(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> CallResult:
-        """Wait for one of the endpoint's slots, and call it."""
+        Args:
+            within: time limit in seconds; for a streamed answer, the time to its first chunk.
+            stream: receives the chunks of a streamed answer.
+            client: who sent the item.
+        """
+        result = await self._ask(name, item, within, stream, client)
+        if result.error is None and result.confidence is None and result.label is not None and not result.verdict:
+            result = await self._judged(result, item, within - result.seconds)
+        return result
+
+    async def _ask(
+        self, name: str, item: Any, within: float, stream: ChunkStream | None = None, client: str = ""
+    ) -> CallResult:
+        """Wait for a free slot of an endpoint, and call it."""
         started, remaining, line = time.monotonic(), within, self._lines.get(name)
         if line is None:
             return CallResult(name, attempts=0, error=UNKNOWN)
         try:
-            request = _request(line.endpoint, item, on_text)
+            request = _request(line.endpoint, item, stream)
         except WrongShape as error:
             return CallResult(name, attempts=0, error=str(error))
         try:
@@ -149,121 +196,143 @@ class Caller:
         except TimeoutError:
             return CallResult(name, attempts=0, error=f"no call was free within {within:.3g} s")
         try:
-            heard = await self._in_slot(name, line, request, remaining)
+            with self.tracing.trace_call(name, line.endpoint, request.body) as traced:
+                request = replace(request, headers=traced.headers) if traced.headers else request
+                result = await self._in_slot(name, line, request, remaining, stream, client)
+                traced.record_result(result)
         finally:
             line.slots.release()
-        (line.answered if heard.error is None else line.failed).inc()
-        line.seconds.observe(heard.seconds)
-        return heard
+        (line.answered if result.error is None else line.failed).inc()
+        line.seconds.observe(result.seconds)
+        return result
 
-    async def _in_slot(self, name: str, line: _Line, request: Request, within: float) -> CallResult:
-        """Call for as long as it may take, and note in the circuit what became of it."""
-        started, tries = time.monotonic(), _Tries()
+    async def _in_slot(
+        self, name: str, line: _Line, request: Request, within: float, stream: ChunkStream | None, client: str
+    ) -> CallResult:
+        """Call an endpoint within the time limits, and record the outcome in its circuit breaker."""
+        started, attempts = time.monotonic(), CallAttempts()
         if not line.circuit.allows_call(started):
             return CallResult(name, attempts=0, error=OPEN)
         limit, probe = min(within, line.endpoint.timeout_s), line.circuit.record_start(started)
-        is_ill: bool | None = None
+        outcome = _Outcome(CallResult(name), None)
         try:
-            async with asyncio.timeout(limit):
-                response = await self._tried(line.endpoint, request, tries)
-            heard, is_ill = _heard(name, line.endpoint, response), False
+            async with asyncio.timeout(limit) as timeout:
+                first_limit = timeout.when()
+                if request.on_chunk is not None and stream is not None:
+                    request = replace(request, on_chunk=_extending(timeout, line.endpoint, stream))
+                send = partial(self._transport.send_request, line.endpoint, request)
+                response = await send_with_retries(send, line.endpoint.retries, attempts)
+            outcome = _Outcome(_to_call_result(name, line.endpoint, response), False)
+            line.refused_clients.clear()
         except TimeoutError:
-            is_ill = True if limit >= line.endpoint.timeout_s else None  # else the run had no time, and it may be well
-            why = f" ({tries.failed})" if tries.failed else ""
-            cost = least_cost(line.endpoint) if tries.made else None
-            error_text = f"no answer within {max(limit, 0.0):.3g} s{why}"
-            heard = CallResult(name, error=error_text, cost=cost, is_paid=bool(tries.made))
+            has_begun = timeout.when() != first_limit and stream is not None and time.monotonic() < stream.ends_at
+            is_ill = True if has_begun or limit >= line.endpoint.timeout_s else None  # else the run had too little time
+            seconds = time.monotonic() - started if has_begun else limit
+            outcome = _Outcome(_timed_out(name, line.endpoint, seconds, attempts), is_ill)
         except CallFailed as error:
-            is_ill = True if error.blames else None
-            paid = not error.again
-            cost = least_cost(line.endpoint) if paid and error.cost is None else error.cost
-            heard = CallResult(name, error=str(error), cost=cost, is_paid=paid, is_refused=error.refuses)
+            outcome = _failed(name, line, error, client)
         finally:
-            was_open = line.circuit.opened_at is not None
-            line.circuit.record_end(time.monotonic(), is_ill, probe)
-        is_open = line.circuit.opened_at is not None
+            was_open = line.circuit.is_open
+            line.circuit.record_end(time.monotonic(), outcome.is_ill, probe, outcome.rest_s)
+        self._note_circuit(name, line, outcome, was_open)
+        return replace(outcome.result, seconds=time.monotonic() - started, attempts=attempts.made)
+
+    def _note_circuit(self, name: str, line: _Line, outcome: "_Outcome", was_open: bool) -> None:
+        """Record in the metrics and the log whether the circuit is open, and why."""
+        is_open, status = line.circuit.is_open, outcome.status
         line.is_open.set(is_open)
+        if outcome.result.error is not None:
+            line.open_reason = outcome.result.error
+            line.is_rate_limited = status == RATE_LIMITED
         if is_open != was_open:
-            logger.warning("endpoint %s: its circuit is %s", name, f"open: {heard.error}" if is_open else "closed")
-        return replace(heard, seconds=time.monotonic() - started, attempts=tries.made)
+            logger.warning(
+                "circuit breaker %s endpoint=%s error=%s", "open" if is_open else "closed", name, outcome.result.error
+            )
 
-    async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
-        """Try, and try again where that failed and nothing can have been paid."""
-        try:
-            return await self._sent(endpoint, request, tries)
-        except CallFailed as error:
-            if not error.again or endpoint.retries.attempts == 1:
-                raise
-            await asyncio.sleep(max(error.wait_s, endpoint.retries.backoff_s * (1 + random())))
-        again = AsyncRetrying(
-            stop=stop_after_attempt(endpoint.retries.attempts - 1),
-            wait=_Wait(2 * endpoint.retries.backoff_s),
-            retry=retry_if_exception(lambda error: isinstance(error, CallFailed) and error.again),
-            reraise=True,
-        )
-        response: ParsedResponse = await again(self._sent, endpoint, request, tries)
-        return response
-
-    async def _sent(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> ParsedResponse:
-        tries.made += 1
-        try:
-            return await self._transport.send_request(endpoint, request)
-        except CallFailed as error:
-            tries.failed = str(error)
-            raise
-
-    async def _judged(self, heard: CallResult, item: Any, left: float) -> CallResult:
-        """Let an endpoint's judge rate the confidence of its answer."""
-        endpoint = self.get_endpoint(heard.name)
+    async def _judged(self, result: CallResult, item: Any, left: float) -> CallResult:
+        """Return the result with the confidence that the endpoint's judge assigns to the answer."""
+        endpoint = self.get_endpoint(result.name)
         judge = endpoint.judge if isinstance(endpoint, ChatEndpoint) else None
-        if judge is None or judge == heard.name or left <= 0:
-            return heard
-        judged = await self._ask(judge, {"item": item, "answer": heard.text or heard.label}, left)
-        costs = [each for each in (heard.cost, judged.cost) if each is not None]
+        if judge is None or judge == result.name or left <= 0:
+            return result
+        judged = await self._ask(judge, {"item": item, "answer": result.text or result.label}, left)
+        costs = [each for each in (result.cost, judged.cost) if each is not None]
         return replace(
-            heard,
+            result,
             confidence=judged.confidence,
             cost=sum(costs) if costs else None,
-            seconds=heard.seconds + judged.seconds,
-            tokens=(heard.tokens[0] + judged.tokens[0], heard.tokens[1] + judged.tokens[1]),
+            seconds=result.seconds + judged.seconds,
+            tokens=(result.tokens[0] + judged.tokens[0], result.tokens[1] + judged.tokens[1]),
         )
 
 
-@dataclass(slots=True)
-class _Tries:
-    """How often a call was tried, and why the last try failed."""
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A call's result, whether the endpoint failed (None: unknown), and how long it must not be called."""
 
-    made: int = 0
-    failed: str = ""
+    result: CallResult
+    is_ill: bool | None
+    rest_s: float | None = None
 
-
-class _Wait(wait_base):
-    """Exponential backoff with jitter, and at least the Retry-After of a reply."""
-
-    def __init__(self, first_s: float) -> None:
-        self._usual = wait_exponential(multiplier=first_s, max=60.0) + wait_random(0.0, first_s)
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        waited = self._usual(retry_state)
-        error = retry_state.outcome.exception() if retry_state.outcome else None
-        return max(waited, error.wait_s) if isinstance(error, CallFailed) else waited
+    @property
+    def status(self) -> int | None:
+        return None if self.result.provider_error is None else self.result.provider_error.status
 
 
-def _request(endpoint: Endpoint, item: Any, on_text: OnText | None) -> Request:
-    """Make the request for an item; raises WrongShape for one that the endpoint's template does not fit, or that
-    cannot be written."""
+def _extending(timeout: asyncio.Timeout, endpoint: Endpoint, stream: ChunkStream) -> OnChunk:
+    """Return a receiver that, at each chunk, extends the time limit to that of the next one."""
+    assert isinstance(endpoint, ChatEndpoint)
+    clock = asyncio.get_running_loop().time
+    total = math.inf if endpoint.total_timeout_s is None else clock() + endpoint.total_timeout_s
+    ends_at = min(total, clock() + stream.ends_at - time.monotonic())
+
+    def take(chunk: Mapping[str, Any]) -> None:
+        if not timeout.expired():
+            timeout.reschedule(min(clock() + endpoint.piece_timeout_s, ends_at))
+        stream.take(chunk)
+
+    return take
+
+
+def _timed_out(name: str, endpoint: Endpoint, seconds: float, attempts: CallAttempts) -> CallResult:
+    """Return the result of a call without a complete answer."""
+    why = f" ({attempts.last_error})" if attempts.last_error else ""
+    cost = least_cost(endpoint) if attempts.made else None
+    return CallResult(
+        name, error=f"no answer within {max(seconds, 0.0):.3g} s{why}", cost=cost, is_paid=bool(attempts.made)
+    )
+
+
+def _failed(name: str, line: _Line, error: CallFailed, client: str) -> _Outcome:
+    """Return the outcome of a failed call."""
+    is_paid, rest_s = not error.is_free, error.rest_s
+    cost = least_cost(line.endpoint) if is_paid and error.cost is None else error.cost
+    if error.reply is not None and error.reply.status == BAD_REQUEST and error.reply.code != TOO_LONG:
+        line.refused_clients.add(client)
+        rest_s = REST_S if len(line.refused_clients) >= MAX_REFUSED_CLIENTS else rest_s
+    result = CallResult(
+        name, error=str(error), cost=cost, is_paid=is_paid, is_refused=error.refuses, provider_error=error.reply
+    )
+    return _Outcome(result, True if error.blames or rest_s is not None else None, rest_s)
+
+
+def _request(endpoint: Endpoint, item: Any, stream: ChunkStream | None) -> Request:
+    """Return the request for an item.
+
+    Raises WrongShape if the item does not fit the endpoint's template, or cannot be encoded.
+    """
     try:
         request = protocols.build_request(endpoint, item)
-        if on_text is not None and isinstance(endpoint, ChatEndpoint):
-            request = with_stream(endpoint, request, on_text)
+        if stream is not None and isinstance(endpoint, ChatEndpoint):
+            request = with_stream(endpoint, request, stream.take)
         return request.with_encoded_body()
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, WrongShape):
             raise
-        raise WrongShape("the item cannot be written as JSON: a number of over 64 bits, or too deep") from error
+        raise WrongShape("the item must be JSON with numbers of at most 64 bits and limited depth") from error
 
 
-def _heard(name: str, endpoint: Endpoint, response: ParsedResponse) -> CallResult:
+def _to_call_result(name: str, endpoint: Endpoint, response: ParsedResponse) -> CallResult:
     return CallResult(
         name,
         label=response.label,
@@ -274,4 +343,6 @@ def _heard(name: str, endpoint: Endpoint, response: ParsedResponse) -> CallResul
         text=response.text,
         tokens=(response.input_tokens or 0, response.output_tokens or 0),
         is_paid=True,
+        verdict=response.verdict,
+        reply=response.reply,
     )

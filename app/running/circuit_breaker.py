@@ -1,7 +1,7 @@
-"""Circuit breakers: an endpoint that fails again and again is left out for a while, then tried by a single call.
+"""Circuit breakers: exclude failing endpoints, and probe them with single calls.
 
-In a server process, for each endpoint. (The libraries for it wrap a function and keep its exceptions; here what failed
-is set by replies, and read before a decision which endpoints to call.)
+Each server process has one circuit breaker per endpoint. It is not from a library: libraries wrap a function and record
+its exceptions, but here the content of replies determines failures, and decisions read the state before any call.
 """
 
 from dataclasses import dataclass
@@ -16,38 +16,51 @@ REST_S = 10.0
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """The circuit of one endpoint; times are those of one clock, in seconds."""
+    """Circuit breaker of one endpoint; times are in seconds of one clock."""
 
     failures: int = 0
-    opened_at: float | None = None
+    opened_until: float | None = None
     is_probed: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether the circuit is open or half-open."""
+        return self.opened_until is not None
+
     def state_at(self, now: float) -> CircuitState:
-        """Return the state at a time."""
-        if self.opened_at is None:
+        """Return the state at a time: closed, open, or half-open."""
+        if self.opened_until is None:
             return "closed"
-        return "half-open" if now >= self.opened_at + REST_S else "open"
+        return "half-open" if now >= self.opened_until else "open"
 
     def allows_call(self, now: float) -> bool:
-        """Return whether a call may be made; half-open, one at a time."""
+        """Return whether a call may start; a half-open breaker allows one at a time."""
         state = self.state_at(now)
         return state == "closed" or (state == "half-open" and not self.is_probed)
 
     def record_start(self, now: float) -> bool:
-        """Record the start of a call; returns whether it is the probe of an open circuit."""
+        """Record the start of a call; return whether it probes an open circuit."""
         is_probe = self.state_at(now) == "half-open"
         self.is_probed = self.is_probed or is_probe
         return is_probe
 
-    def record_end(self, now: float, is_ill: bool | None, is_probe: bool) -> None:
-        """Record the end of a call. is_ill: whether the endpoint failed; None: unknown. While the
-        circuit is open only the call that tries it counts: others were begun before."""
+    def record_end(self, now: float, is_ill: bool | None, is_probe: bool, rest_s: float | None = None) -> None:
+        """Record the end of a call.
+
+        While the circuit is open, only the result of the probe counts; other calls started before it opened.
+
+        Args:
+            is_ill: whether the endpoint failed; None: unknown.
+            rest_s: seconds for which the circuit opens at once; None: only after repeated failures.
+        """
         if is_probe:
             self.is_probed = False
-        if is_ill is None or (self.opened_at is not None and not is_probe):
+        if rest_s is not None:
+            self.opened_until = max(self.opened_until or 0.0, now + rest_s)
+        elif is_ill is None or (self.is_open and not is_probe):
             return
         self.failures = self.failures + 1 if is_ill else 0
         if not is_ill:
-            self.opened_at = None
-        elif self.failures >= FAILURES:
-            self.opened_at = now
+            self.opened_until = None
+        elif self.failures >= FAILURES and rest_s is None:
+            self.opened_until = now + REST_S

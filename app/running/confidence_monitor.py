@@ -1,4 +1,4 @@
-"""Whether endpoints return confidences like those that an artifact was built from."""
+"""Detects endpoints whose confidences differ from those in the build's dataset."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -26,14 +26,21 @@ class _Window:
 
 
 class ConfidenceMonitor:
-    """Compares each window of confidences of an artifact's classifiers with those of its build. Of one event loop."""
+    """Compares recent confidences of each classifier with those in the build's dataset.
+
+    Use it on one event loop.
+    """
 
     def __init__(self) -> None:
         self._windows: dict[tuple[ArtifactRef, str], _Window] = {}
 
-    def observe_results(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[CallResult]) -> None:
-        """Take the calls of a run. profiles: the build's, by classifier (``profile_confidences``)."""
-        confidences = {call.name: call.confidence for call in heard if call.confidence is not None}
+    def observe_results(self, ref: ArtifactRef, profiles: Mapping[str, Any], results: Sequence[CallResult]) -> None:
+        """Add the confidences of a run's calls to their windows.
+
+        Args:
+            profiles: the build's confidences by classifier (``profile_confidences``).
+        """
+        confidences = {call.name: call.confidence for call in results if call.confidence is not None}
         for name, profile in profiles.items():
             window = self._windows.setdefault((ref, name), _Window())
             window.runs += 1
@@ -47,16 +54,16 @@ class ConfidenceMonitor:
     def _compare(self, ref: ArtifactRef, name: str, window: _Window, profile: Mapping[str, Any]) -> None:
         problem = compare_confidences(profile, window.confidences, share=WINDOW / window.runs)
         if problem is not None and window.problem is None:
-            log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.kind, ref.name, name, problem)
+            log.warning("confidences differ artifact=%s/%s classifier=%s problem=%s", ref.kind, ref.name, name, problem)
         self._windows[ref, name] = _Window(problem=problem, is_compared=True)
 
     def forget_endpoint(self, name: str) -> None:
-        """Begin anew for a classifier whose endpoint was registered again."""
+        """Reset the window of a classifier whose endpoint was registered again."""
         for key in [key for key in self._windows if key[1] == name]:
             del self._windows[key]
 
     def latest_findings(self, ref: ArtifactRef) -> dict[str, str | None]:
-        """Return what the last full window of each of an artifact's classifiers found; None: no problem."""
+        """Return each classifier's problem in the last full window; None: no problem."""
         return {
             name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared
         }
@@ -64,7 +71,11 @@ class ConfidenceMonitor:
     def list_problems(
         self, active: Collection[ArtifactRef], reported: Mapping[tuple[ArtifactRef, str], str]
     ) -> list[str]:
-        """List what differs for active artifacts, in sentences. reported: what batches found, by version and name."""
+        """Return the problems of active artifacts as messages.
+
+        Args:
+            reported: problems that batches found, by version and name.
+        """
         own = {key: window.problem for key, window in self._windows.items() if window.problem is not None}
         return [
             f"{ref.kind} {ref.name!r} version {ref.version}: endpoint {name!r}: {problem}; "

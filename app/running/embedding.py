@@ -1,44 +1,52 @@
-"""Embeds texts with the endpoint that an artifact names: many in a request, in their order."""
+"""Computes embeddings of texts with an artifact's embedder, several per request."""
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from app.running.caller import Caller
-from app.running.protocols.openai_embeddings import Texts
+from app.running.protocols.openai_embeddings import TextBatch, TextInput
 from app.serving.catalog import LoadedArtifact
 from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
+from models.word_embedding import WORDS, embed_words
 from solvers.base import Plan
 from solvers.running import COARSE_S, CallResult
 
-MOST_LETTERS = 400_000
+MAX_LETTERS = 400_000
 """Of the texts of one request together; a text that is longer goes alone."""
+WORDS_AT_ONCE = 1000
+"""Texts that the built-in embedder embeds at once."""
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+T = TypeVar("T", bound=TextInput)
 Embedded = tuple[tuple[float, ...], list[CallResult]]
 """An embedding, and what was called for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedEmbedding:
-    """A text that has no embedding: why, and the call that gave none."""
+    """A text without an embedding: the reason, and the failed call."""
 
     error: EndpointFailed
     result: CallResult
 
 
 def takes_embeddings(loaded: LoadedArtifact[Plan]) -> bool:
-    """Return whether an artifact decides by an item's embedding, so that a text can be made one."""
+    """Return whether an artifact needs an item's embedding for its decision."""
     return loaded.kind.embedding_dimensions(loaded.plan) > 0
 
 
 def embedder_of(loaded: LoadedArtifact[Plan], where: str = "text") -> str:
-    """Name the endpoint that embeds the texts of an artifact; raises InvalidRequest if it names none."""
+    """Return the name of an artifact's embedder; raises InvalidRequest if the artifact has none."""
     embedder = loaded.record.params.get("embedder")
     if embedder is None:
-        message = f"cannot be embedded: {loaded.ref.spelt} names no embedder; send the embedding, or build it with one"
+        lacks = f"{loaded.ref.spelt} was built without an embedder"
+        message = f"is not supported: {lacks}; send the embedding, or build with an embedder"
         raise InvalidRequest.from_faults(Fault((where,), message))
     return str(embedder)
 
@@ -46,55 +54,81 @@ def embedder_of(loaded: LoadedArtifact[Plan], where: str = "text") -> str:
 async def embed_texts(
     loaded: LoadedArtifact[Plan], texts: Sequence[str], caller: Caller, ends_at: float
 ) -> list[Embedded | FailedEmbedding]:
-    """Embed texts until a time on the clock ``time.monotonic``: for each its embedding, or why there is none.
+    """Return the embedding of each text, or its failure, in order.
 
-    Where the endpoint takes several in a request it is sent so many, and each text has its share of what that took.
+    Texts are sent in requests of the size that the endpoint supports. The cost and time of a request are divided among
+    its texts.
+
+    Args:
+        ends_at: deadline on the clock ``time.monotonic``.
     """
     if not texts:
         return []
     name = embedder_of(loaded)
-    heard = await _heard(caller, name, texts, ends_at)
-    return [_embedded(loaded, one, ends_at) for one in heard]
+    results = await call_embedder(caller, name, texts, ends_at)
+    return [_embedded(loaded, one, ends_at) for one in results]
 
 
-def vectors_of(made: Sequence[Embedded | FailedEmbedding]) -> list[tuple[float, ...]]:
-    """Give the embeddings of texts; raises EndpointFailed or RunTimeout, with the text's place, where one has none."""
+def vectors_of(embedded: Sequence[Embedded | FailedEmbedding]) -> list[tuple[float, ...]]:
+    """Return the vectors of embedded texts.
+
+    Raises EndpointFailed or RunTimeout for the first text without a vector; the error names the text's position.
+    """
     vectors = []
-    for place, one in enumerate(made, start=1):
+    for place, one in enumerate(embedded, start=1):
         if isinstance(one, FailedEmbedding):
-            raise one.error if len(made) == 1 else type(one.error)(f"text {place}: {one.error}")
+            raise one.error if len(embedded) == 1 else type(one.error)(f"text {place}: {one.error}")
         vectors.append(one[0])
     return vectors
 
 
-def _embedded(loaded: LoadedArtifact[Plan], heard: CallResult, ends_at: float) -> Embedded | FailedEmbedding:
-    """Take the numbers of a reply, if they are an embedding of the artifact's."""
+def _embedded(loaded: LoadedArtifact[Plan], result: CallResult, ends_at: float) -> Embedded | FailedEmbedding:
+    """Return the embedding in a reply, if it has the artifact's length."""
     wanted = loaded.kind.embedding_dimensions(loaded.plan)
-    numbers = tuple(number for number in heard.values or () if number is not None)
-    if heard.values is not None and len(numbers) < len(heard.values):
+    numbers = tuple(number for number in result.values or () if number is not None)
+    if result.values is not None and len(numbers) < len(result.values):
         why = "it gave null among its numbers"
-    elif heard.values is not None and len(numbers) == wanted:
+    elif result.values is not None and len(numbers) == wanted:
         if max(map(abs, numbers)) <= FARTHEST:
-            return numbers, [heard]
+            return numbers, [result]
         why = f"it gave a number beyond {FARTHEST:g}"
-    elif heard.values is not None:
-        why = f"it gave {len(heard.values)} numbers, {loaded.ref.spelt} was built with {wanted}"
+    elif result.values is not None:
+        why = f"it gave {len(result.values)} numbers, {loaded.ref.spelt} was built with {wanted}"
     else:
-        why = heard.error or "it gave no numbers"
+        why = result.error or "it gave no numbers"
     kind = RunTimeout if ends_at - time.monotonic() < COARSE_S else EndpointFailed
-    return FailedEmbedding(kind(f"no embedding: {heard.name}: {why}"), heard)
+    return FailedEmbedding(kind(f"no embedding: {result.name}: {why}"), result)
 
 
-async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float) -> list[CallResult]:
-    """Call for each text, or for as many in a request as the endpoint takes; the requests at the same time."""
+async def call_embedder(
+    caller: Caller, name: str, texts: Sequence[TextInput], ends_at: float, options: Mapping[str, Any] = NO_OPTIONS
+) -> list[CallResult]:
+    """Call the embedder for texts, in concurrent requests of the size that the endpoint supports.
+
+    Args:
+        texts: texts, or their tokens.
+        options: further fields of the requests.
+    """
+    if name == WORDS:
+        return await _embed_by_words(texts)
     pieces = split_into_requests(texts, _most_texts(caller.get_endpoint(name)))
-    results = await asyncio.gather(*(_together(caller, name, some, ends_at) for some in pieces))
+    results = await asyncio.gather(*(_embed_together(caller, name, some, ends_at, options) for some in pieces))
     return [one for each in results for one in each]
 
 
+async def _embed_by_words(texts: Sequence[TextInput]) -> list[CallResult]:
+    """Embed texts by the built-in embedder, in another thread."""
+    started = time.monotonic()
+    vectors = await asyncio.to_thread(embed_words, list(map(str, texts)))
+    seconds = (time.monotonic() - started) / len(texts)
+    return [CallResult(WORDS, values=tuple(one), seconds=seconds, cost=0.0) for one in vectors.tolist()]
+
+
 def texts_at_once(loaded: LoadedArtifact[Plan], caller: Caller) -> int:
-    """Return how many texts the embedder of an artifact takes in a request; 1 without an embedder."""
+    """Return the number of texts per request of an artifact's embedder; 1 if the artifact has none."""
     embedder = loaded.record.params.get("embedder")
+    if embedder == WORDS:
+        return WORDS_AT_ONCE
     return 1 if embedder is None else _most_texts(caller.get_endpoint(str(embedder)))
 
 
@@ -102,8 +136,8 @@ def _most_texts(endpoint: Endpoint | None) -> int:
     return endpoint.max_texts if isinstance(endpoint, EmbeddingsEndpoint) else 1
 
 
-def split_into_requests(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
-    """Cut texts into those of a request each, in order: at most so many, and not too long together.
+def split_into_requests(texts: Sequence[T], max_texts: int) -> Iterator[Sequence[T]]:
+    """Split texts into requests, limited by number and total length, in order.
 
     >>> list(split_into_requests(["a", "b", "c"], 2))
     [['a', 'b'], ['c']]
@@ -111,50 +145,51 @@ def split_into_requests(texts: Sequence[str], most: int) -> Iterator[Sequence[st
     first = letters = 0
     for place, text in enumerate(texts):
         letters += len(text)
-        if place > first and (place - first == most or letters > MOST_LETTERS):
+        if place > first and (place - first == max_texts or letters > MAX_LETTERS):
             yield texts[first:place]
             first, letters = place, len(text)
     yield texts[first:]
 
 
-async def _together(caller: Caller, name: str, texts: Sequence[str], ends_at: float) -> list[CallResult]:
+async def _embed_together(
+    caller: Caller, name: str, texts: Sequence[TextInput], ends_at: float, options: Mapping[str, Any]
+) -> list[CallResult]:
     """Call once for several texts. Where the endpoint refuses what was sent, both halves are sent apart, so that only
     the text that it does not take has no embedding."""
-    item = Texts(tuple(texts)) if len(texts) > 1 else texts[0]
-    heard = await caller.call_endpoint(name, item, max(ends_at - time.monotonic(), 0.0))
-    shares = split_among_texts(heard, texts)
-    if not heard.is_refused or len(texts) == 1:
+    result = await caller.call_endpoint(name, TextBatch(tuple(texts), options), max(ends_at - time.monotonic(), 0.0))
+    shares = split_among_texts(result, texts)
+    if not result.is_refused or len(texts) == 1:
         return shares
     half = len(texts) // 2
-    halves = [await _together(caller, name, some, ends_at) for some in (texts[:half], texts[half:])]
+    halves = [await _embed_together(caller, name, some, ends_at, options) for some in (texts[:half], texts[half:])]
     return [_after(before, one) for before, one in zip(shares, (one for each in halves for one in each), strict=True)]
 
 
-def _after(before: CallResult, heard: CallResult) -> CallResult:
+def _after(before: CallResult, result: CallResult) -> CallResult:
     """Add to a call what the one before took that was refused."""
-    costs = [each for each in (before.cost, heard.cost) if each is not None]
+    costs = [each for each in (before.cost, result.cost) if each is not None]
     return replace(
-        heard,
-        seconds=before.seconds + heard.seconds,
-        attempts=before.attempts + heard.attempts,
+        result,
+        seconds=before.seconds + result.seconds,
+        attempts=before.attempts + result.attempts,
         cost=sum(costs) if costs else None,
     )
 
 
-def split_among_texts(heard: CallResult, texts: Sequence[str]) -> list[CallResult]:
-    """Share out one call among its texts, by their lengths; the shares add up to what it took."""
+def split_among_texts(result: CallResult, texts: Sequence[TextInput]) -> list[CallResult]:
+    """Divide the cost and time of one call among its texts, by their lengths."""
     ends = list(accumulate(len(text) + 1 for text in texts))
-    width = len(heard.values or ()) // len(texts)
+    width = len(result.values or ()) // len(texts)
     shares = []
     for place, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
         share = (end - begin) / ends[-1]
-        sent, came = (total * end // ends[-1] - total * begin // ends[-1] for total in heard.tokens)
+        sent, came = (total * end // ends[-1] - total * begin // ends[-1] for total in result.tokens)
         shares.append(
             replace(
-                heard,
-                values=None if heard.values is None else heard.values[place * width : (place + 1) * width],
-                cost=None if heard.cost is None else heard.cost * share,
-                seconds=heard.seconds * share,
+                result,
+                values=None if result.values is None else result.values[place * width : (place + 1) * width],
+                cost=None if result.cost is None else result.cost * share,
+                seconds=result.seconds * share,
                 tokens=(sent, came),
             )
         )

@@ -1,68 +1,102 @@
-"""Drives a runner: makes its calls, those of a step concurrently, and sends the results back."""
+"""Executes a runner: makes its calls, concurrently within a step."""
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.running.caller import Caller
-from models.endpoint import ProbeReply
-from models.errors import EndpointFailed
+from app.running.caller import Caller, ChunkStream
+from app.running.protocols.message import Chat
+from models import InvalidRequest
+from models.endpoint import ChatEndpoint, ProbeReply
+from models.errors import EndpointFailed, Fault, ProviderRefused
 from models.run import Run, RunStep, Spent
 from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
 
-OnText = Callable[[str], None]
+MAX_HELD_CHUNKS = 4096
+"""Chunks that are kept of a call whose answer may be escalated; the endpoint limits their size."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPricing:
-    """Costs of calls whose endpoint reports none.
+    """Costs of calls whose endpoint does not report a cost.
 
     Attributes:
-        planned_cost: the expected cost, by name.
+        planned_cost: expected cost by name.
         unit: the artifact's unit of cost.
-        unit_s: seconds of a unit; None if it is not a unit of time.
+        unit_s: seconds per ``unit``; None if that is not a unit of time.
     """
 
     planned_cost: Callable[[str], float]
     unit: str
     unit_s: float | None
 
-    def cost_of(self, heard: CallResult) -> float:
-        """Return the cost of a call: as reported, else its duration, else the planned cost, if it may have been
-        paid."""
-        if heard.cost is not None:
-            return heard.cost
-        if not heard.attempts:
+    def cost_of(self, result: CallResult) -> float:
+        """Return the cost of a call, in the artifact's unit.
+
+        It is the reported cost; else the duration, if the unit is a unit of time; else the planned cost, if the call
+        may have been paid; else 0.
+        """
+        if result.cost is not None:
+            return result.cost
+        if not result.attempts:
             return 0.0
         if self.unit_s is not None:
-            return heard.seconds / self.unit_s
-        return self.planned_cost(heard.name) if heard.is_paid else 0.0
+            return result.seconds / self.unit_s
+        return self.planned_cost(result.name) if result.is_paid else 0.0
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """The progress of a run.
+    """Progress of a run, readable also after it has failed.
 
     Attributes:
-        facts: further fields of the reply, once it is decided.
-        started_calls: names that are or were called, in order.
-        results: results of calls, those before the decision included.
+        facts: further fields of the reply, once the decision is made.
+        started_calls: names of started calls, in order.
+        results: results of calls, including those before the decision.
+        embedding: the computed embedding of the item; None: it was sent, or is not needed.
+        charged: number of results that budgets do not count, because an earlier attempt has counted them.
+        headers: headers of the reply.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
     started_calls: list[str] = field(default_factory=list)
     results: list[CallResult] = field(default_factory=list)
+    embedding: tuple[float, ...] | None = None
+    charged: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class CompletedRun:
-    """A completed run: the answer, the results of its calls, and its seconds."""
+    """A completed run: the answer, the call results, and the duration in seconds."""
 
     answer: RunAnswer
     results: list[CallResult]
     seconds: float
+
+
+@dataclass(slots=True)
+class HeldChunks:
+    """The chunks of an answer that may be escalated, held until it is accepted; there is a maximum number."""
+
+    chunks: list[Mapping[str, Any]] = field(default_factory=list)
+    count: int = 0
+
+    def hold_chunk(self, chunk: Mapping[str, Any]) -> None:
+        """Hold a chunk. Beyond ``MAX_HELD_CHUNKS``, all chunks are dropped, and the answer is sent in one piece."""
+        self.count += 1
+        if self.count <= MAX_HELD_CHUNKS:
+            self.chunks.append(chunk)
+        else:
+            self.chunks.clear()
+
+    def release_chunks(self, stream: ChunkStream) -> None:
+        """Pass the chunks on, in order."""
+        for chunk in self.chunks:
+            stream.take(chunk)
+        self.chunks.clear()
 
 
 async def drive_runner(
@@ -73,21 +107,32 @@ async def drive_runner(
     *,
     off_loop: bool,
     progress: RunProgress,
-    on_text: OnText | None = None,
+    stream: ChunkStream | None = None,
+    client: str = "",
 ) -> CompletedRun:
-    """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
+    """Execute a runner to its end; raises the runner's errors.
 
-    ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether steps run in a thread, because
-    they are slow. progress: updated during the run, so that it is known if the run fails. on_text: receives the pieces
-    of the final answer; an interrupted answer ends the run.
+    If the caller is canceled, all calls are canceled.
+
+    Args:
+        ends_at: deadline on the clock ``time.monotonic``.
+        off_loop: whether to run slow steps in a thread.
+        progress: updated during the run.
+        stream: receives the chunks of the final answer: as they arrive if the call is the last one, else once the
+            answer is accepted. If the answer of the last call is interrupted, the run ends.
+        client: who sent the item.
+    Raises:
+        ProviderRefused: a language model's provider rejects the chat request itself.
+        InvalidRequest: several answers are requested, and the first one may be escalated.
     """
     started = time.monotonic()
-    sent: list[str] = []
+    has_streamed, held = False, HeldChunks()
 
-    def pass_on(text: str) -> None:
-        sent.append(text)
-        if on_text is not None:
-            on_text(text)
+    def pass_on(chunk: Mapping[str, Any]) -> None:
+        nonlocal has_streamed
+        has_streamed = True
+        assert stream is not None
+        stream.take(chunk)
 
     def begin() -> Call:
         return next(runner)
@@ -100,18 +145,39 @@ async def drive_runner(
 
     following = await advance(begin)
     while isinstance(following, Call):
+        _refuse_many_answers(item, following)
         within = min(following.timeout_s, ends_at - time.monotonic())
         names = following.names
-        takes = pass_on if following.is_last and on_text is not None else None
+        held = HeldChunks()
+        takes = replace(stream, take=pass_on if following.is_last else held.hold_chunk) if stream is not None else None
+        takes = takes if following.is_last or len(names) == 1 else None
         progress.started_calls += names
-        calls = [caller.call_endpoint(name, item, max(within, 0.0), takes) for name in names]
+        calls = [caller.call_endpoint(name, item, max(within, 0.0), takes, client) for name in names]
         results = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
         progress.results += results
-        if sent and results[0].error is not None:
-            raise EndpointFailed(f"the answer of {names[0]} broke off: {results[0].error}")
+        if has_streamed and results[0].error is not None:
+            raise EndpointFailed(f"the stream of {names[0]} was interrupted: {results[0].error}")
+        _raise_rejection(item, caller, results)
         back = CallResults(tuple(results), ends_at - time.monotonic())
         following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
+    if stream is not None and following.answered_by in progress.started_calls[-1:]:
+        held.release_chunks(stream)
     return CompletedRun(following, progress.results, time.monotonic() - started)
+
+
+def _refuse_many_answers(item: Any, call: Call) -> None:
+    """Raise InvalidRequest for several answers to a chat where the call's answer must be judged."""
+    if isinstance(item, Chat) and item.has_many_answers and not call.is_last:
+        reason = f"must be 1, got {item.options['n']}: the answer of {call.names[0]} may be escalated"
+        raise InvalidRequest.from_faults(Fault(("n",), reason))
+
+
+def _raise_rejection(item: Any, caller: Caller, results: list[CallResult]) -> None:
+    """Raise ProviderRefused if a provider rejects a chat request, which no other model would take."""
+    for one in results if isinstance(item, Chat) else ():
+        reply = one.provider_error if one.is_refused else None
+        if reply is not None and isinstance(caller.get_endpoint(one.name), ChatEndpoint):
+            raise ProviderRefused(reply.message or f"{one.name} answered {reply.status}", reply)
 
 
 class _Ended(Exception):
@@ -130,7 +196,7 @@ def _stepped(step: Callable[[], Call]) -> Call:
 
 
 def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:
-    """Make the reply of a run."""
+    """Return the API's representation of a completed run."""
     steps = to_run_steps(ran.results, tariff, ran.answer.answered_by)
     spent = Spent(cost=sum(step.cost for step in steps), seconds=ran.seconds, unit=tariff.unit)
     answer = ran.answer
@@ -145,23 +211,24 @@ def to_run(ran: CompletedRun, tariff: CallPricing, item_id: str | None) -> Run:
     )
 
 
-def to_probe_reply(heard: CallResult) -> ProbeReply:
-    """Make the reply of a probe."""
-    return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields if field != "warnings"})
+def to_probe_reply(result: CallResult) -> ProbeReply:
+    """Return the API's reply to a probe."""
+    return ProbeReply(**{field: getattr(result, field) for field in ProbeReply.model_fields if field != "warnings"})
 
 
-def to_run_steps(heard: list[CallResult], tariff: CallPricing, taken: str | None) -> tuple[RunStep, ...]:
-    """Make the reply's steps of a run."""
+def to_run_steps(results: list[CallResult], tariff: CallPricing, accepted: str | None) -> tuple[RunStep, ...]:
+    """Return the API's representation of a run's calls."""
     return tuple(
         RunStep(
             classifier=one.name,
             label=one.label,
             confidence=one.confidence,
-            accepted=one.error is None and one.name == taken,
+            accepted=one.error is None and one.name == accepted,
             cost=tariff.cost_of(one),
             seconds=one.seconds,
             attempts=one.attempts,
+            tokens=one.tokens,
             error=one.error,
         )
-        for one in heard
+        for one in results
     )

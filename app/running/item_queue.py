@@ -1,6 +1,6 @@
-"""Starts items a few at a time, and takes turns between callers, so that look-ups and other callers do not wait.
+"""Limits concurrent items per caller, and schedules callers round-robin.
 
-To start a thousand items at once keeps the event loop busy for a second.
+Starting a thousand items at once would block the event loop for a second.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ STARTS_AT_ONCE = 2
 
 
 class ItemQueue:
-    """Lets each caller run at most so many items at the same time; callers take turns, items of one in order."""
+    """Runs a limited number of items per caller at a time, in order."""
 
     def __init__(self, max_per_caller: int) -> None:
         self.max_per_caller = max_per_caller
@@ -27,29 +27,29 @@ class ItemQueue:
         self._is_scheduled = False
 
     async def run_one(self, caller: str, work: Callable[[], Awaitable[R]], timeout_s: float | None = None) -> R:
-        """Do work in a turn; raises RunTimeout if none comes in time."""
+        """Run work when a slot is free; raises RunTimeout if no slot becomes free within ``timeout_s``."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wait(caller)
         except TimeoutError as error:
             limit = f"{self.max_per_caller} items (PARSIMONY_MAX_CONCURRENT_ITEMS)"
-            raise RunTimeout(f"{limit} of this key were running for {timeout_s:.3g} s") from error
+            raise RunTimeout(f"concurrency limit of {limit} items reached, waited {timeout_s:.3g} s") from error
         try:
             return await work()
         finally:
             self._release(caller)
 
     async def run_each(self, caller: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
-        """Do work for each item in a turn of its own, and give the results in order."""
+        """Run work for each item in a separate slot; return the results in order."""
         results: dict[int, R] = {}
         remaining = iter(enumerate(items))
 
         async def run_remaining() -> None:
-            for place, item in remaining:
-                results[place] = await self.run_one(caller, partial(work, item))
+            for index, item in remaining:
+                results[index] = await self.run_one(caller, partial(work, item))
 
         await asyncio.gather(*(run_remaining() for _ in range(min(len(items), self.max_per_caller))))
-        return [results[place] for place in range(len(items))]
+        return [results[index] for index in range(len(items))]
 
     async def _wait(self, caller: str) -> None:
         future = asyncio.get_running_loop().create_future()

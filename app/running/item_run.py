@@ -1,13 +1,13 @@
-"""The run of an item: its limits, remaining time, and progress."""
+"""State of the run of one item: limits, remaining time, and progress."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from app.running.executor import RunProgress
 from models import InvalidRequest
 from models.errors import Fault
 from models.run import RunItem, RunLimits
-from models.units import seconds_in
 from solvers.kind import AnyKind
 from solvers.running import CallResult
 
@@ -20,9 +20,13 @@ class ItemRun:
     """An item to run, its limits, and its progress.
 
     Attributes:
-        time_limit_s: seconds that it may take.
-        ends_at: the end of that time, on the clock ``time.monotonic``.
+        time_limit_s: time limit in seconds.
+        ends_at: end of the time limit on the clock ``time.monotonic``.
         excluded: names that must not be called.
+        classifier: the only classifier to call, instead of a decision; None: decide.
+        degraded: the reason in the reply why only this classifier is called; None: no reason.
+        latched: weaker classifiers that are excluded after an escalation in the conversation.
+        call_costs: expected cost of each classifier's call; None: the artifact's expected costs.
     """
 
     item: RunItem
@@ -31,36 +35,35 @@ class ItemRun:
     ends_at: float
     excluded: frozenset[str]
     progress: RunProgress = field(default_factory=RunProgress)
+    classifier: str | None = None
+    degraded: str | None = None
+    latched: frozenset[str] = frozenset()
+    call_costs: Mapping[str, float] | None = None
 
     @property
     def remaining_seconds(self) -> float:
-        """Seconds until the time limit."""
+        """Return the seconds until the time limit."""
         return self.ends_at - time.monotonic()
 
     def with_new_start(self) -> "ItemRun":
-        """Return a copy whose time begins now."""
+        """Return a copy whose time limit starts now."""
         return replace(self, ends_at=time.monotonic() + self.time_limit_s)
 
-    def with_embedding(self, embedding: tuple[float, ...], calls: list[CallResult]) -> "ItemRun":
-        """Return a copy with the item's embedding. calls: those made to compute it."""
+    def with_embedding(
+        self, embedding: tuple[float, ...], calls: list[CallResult], *, is_charged: bool = False
+    ) -> "ItemRun":
+        """Return a copy with the item's embedding and the calls that computed it.
+
+        Args:
+            is_charged: whether budgets have counted these calls.
+        """
         item = self.item.model_copy(update={"embedding": embedding})
-        return replace(self, item=item, progress=RunProgress(results=list(calls)))
+        progress = RunProgress(results=list(calls), charged=len(calls) if is_charged else 0)
+        return replace(self, item=item, progress=progress)
 
     def refuse_unsupported(self, kind: AnyKind) -> None:
-        """Raise InvalidRequest for fields that only other kinds take."""
+        """Raise InvalidRequest for fields that the artifact's kind does not support."""
         given = {**vars(self.item), **vars(self.limits)}
         for name in OPTIONAL_FIELDS:
             if given.get(name) is not None and name not in kind.item_fields:
                 raise InvalidRequest.from_faults(Fault((name,), f"is not supported for {kind.name} artifacts"))
-
-
-def time_limit_of(limits: RunLimits, unit: str) -> float:
-    """Return the time limit of a run in seconds; raises InvalidRequest for a deadline in a unit that is not one of
-    time."""
-    if limits.deadline is None:
-        return limits.timeout_s
-    unit_s = seconds_in(unit)
-    if unit_s is None:
-        fault = f"requires a unit of time, got {limits.deadline:g} {unit}: set timeout_s, in seconds"
-        raise InvalidRequest.from_faults(Fault(("deadline",), fault))
-    return min(limits.timeout_s, limits.deadline * unit_s)

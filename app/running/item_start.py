@@ -1,34 +1,42 @@
-"""How the run of an item begins: what is decided, and the runner that follows the decision."""
+"""Start of an item's run: the decision, and the runner that executes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from app.processes.sandbox import Sandbox
+from app.running.budget_guard import BudgetGuard
 from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.embedding import FailedEmbedding, embed_texts, embedder_of, takes_embeddings
 from app.running.item_queue import ItemQueue
 from app.running.item_run import ItemRun
-from app.serving.answers import decision_facts, with_default_limits
+from app.running.run_recorder import RunRecorder
+from app.running.spend_recorder import SpendRecorder
+from app.serving.answers import decision_facts, unavailable_names, with_default_limits
 from app.serving.catalog import LoadedArtifact
 from app.serving.pacing import assign_paced
+from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
+from app.store.conversations import Conversations
 from app.store.ledgers import Ledgers
 from models import InvalidRequest, Value
-from models.errors import Fault
+from models.budget import NO_PAYER, Payer
+from models.endpoint import EmbeddingsEndpoint
+from models.errors import EndpointFailed, Fault
+from models.feedback import Estimates, decision_id
 from models.portfolio import RouteQuery
 from models.run import RunItem
 from models.units import seconds_in
 from solvers.base import ModelRunner, Plan
 from solvers.kind import RunContext
 from solvers.portfolio import PortfolioPlan
-from solvers.running import Runner
+from solvers.running import Runner, call_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDependencies:
-    """What the beginning of a run may need."""
+    """Services that runs depend on."""
 
     settings: Settings
     caller: Caller
@@ -36,6 +44,13 @@ class RunDependencies:
     ledgers: Ledgers
     is_store_up: Callable[[], bool]
     queue: ItemQueue
+    budgets: BudgetGuard
+    spending: SpendRecorder
+    conversations: Conversations
+    rollouts: RolloutTraffic
+    recorder: RunRecorder
+    payer: Payer = NO_PAYER
+    """Who pays for the items."""
     client: str = ""
     """Whose items these are: a key, or an address."""
     confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
@@ -43,113 +58,162 @@ class RunDependencies:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRun:
-    """A run that was decided.
+    """A run after its decision.
 
     Attributes:
         runner: yields the calls to make.
-        facts: what the reply reports in addition to the run.
-        planned: for each name that may be called, the expected cost of a call.
-        is_slow: whether a step takes longer than the event loop may wait.
+        facts: further fields of the reply.
+        planned: expected cost of a call, by name.
+        is_slow: whether steps are too slow for the event loop.
+        explain: returns the decision and its reasons, for traces.
     """
 
     runner: Runner
     facts: dict[str, Any]
     planned_costs: Mapping[str, float]
     is_slow: bool = False
+    explain: Callable[[], Mapping[str, Any]] = dict
 
 
-async def start_item(loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies) -> DecidedRun:
-    """Decide for an item, with its embedding where the artifact takes one, and begin its run."""
-    refuse_infeasible_item(loaded, asked)
-    embedding = await embedding_of(loaded, asked, tools) if takes_embeddings(loaded) else asked.item.embedding
-    query = run_query(loaded, asked, embedding)
+async def start_item(loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies) -> DecidedRun:
+    """Embed an item if the artifact needs it, decide, and return its run.
+
+    If the embedder fails, its fallback answers.
+    """
+    if item_run.classifier is not None:
+        return start_fixed(loaded, item_run, item_run.classifier, item_run.degraded)
+    refuse_infeasible_item(loaded, item_run)
+    try:
+        embedding = await embedding_of(loaded, item_run, tools) if takes_embeddings(loaded) else item_run.item.embedding
+    except EndpointFailed as error:
+        fallback = _embedding_fallback(loaded, tools.caller)
+        if fallback is None:
+            raise
+        return start_fixed(loaded, item_run, fallback, str(error))
+    query = make_run_query(loaded, item_run, embedding)
     assigned, irreplaceable = None, frozenset[str]()
-    if asked.limits.budget_pacing is not None:  # which only portfolios take
+    if item_run.limits.budget_pacing is not None:  # which only portfolios take
         assigned, irreplaceable = await assign_paced(
             cast(LoadedArtifact[PortfolioPlan], loaded),
             cast(RouteQuery, query),
-            asked.limits.budget_pacing,
-            asked.excluded,
+            item_run.limits.budget_pacing,
+            item_run.excluded,
             tools.ledgers,
             is_up=tools.is_store_up(),
         )
-    return start_decided(loaded, asked, query, tools, assigned=assigned, irreplaceable=irreplaceable)
+    return start_decided(loaded, item_run, query, tools, assigned=assigned, irreplaceable=irreplaceable)
+
+
+def _embedding_fallback(loaded: LoadedArtifact[Plan], caller: Caller) -> str | None:
+    """Return the classifier of an artifact that answers if its embedder fails; None if there is none."""
+    embedder = caller.get_endpoint(embedder_of(loaded))
+    fallback = embedder.fallback if isinstance(embedder, EmbeddingsEndpoint) else None
+    return fallback if fallback in loaded.kind.answering_names(loaded.plan) else None
+
+
+def start_fixed(loaded: LoadedArtifact[Plan], item_run: ItemRun, name: str, degraded: str | None = None) -> DecidedRun:
+    """Return a run that calls one classifier, without a decision.
+
+    Args:
+        degraded: the reason why no decision was made.
+    """
+    decision = decision_id(loaded.ref, loaded.record.sha256, Estimates(), is_drawn=loaded.is_drawn)
+    facts = {"decision": decision, "expected": {}}
+    runner = call_one(name, item_run.remaining_seconds, degraded)
+    reasons = {"classifier": name, "degraded": degraded}
+    return DecidedRun(runner, facts, loaded.kind.mean_costs(loaded.plan), explain=lambda: reasons)
 
 
 def start_decided(
     loaded: LoadedArtifact[Plan],
-    asked: ItemRun,
+    item_run: ItemRun,
     query: Value,
     tools: RunDependencies,
     *,
     assigned: str | None = None,
     irreplaceable: frozenset[str] = frozenset(),
 ) -> DecidedRun:
-    """Begin the run of an item by its query, at the classifier that was assigned to it, if one was."""
+    """Return the run of a query; an assigned query starts with its assigned classifier."""
     context = RunContext(
-        remaining_seconds=asked.remaining_seconds,
+        remaining_seconds=item_run.remaining_seconds,
         unit_seconds=seconds_in(loaded.record.unit),
-        unavailable=asked.excluded,
+        unavailable=item_run.excluded | item_run.latched,
         models=ModelRunner(tools.settings.allowed_modules(), tools.sandbox),
         assigned=assigned,
         irreplaceable=irreplaceable,
     )
     started = loaded.kind.start_run(loaded.plan, query, context)
     facts = decision_facts(loaded, query, started.decision)
-    return DecidedRun(started.runner, facts, started.planned_costs, started.is_slow)
+    tools.rollouts.compare_versions(loaded, query, context.models)
+    unavailable = unavailable_names(loaded, item_run.excluded)
+
+    def explain() -> Mapping[str, Any]:
+        reasons = loaded.kind.explain(loaded.plan, query, started.decision, unavailable)
+        return {**started.decision.model_dump(mode="json"), **reasons, "assigned": assigned}
+
+    return DecidedRun(started.runner, facts, started.planned_costs, started.is_slow, explain)
 
 
-def run_query(loaded: LoadedArtifact[Plan], asked: ItemRun, embedding: tuple[float, ...] | None) -> Value:
-    """Make the query of an item with its embedding, within its limits or those of the headline."""
-    item = asked.item.model_copy(update={"embedding": embedding})
-    return with_default_limits(loaded, loaded.kind.run_query(loaded.plan, item, asked.limits))
+def make_run_query(loaded: LoadedArtifact[Plan], item_run: ItemRun, embedding: tuple[float, ...] | None) -> Value:
+    """Return the query of an item, within its limits or the default ones."""
+    item = item_run.item.model_copy(update={"embedding": embedding})
+    query = loaded.kind.make_run_query(loaded.plan, item, item_run.limits)
+    if item_run.call_costs is not None:
+        query = loaded.kind.with_call_costs(loaded.plan, query, item_run.call_costs)
+    return with_default_limits(loaded, query)
 
 
-def refuse_infeasible_item(loaded: LoadedArtifact[Plan], asked: ItemRun) -> None:
-    """Raise InvalidRequest, or Infeasible, for what can be refused of an item before its embedding is paid for."""
-    asked.refuse_unsupported(loaded.kind)
-    if asked.item.text is not None and not takes_embeddings(loaded):
+def refuse_infeasible_item(loaded: LoadedArtifact[Plan], item_run: ItemRun) -> None:
+    """Raise InvalidRequest or Infeasible before an item's embedding is paid for."""
+    item_run.refuse_unsupported(loaded.kind)
+    if item_run.item.text is not None and not takes_embeddings(loaded):
         raise InvalidRequest.from_faults(
-            Fault(("text",), f"means nothing here: {loaded.ref.spelt} was built without embeddings")
+            Fault(("text",), f"is not supported: {loaded.ref.spelt} was built without embeddings")
         )
-    loaded.kind.refuse_infeasible(loaded.plan, run_query(loaded, asked, None))
+    loaded.kind.refuse_infeasible(loaded.plan, make_run_query(loaded, item_run, None))
 
 
-def batch_options(loaded: LoadedArtifact[Plan], asked: ItemRun) -> Any:
-    """Make the options of a batch: its items may cost on average what a single one may."""
+def batch_options(loaded: LoadedArtifact[Plan], item_run: ItemRun) -> Any:
+    """Return the options of a batch whose mean budget per item is the budget of a single item."""
     assert loaded.kind.assigner is not None
-    return loaded.kind.assigner.options(asked.limits, run_query(loaded, asked, None))
+    return loaded.kind.assigner.options(item_run.limits, make_run_query(loaded, item_run, None))
 
 
-def refuse_unless_assignable(loaded: LoadedArtifact[Plan], asked: ItemRun, count: int) -> None:
-    """Raise what refuses ``count`` items that are assigned together: their accuracy is that of the batch."""
-    asked.refuse_unsupported(loaded.kind)
-    assert loaded.kind.assigner is not None
-    loaded.kind.assigner.refuse_infeasible(loaded.plan, count, batch_options(loaded, asked))
+def refuse_unless_assignable(loaded: LoadedArtifact[Plan], item_run: ItemRun, count: int) -> None:
+    """Raise an error if ``count`` items cannot be assigned as one batch.
 
-
-async def embedding_of(loaded: LoadedArtifact[Plan], asked: ItemRun, tools: RunDependencies) -> tuple[float, ...]:
-    """Return the embedding of an item, as it was sent or as the artifact's embedder makes it of the text.
-
-    The call is noted. Raises InvalidRequest where there is neither, EndpointFailed where the embedder returns none.
+    ``min_accuracy`` then applies to the batch as a whole.
     """
-    if asked.item.embedding is not None:
-        return asked.item.embedding
-    (made,) = await embed_texts(loaded, [text_of(loaded, asked.item)], tools.caller, asked.ends_at)
+    item_run.refuse_unsupported(loaded.kind)
+    assert loaded.kind.assigner is not None
+    loaded.kind.assigner.refuse_infeasible(loaded.plan, count, batch_options(loaded, item_run))
+
+
+async def embedding_of(loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies) -> tuple[float, ...]:
+    """Return the embedding of an item: as sent, or computed from its text.
+
+    The call is recorded in the run.
+
+    Raises:
+        InvalidRequest: the item has no embedding and no text, or the artifact no embedder.
+        EndpointFailed: the embedder failed.
+    """
+    if item_run.item.embedding is not None:
+        return item_run.item.embedding
+    (made,) = await embed_texts(loaded, [text_of(loaded, item_run.item)], tools.caller, item_run.ends_at)
     if isinstance(made, FailedEmbedding):
-        asked.progress.results.append(made.result)
+        item_run.progress.results.append(made.result)
         raise made.error
     vector, calls = made
-    asked.progress.results += calls
+    item_run.progress.results += calls
+    item_run.progress.embedding = vector
     return vector
 
 
 def text_of(loaded: LoadedArtifact[Plan], item: RunItem) -> str:
-    """Return the text that an item's embedding is made of; raises InvalidRequest if there is none, or no embedder."""
+    """Return the text to embed; raises InvalidRequest if the item has no text, or the artifact no embedder."""
     text = item.text if item.text is not None else item.item
     if not isinstance(text, str):
-        raise InvalidRequest.from_faults(
-            Fault(("embedding",), "is required: the item is not a text that could be embedded")
-        )
+        raise InvalidRequest.from_faults(Fault(("embedding",), "is required, because the item is not a text"))
     embedder_of(loaded)
     return text

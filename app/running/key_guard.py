@@ -1,62 +1,108 @@
-"""Keeps the key of an endpoint out of everything that its replies bring.
+"""Keeps endpoints' API keys out of replies.
 
-An endpoint gets the key, so it can send it back: as it is, escaped in JSON, or in pieces of a streamed answer.
+An endpoint receives the key and could return it: verbatim, escaped in JSON, or in pieces of a streamed answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 import orjson
 
-from app.running.protocols.message import ParsedResponse
+from app.running.protocols.message import OnChunk, ParsedResponse
+from models.chat import INDEX
 
-OnText = Callable[[str], None]
+_GROWING = frozenset(("content", "refusal", "reasoning", "reasoning_content", "arguments"))
+"""Fields of a delta whose texts are continued by later ones."""
 
 
 class KeyRepeated(Exception):
-    """A reply holds the key that was sent."""
+    """Raised for a reply that contains the key that was sent."""
 
 
 class KeyGuard:
-    """Looks for one key; every method raises KeyRepeated where it finds it."""
+    """Searches replies for one key; methods raise KeyRepeated if they find it."""
 
     def __init__(self, key: str) -> None:
-        self._key, self._held = key, ""
+        self._key, self._held = key, dict[tuple[Any, ...], str]()
         self._forms = {key.encode(), _in_json(key)}
 
     def check_body(self, body: bytes) -> None:
-        """Check the bytes of a reply, of any type."""
+        """Check the bytes of a reply."""
         if any(form in body for form in self._forms):
             raise KeyRepeated
 
+    def check_content(self, body: bytes) -> None:
+        """Check a reply that may be JSON, in which escaped keys are decoded."""
+        with suppress(orjson.JSONDecodeError):
+            self.check_body(orjson.dumps(orjson.loads(body)))
+
     def check_response(self, response: ParsedResponse) -> None:
-        """Check what was read from a reply: a key that was escaped there is not escaped here."""
+        """Check a parsed reply, in which escaped keys are decoded."""
         if _in_json(self._key) in orjson.dumps(response):
             raise KeyRepeated
 
-    def guard_pieces(self, pass_on: OnText) -> OnText:
-        """Pass the pieces of an answer on, and hold back an end that may be the beginning of the key."""
+    def guard_chunks(self, pass_on: OnChunk) -> OnChunk:
+        """Return a filter of chunks that holds back a possible start of the key at the end of each text."""
 
-        def take(piece: str) -> None:
-            text = self._held + piece
-            if self._key in text:
-                raise KeyRepeated
-            held = self._count_overlap(text)
-            self._held = text[len(text) - held :]
-            if held < len(text):
-                pass_on(text[: len(text) - held])
+        def take(chunk: Mapping[str, Any]) -> None:
+            choices = chunk.get("choices")
+            listed = [one for one in choices if isinstance(one, dict)] if isinstance(choices, list) else []
+            guarded = [
+                {**one, "delta": self._guard(one.get("delta"), (_place_of(one, place),))}
+                for place, one in enumerate(listed)
+            ]
+            if self._held and any(one.get("finish_reason") is not None for one in listed):
+                pass_on({**chunk, "choices": [{**one, "finish_reason": None} for one in guarded]})
+                self.release_held(pass_on)
+                guarded = [{**one, "delta": {}} for one in guarded]
+            pass_on({**chunk, "choices": guarded})
 
         return take
 
-    def release_held(self, pass_on: OnText) -> None:
-        """Pass on what was held back, once nothing follows."""
-        held, self._held = self._held, ""
+    def release_held(self, pass_on: OnChunk) -> None:
+        """Pass on the held-back texts at the end of the answer."""
+        held, self._held = self._held, {}
+        for (choice, *path), text in held.items():
+            pass_on({"choices": [{INDEX: choice, "delta": _nest(path, text), "finish_reason": None}]})
+
+    def _guard(self, value: Any, path: tuple[Any, ...]) -> Any:
+        """Return a part of a delta without the end of its text that is held back."""
+        if isinstance(value, dict):
+            return {name: self._guard(each, (*path, name)) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._guard(each, (*path, _place_of(each, place))) for place, each in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        text = self._held.pop(path, "") + value
+        if self._key in text:
+            raise KeyRepeated
+        held = self._count_overlap(text) if path[-1] in _GROWING else 0
         if held:
-            pass_on(held)
+            self._held[path] = text[len(text) - held :]
+        return text[: len(text) - held]
 
     def _count_overlap(self, text: str) -> int:
         """Count the characters at the end of a text that a key may begin with."""
         longest = min(len(self._key) - 1, len(text))
         return next((size for size in range(longest, 0, -1) if text.endswith(self._key[:size])), 0)
+
+
+def _place_of(member: Any, place: int) -> int:
+    index = member.get(INDEX) if isinstance(member, dict) else None
+    return index if isinstance(index, int) else place
+
+
+def _nest(path: Sequence[Any], text: str) -> Any:
+    """Return a delta with one text, at a path of names and places.
+
+    >>> _nest(["tool_calls", 1, "function", "arguments"], "{")
+    {'tool_calls': [{'index': 1, 'function': {'arguments': '{'}}]}
+    """
+    value: Any = text
+    for part in reversed(path):
+        value = [{INDEX: part, **value}] if isinstance(part, int) else {part: value}
+    return value
 
 
 def _in_json(text: str) -> bytes:

@@ -1,7 +1,8 @@
-"""Which hosts may be called: what PARSIMONY_ENDPOINT_HOSTS names, public addresses where it names none.
+"""SSRF guard: checks that endpoints are at allowed hosts.
 
-A name is resolved once, by the connection itself, and what it resolves to is checked: a name that changes its address
-between a check and a call has only the one.
+The hosts in PARSIMONY_ENDPOINT_HOSTS are allowed; if it is not set, public addresses are. A host name is resolved once,
+by the connection itself, and the resolved addresses are checked. So a name cannot change its address between the check
+and the call (DNS rebinding).
 """
 
 import socket
@@ -40,12 +41,15 @@ _NEVER = tuple(
 
 
 class HostNotAllowed(OSError):
-    """A host that must not be called."""
+    """Raised for a host or address that must not be called."""
 
 
 class SsrfGuard:
-    """Which hosts may be called. patterns: names or addresses, with ``*`` for any part, each with a port if only that
-    one may be; none: every public address."""
+    """Server-side request forgery (SSRF) guard: the allowed hosts of endpoints.
+
+    Patterns are host names or addresses. ``*`` matches any part; a port in a pattern allows only that port. Without
+    patterns, all public addresses are allowed.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [_parted(pattern) for pattern in patterns]
@@ -53,7 +57,7 @@ class SsrfGuard:
         """Addresses that are not public and were resolved from, or are, hosts that are named."""
 
     def refuse_url(self, url: str) -> None:
-        """Raise InvalidRequest for an address that must not be called, as far as is known without resolving."""
+        """Raise InvalidRequest if a URL's host is not allowed; does not resolve names."""
         host, port = _host_and_port(url)
         try:
             self.check(host, port, [host] if _literal(host) else [])
@@ -61,20 +65,23 @@ class SsrfGuard:
             raise InvalidRequest.from_faults(Fault(("url",), str(error))) from error
 
     def refuse_key(self, url: str, secret: str | None) -> None:
-        """Raise InvalidRequest where a key would go to a host that no pattern but ``*`` names."""
+        """Raise InvalidRequest if a key would be sent to a host that only ``*`` matches."""
         if secret is not None and not self._names(*_host_and_port(url), but="*"):
-            fault = "keys go only to hosts that PARSIMONY_ENDPOINT_HOSTS names otherwise than by *: name this one there"
+            fault = "keys are sent only to hosts that PARSIMONY_ENDPOINT_HOSTS lists by name; * does not suffice"
             raise InvalidRequest.from_faults(Fault(("secret",), fault))
 
     def check_address(self, text: str) -> None:
-        """Raise HostRefused for an address that no host led to which may be called: the last look before a connection,
-        however its address was come by."""
+        """Raise HostNotAllowed if no allowed host has resolved to this address.
+
+        This is the final check before a connection, however the address was obtained. Public addresses are always
+        allowed.
+        """
         address = _address(text)
         if _is_never_called(address) or not (address.is_global or str(address) in self._named):
-            raise HostNotAllowed(f"{address} must not be called")
+            raise HostNotAllowed(f"address {address} is not allowed")
 
     def check(self, host: str, port: int, addresses: Sequence[str]) -> None:
-        """Raise HostNotAllowed unless a host, of these addresses, may be called."""
+        """Raise HostNotAllowed if a host, or one of its addresses, is not allowed."""
         is_named = self._names(host, port)
         if self._patterns and not is_named:
             raise HostNotAllowed(f"host {host}:{port} is not allowed: set PARSIMONY_ENDPOINT_HOSTS to allow it")
@@ -82,11 +89,9 @@ class SsrfGuard:
         for text in addresses:
             address = _address(text)
             if _is_never_called(address):
-                raise HostNotAllowed(f"{host} is {address}, which is never called")
+                raise HostNotAllowed(f"host {host} is not allowed ({address})")
             if not address.is_global and not is_named_closely:
-                raise HostNotAllowed(
-                    f"{host} is {address}, which is not public: PARSIMONY_ENDPOINT_HOSTS must name the host"
-                )
+                raise HostNotAllowed(f"host {host} is not public ({address}): set PARSIMONY_ENDPOINT_HOSTS to allow it")
             if not address.is_global:
                 self._named.add(str(address))
 
@@ -99,7 +104,7 @@ class SsrfGuard:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names, and refuses those that lead where nothing may be called."""
+    """DNS resolver that refuses hosts and addresses that are not allowed."""
 
     def __init__(self, hosts: SsrfGuard) -> None:
         self._hosts, self._inner = hosts, ThreadedResolver()
@@ -107,19 +112,19 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Give a name's addresses; raises HostRefused if one of them must not be called."""
+        """Return the addresses of a host; raises HostNotAllowed if an address is not allowed."""
         resolved = await self._inner.resolve(host, port, family)
         self._hosts.check(host, port, [one["host"] for one in resolved])
         return resolved
 
     async def close(self) -> None:
-        """Close what resolves."""
+        """Close the resolver."""
         await self._inner.close()
 
 
 @lru_cache(maxsize=1000)
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Give host and port as the connection takes them: a host in other letters is written as it is resolved."""
+    """Return host and port as the connection uses them; international host names are encoded as for DNS."""
     parts = URL(url.replace("{", "%7B").replace("}", "%7D"), encoded=False)
     return parts.raw_host or "", parts.port or (443 if parts.scheme == "https" else 80)
 

@@ -1,6 +1,7 @@
-"""Templates of requests: places for the item in a URL and in a JSON body; pointers into replies.
+"""Templates of requests with placeholders, and JSON pointers into replies.
 
-What is put in can change no structure: in JSON a place is a value or a part of a text, in a URL it is percent-encoded.
+Inserted values cannot change the structure: in JSON, a placeholder is a value or part of a text; in a URL, it is
+percent-encoded.
 """
 
 import re
@@ -16,11 +17,13 @@ _LACKING = object()
 
 
 class WrongShape(ValueError):
-    """An item, or a reply, has not what a template or pointer asks for."""
+    """Raised if an item or reply lacks a value that a template or pointer needs."""
 
 
 def fill_template(template: Any, item: Any) -> Any:
-    """Put an item into a JSON template: alone a place becomes the value, within a text its text.
+    """Fill a JSON template with an item.
+
+    A placeholder alone becomes the value; within a text, it becomes the value's text.
 
     >>> fill_template({"text": "{{item/title}}!", "raw": "{{item}}"}, {"title": "Hello"})
     {'text': 'Hello!', 'raw': {'title': 'Hello'}}
@@ -28,8 +31,8 @@ def fill_template(template: Any, item: Any) -> Any:
     if isinstance(template, str):
         alone = _PLACE.fullmatch(template)
         if alone:
-            return part_of(item, alone[1])
-        return _PLACE.sub(lambda place: as_text(part_of(item, place[1])), template)
+            return resolve_pointer(item, alone[1])
+        return _PLACE.sub(lambda place: as_text(resolve_pointer(item, place[1])), template)
     if isinstance(template, list):
         return [fill_template(each, item) for each in template]
     if isinstance(template, dict):
@@ -38,7 +41,7 @@ def fill_template(template: Any, item: Any) -> Any:
 
 
 def fill_url(url: str, item: Any) -> str:
-    """Put an item into a URL, percent-encoded.
+    """Fill a URL template with an item, percent-encoded.
 
     >>> fill_url("http://a/score?x={{item/x}}", {"x": "b&c=d"})
     'http://a/score?x=b%26c%3Dd'
@@ -46,17 +49,17 @@ def fill_url(url: str, item: Any) -> str:
     if not _PLACE.search(url):
         return url
     try:
-        filled = _PLACE.sub(lambda place: quote(as_text(part_of(item, place[1])), safe=""), url)
+        filled = _PLACE.sub(lambda place: quote(as_text(resolve_pointer(item, place[1])), safe=""), url)
     except UnicodeError as error:
-        raise WrongShape("the item holds what no address can") from error
+        raise WrongShape("the item contains characters that a URL cannot contain") from error
     path = filled.partition("?")[0].split("/")[3:]
     if any(unquote(part) in (".", "..") for part in path):
-        raise WrongShape("the item would lead to another path")
+        raise WrongShape("the item must not change the path of the URL")
     return filled
 
 
 def as_text(value: Any) -> str:
-    """Write a value where a text is wanted: a text as it is, anything else as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
@@ -65,8 +68,8 @@ def _pointer(text: str) -> jsonpointer.JsonPointer:
     return jsonpointer.JsonPointer(text)
 
 
-def part_of(document: Any, pointer: str) -> Any:
-    """Give the part of a document at a JSON pointer; raises WrongShape if it is not there."""
+def resolve_pointer(document: Any, pointer: str) -> Any:
+    """Return the part of a document at a JSON pointer; raises WrongShape."""
     try:
         value = _pointer(pointer).resolve(document, _LACKING)
     except jsonpointer.JsonPointerException as error:

@@ -1,6 +1,7 @@
-"""One HTTP request to an endpoint: guarded hosts, keys from the environment, replies read to a limit.
+"""Sends HTTP requests to endpoints, with SSRF guard, keys, and size limits.
 
-No message holds a key or anything of a reply but its status and size. Connections live on a thread of their own.
+Keys are read from the environment. Error messages contain no key. About a reply, they contain only the status, the
+size, and the message of a language model's provider. Connections use a separate thread.
 """
 
 import asyncio
@@ -19,13 +20,15 @@ from yarl import URL
 from app.running import protocols
 from app.running.bounded_connection import BoundedConnection, ReplyRefused
 from app.running.call_thread import CallThread
-from app.running.key_guard import KeyGuard, KeyRepeated, OnText
-from app.running.protocols.message import ParsedResponse, Request
-from app.running.protocols.openai_chat import Pieces
+from app.running.circuit_breaker import REST_S
+from app.running.key_guard import KeyGuard, KeyRepeated
+from app.running.protocols.chat_stream import StreamParser
+from app.running.protocols.message import OnChunk, ParsedResponse, Request
 from app.running.ssrf_guard import GuardedResolver, HostNotAllowed, SsrfGuard
 from app.running.templates import WrongShape
 from models import InvalidRequest
-from models.endpoint import Endpoint
+from models.endpoint import Endpoint, JsonEndpoint
+from models.errors import ProviderError
 
 CONNECT_S = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -34,14 +37,31 @@ _BLAMED = (408, 429)
 """4xx statuses that are faults of the endpoint, not of the item."""
 _REFUSING = (400, 413, 422)
 """Statuses that are faults of the request."""
-MOST_BYTES = 2**26
+_MISCONFIGURED = (401, 403, 404)
+"""Statuses of an endpoint whose key, address, or model is wrong, so that every call fails."""
+_WAITING = (429, 503)
+"""Statuses whose Retry-After holds for all calls."""
+_UNSUPPORTED = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
+"""Codes of a provider that refuses a parameter."""
+TOO_LONG = "context_length_exceeded"
+MAX_RETRY_AFTER_S = 3600.0
+MAX_BYTES = 2**26
 """Of a reply, whatever the endpoint's own limit for each answer comes to."""
 
 
 class CallFailed(Exception):
-    """A try that failed. again: whether it may be tried again, for nothing can have been paid; wait_s: after how many
-    seconds at least. blames: whether it is a fault of the endpoint. refuses: whether it is the request that the
-    endpoint does not take. cost: what it cost all the same, if known."""
+    """Raised for a failed attempt of a call.
+
+    Attributes:
+        again: whether the call may be retried, because nothing can have been paid.
+        wait_s: minimum seconds before a retry.
+        blames: whether the circuit breaker counts this as a failure of the endpoint.
+        refuses: whether the endpoint rejected the request.
+        cost: cost of the failed attempt, if known.
+        is_free: whether nothing can have been paid; by default the value of ``again``.
+        rest_s: seconds for which the endpoint must not be called; None: the circuit breaker decides.
+        reply: the error reply, if there was one.
+    """
 
     def __init__(
         self,
@@ -52,13 +72,20 @@ class CallFailed(Exception):
         blames: bool = True,
         refuses: bool = False,
         cost: float | None = None,
+        is_free: bool | None = None,
+        rest_s: float | None = None,
+        reply: ProviderError | None = None,
     ) -> None:
         super().__init__(why)
         self.again, self.wait_s, self.blames, self.refuses, self.cost = again, wait_s, blames, refuses, cost
+        self.is_free, self.rest_s, self.reply = again if is_free is None else is_free, rest_s, reply
 
 
 class Transport:
-    """Sends requests; made, used, and closed on one event loop, its connections live on a thread of its own."""
+    """Sends requests to endpoints; create, use, and close it on one event loop.
+
+    Connections use a separate thread.
+    """
 
     def __init__(self, hosts: SsrfGuard, environ: Mapping[str, str]) -> None:
         self._hosts, self._environ = hosts, environ
@@ -92,19 +119,21 @@ class Transport:
         )
 
     def _refused(self, url: str, secret: str | None) -> None:
-        """Raise InvalidRequest for an address that must not be called, or must not be sent the key; what is admitted
-        stays so, for what may be called is a setting."""
+        """Raise InvalidRequest if a URL must not be called, or must not receive the key.
+
+        The result is cached, because allowed hosts are a setting.
+        """
         self._hosts.refuse_url(url)
         self._hosts.refuse_key(url, secret)
 
     def _socket(self, address: Any) -> socket.socket:
-        """Make a socket for an address that may be called, however it was come by."""
+        """Return a socket for an address, after checking that it may be called."""
         family, kind, protocol, _, where = address
         self._hosts.check_address(str(where[0]))
         return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
-        """Close the connections, and end the thread."""
+        """Close the connections and end the thread."""
         await self._thread.run(self._close_sessions())
         await self._thread.close()
 
@@ -113,9 +142,9 @@ class Transport:
         await self._fresh.close()
 
     async def send_request(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
-        """Send a request once, and read the reply; raises Failed, whatever happens."""
-        if request.on_text is not None:
-            request = replace(request, on_text=_on_this_loop(request.on_text))
+        """Send a request once and parse the reply; raises only CallFailed."""
+        if request.on_chunk is not None:
+            request = replace(request, on_chunk=_on_this_loop(request.on_chunk))
         try:
             return await self._thread.run(self._exchanged(endpoint, request))
         except CallFailed:
@@ -124,25 +153,27 @@ class Transport:
             raise CallFailed(f"the call failed: {type(error).__name__}") from None
 
     async def _exchanged(self, endpoint: Endpoint, request: Request) -> ParsedResponse:
-        """Make the exchange, with the key kept out of all that comes back."""
+        """Send the request and parse the reply; the key is kept out of the result."""
         key = self._key(endpoint)
         guard = KeyGuard(key) if key else None
         try:
             reply, body = await self._answered(endpoint, request, guard)
             if guard is not None:
                 guard.check_body(body)
+                if reply.status >= CLIENT_FAULT:
+                    guard.check_content(body)
             response = _read(endpoint, request, reply, body)
             if guard is not None:
                 guard.check_response(response)
         except KeyRepeated:
-            raise CallFailed("the reply repeats the key that was sent", blames=False) from None
+            raise CallFailed("the reply contains the secret of the request", blames=False) from None
         return response
 
     async def _answered(
         self, endpoint: Endpoint, request: Request, guard: KeyGuard | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
-        """Give the reply and its body; raises Failed, or KeyRepeated."""
-        headers = self._headers(endpoint)
+        """Return the reply and its body; raises CallFailed or KeyRepeated."""
+        headers = {**request.headers, **self._headers(endpoint)}
         if request.data is not None:
             headers["Content-Type"] = "application/json"
         session = self._kept if request.method == "POST" else self._fresh
@@ -156,30 +187,30 @@ class Transport:
                 allow_redirects=False,
                 timeout=_TIMEOUT,
             ) as reply:
-                most = min(endpoint.max_reply_bytes * request.answers, MOST_BYTES)
-                return reply, await _body(reply, most, request.on_text, guard)
+                most = min(endpoint.max_reply_bytes * request.answers, MAX_BYTES)
+                return reply, await _body(reply, most, request.on_chunk, guard)
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, HostNotAllowed):
                 raise CallFailed(str(error.os_error), blames=False) from error
-            raise CallFailed(f"cannot be reached: {type(error.os_error).__name__}", again=True) from error
+            raise CallFailed(f"connection failed: {type(error.os_error).__name__}", again=True) from error
         except ReplyRefused as error:
-            raise CallFailed("the reply has too many interim replies, or too many bytes around its body") from error
+            raise CallFailed("the reply exceeds the limits on interim responses or on bytes of headers") from error
         except aiohttp.ClientError as error:
-            raise CallFailed(f"the connection broke: {type(error).__name__}") from error
+            raise CallFailed(f"connection lost: {type(error).__name__}") from error
         except (HostNotAllowed, InvalidRequest) as error:
             raise CallFailed(str(error), blames=False) from error
         except OSError as error:
-            raise CallFailed(f"cannot be reached: {type(error).__name__}", again=True) from error
+            raise CallFailed(f"connection failed: {type(error).__name__}", again=True) from error
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
-        """Give the header with the key; raises Failed if it is not set, or may not be sent to the host."""
+        """Return the header with the key; raises CallFailed if the key is not set, or may not be sent to the host."""
         key = self._key(endpoint)
         if endpoint.secret is None or key is None:
             return {}
         if not key:
-            raise CallFailed(f"{endpoint.secret} is not set where the service runs", blames=False)
+            raise CallFailed(f"environment variable {endpoint.secret} is not set", blames=False)
         if not key.isascii() or not key.isprintable():
-            raise CallFailed(f"{endpoint.secret} holds characters that no header may have", blames=False)
+            raise CallFailed(f"{endpoint.secret} contains characters that are invalid in a header", blames=False)
         is_bearer = endpoint.secret_header.lower() == "authorization"
         return {endpoint.secret_header: f"Bearer {key}" if is_bearer else key}
 
@@ -187,88 +218,119 @@ class Transport:
         return None if endpoint.secret is None else self._environ.get(endpoint.secret, "").strip()
 
 
-def _on_this_loop(on_text: OnText) -> OnText:
-    """Let another thread call a function of this event loop."""
+def _on_this_loop(on_chunk: OnChunk) -> OnChunk:
+    """Return a function that another thread can call, and that runs on this event loop."""
     loop = asyncio.get_running_loop()
 
-    def take(piece: str) -> None:
-        loop.call_soon_threadsafe(on_text, piece)
+    def take(chunk: Mapping[str, Any]) -> None:
+        loop.call_soon_threadsafe(on_chunk, chunk)
 
     return take
 
 
-async def _body(reply: aiohttp.ClientResponse, most: int, on_text: OnText | None, guard: KeyGuard | None) -> bytes:
-    """Read a body to its end, that of a stream put together as if it had come as a whole; raises Failed if it is
-    longer than it may be, and KeyRepeated before a piece with the key is passed on. O(length)."""
-    pass_on = on_text if on_text is None or guard is None else guard.guard_pieces(on_text)
-    is_stream = on_text is not None and reply.status == OK and reply.content_type == "text/event-stream"
-    pieces, rest, length = Pieces(), list[bytes](), 0
+async def _body(reply: aiohttp.ClientResponse, most: int, on_chunk: OnChunk | None, guard: KeyGuard | None) -> bytes:
+    """Read a body to its end; a streamed one is assembled like a single reply. O(length).
+
+    Raises CallFailed if the body is too long or its stream ends early, and KeyRepeated before a chunk with the key is
+    passed on.
+    """
+    pass_on = on_chunk if on_chunk is None or guard is None else guard.guard_chunks(on_chunk)
+    is_stream = on_chunk is not None and reply.status == OK and reply.content_type == "text/event-stream"
+    stream, rest, length = StreamParser(), list[bytes](), 0
     async for some in reply.content.iter_chunked(2**16):
         length += len(some)
         if length > most:
             reply.close()
-            raise CallFailed(f"the reply has more than {most} bytes", blames=False)
+            raise CallFailed(f"the reply must have at most {most} bytes", blames=False)
         rest.append(some)
         if is_stream and pass_on is not None and b"\n" in some:
             *lines, last = b"".join(rest).split(b"\n")
             rest = [last]
             for line in lines:
-                _pass_on(pieces, line, pass_on)
-    if is_stream and on_text is not None and guard is not None:
-        guard.release_held(on_text)
-    return orjson.dumps(pieces.assemble_reply()) if is_stream else b"".join(rest)
+                _pass_on(stream, line, pass_on)
+    if not is_stream or on_chunk is None:
+        return b"".join(rest)
+    if not stream.is_complete:
+        raise CallFailed("the stream ended early")
+    if guard is not None:
+        guard.release_held(on_chunk)
+    return orjson.dumps(stream.assemble_reply())
 
 
-def _pass_on(pieces: Pieces, line: bytes, on_text: OnText) -> None:
+def _pass_on(stream: StreamParser, line: bytes, on_chunk: OnChunk) -> None:
     try:
-        text = pieces.take(line)
+        chunk = stream.take(line)
     except WrongShape as error:
         raise CallFailed(str(error)) from error
-    if text:
-        on_text(text)
+    if chunk is not None:
+        on_chunk(chunk)
 
 
 def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, body: bytes) -> ParsedResponse:
-    """Read a reply by its status; raises Failed."""
+    """Read a reply by its status; raises CallFailed."""
     status = reply.status
-    if status in endpoint.retries.statuses:
-        raise CallFailed(f"answered {status}", again=True, wait_s=_retry_after(reply.headers.get("Retry-After", "")))
     if status >= CLIENT_FAULT:
-        blames = status >= SERVER_FAULT or status in _BLAMED
-        raise CallFailed(f"answered {status}", blames=blames, refuses=status in _REFUSING)
+        wait_s = _retry_after(reply.headers.get("Retry-After", ""))
+        raise _refusal(endpoint, request, protocols.read_error(endpoint, status, body), wait_s)
     if status >= REDIRECT:
-        raise CallFailed(f"answered {status}, and redirects are not followed")
+        raise CallFailed(f"answered {status}; redirects are not followed")
     if status < OK:
         raise CallFailed(f"answered {status}")
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise CallFailed(f"answered {len(body)} bytes that are no JSON") from error
+        raise CallFailed(f"the reply must be JSON, got {len(body)} bytes") from error
     try:
-        return protocols.read(endpoint, content, request.answers)
+        return protocols.read(endpoint, content, request.answers, request.chat)
     except WrongShape as error:
         cost = price_call(endpoint, protocols.parse_cost(endpoint, content))
         raise CallFailed(str(error), blames=False, cost=cost) from error
 
 
+def _refusal(endpoint: Endpoint, request: Request, error: ProviderError, wait_s: float) -> CallFailed:
+    """Return the failure of an error reply: whether to retry, and whose fault it is."""
+    status, why = error.status, f"answered {error.status}" + (f": {error.message}" if error.message else "")
+    if _is_misconfigured(endpoint, request, error):
+        return CallFailed(why, is_free=True, rest_s=REST_S, reply=error)
+    rest_s = wait_s if status in _WAITING and wait_s > 0 else None
+    if status in endpoint.retries.statuses:
+        again = wait_s <= endpoint.retries.max_retry_after_s
+        return CallFailed(why, again=again, wait_s=wait_s, is_free=True, rest_s=rest_s, reply=error)
+    blames, refuses = status >= SERVER_FAULT or status in _BLAMED, status in _REFUSING
+    return CallFailed(why, blames=blames, refuses=refuses, is_free=status in _BLAMED, rest_s=rest_s, reply=error)
+
+
+def _is_misconfigured(endpoint: Endpoint, request: Request, error: ProviderError) -> bool:
+    """Return whether every call fails: by the status, or because of a parameter that no caller has sent."""
+    if error.status in _MISCONFIGURED:
+        return error.status != 404 or not isinstance(endpoint, JsonEndpoint)  # whose address may name the item
+    sent = {} if request.chat is None else request.chat.options
+    return error.code in _UNSUPPORTED and error.param not in sent
+
+
 def price_call(endpoint: Endpoint, response: ParsedResponse) -> float | None:
-    """Return the cost of a call: as in the reply, else by its tokens; None where prices are per token and the reply
-    has no tokens."""
+    """Return the cost of a call: the reported cost, else by the endpoint's prices.
+
+    Returns None if prices are per token and the reply does not report tokens.
+    """
     prices = endpoint.prices
     if response.cost is not None or prices is None:
         return response.cost
-    if (prices.per_input_token and response.input_tokens is None) or (
-        prices.per_output_token and response.output_tokens is None
+    if (prices.input_per_million and response.input_tokens is None) or (
+        prices.output_per_million and response.output_tokens is None
     ):
         return None
     sent, came = response.input_tokens or 0, response.output_tokens or 0
-    return prices.per_call + prices.per_input_token * sent + prices.per_output_token * came
+    return prices.price_tokens(sent, came, min(response.cached_tokens, sent))
 
 
 def least_cost(endpoint: Endpoint) -> float | None:
-    """Give what a call cost that brought no reply; None where that depends on its tokens, or there are no prices."""
+    """Return the cost of a call that got no reply: the price per call.
+
+    Returns None if the cost depends on tokens, or if the endpoint has no prices.
+    """
     prices = endpoint.prices
-    if prices is None or prices.per_input_token or prices.per_output_token:
+    if prices is None or prices.input_per_million or prices.output_per_million:
         return None
     return prices.per_call
 
@@ -280,8 +342,9 @@ def _retry_after(text: str) -> float:
     (3.0, 0.0)
     """
     if text.strip().isdecimal():
-        return min(float(text), 3600.0)
+        return min(float(text), MAX_RETRY_AFTER_S)
     try:
-        return max(email.utils.parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
+        seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
     except (ValueError, TypeError, OverflowError):
         return 0.0

@@ -1,1 +1,1 @@
-"""What answers from memory: the live plans, and their answers as bytes."""
+"""Decisions from loaded artifacts in memory."""

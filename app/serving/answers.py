@@ -1,4 +1,4 @@
-"""Answers: ask a plan, encode its decision, count it; and which look-ups there are."""
+"""Decisions by loaded artifacts: decide, encode as JSON, and count."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from models import Value
 from models.base import LIMITS
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
+from models.losses import LossPrices
 from solvers.base import IN_PROCESS, ModelRunner, Plan
 from solvers.statistics import normal_interval, wilson_interval
 
@@ -27,15 +28,14 @@ FIXING = (*LIMITS, "budget_total", "solution")
 
 
 def decision_facts(loaded: LoadedArtifact[Plan], query: Value, decision: Value) -> dict[str, Any]:
-    """Return the facts of a reply in addition to its decision, as of ``DecisionFacts``: its id, and the expected
-    outcome.
+    """Return the id and the expected outcome of a decision (``DecisionFacts``).
 
-    The id contains the expected outcome, too, so that feedback can be compared with it.
+    The id contains the expected outcome, so that feedback can be compared with it.
     """
     estimates = _estimates(loaded, query, decision)
     return {
-        "decision": decision_id(loaded.ref, loaded.record.sha256, estimates),
-        "expected": with_intervals(estimates, _rows(loaded, decision)),
+        "decision": decision_id(loaded.ref, loaded.record.sha256, estimates, is_drawn=loaded.is_drawn),
+        "expected": with_intervals(estimates, _rows(loaded, decision), loaded.record.losses),
     }
 
 
@@ -48,8 +48,12 @@ def _rows(loaded: LoadedArtifact[Plan], decision: Value) -> int:
     return loaded.kind.judged_on(loaded.record.summary) if loaded.kind.is_mean(decision) else 0
 
 
-def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
-    """Put intervals around what was counted on so many rows; what does not apply is left out."""
+def with_intervals(estimates: Expectations, rows: int, losses: LossPrices | None = None) -> dict[str, Any]:
+    """Return estimates with 95 % intervals for means over a number of rows.
+
+    Estimates that do not apply are omitted. With losses, the loss replaces the accuracy, which is 1 minus the loss as a
+    share of the largest loss.
+    """
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
     expected: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     judged_on = rows if estimates.rows is None else min(rows, estimates.rows)
@@ -60,11 +64,17 @@ def with_intervals(estimates: Expectations, rows: int) -> dict[str, Any]:
     for name, error in (("cost", estimates.cost_error), ("time", estimates.time_error)):
         if name in expected and error is not None and rows:
             expected[f"{name}_interval"] = normal_interval(expected[name], error)
-    return expected
+    return expected if losses is None or "accuracy" not in expected else _with_loss(expected, losses.largest)
+
+
+def _with_loss(expected: dict[str, Any], largest: float) -> dict[str, Any]:
+    low, high = expected.pop("accuracy_interval", (None, None))
+    interval = {} if low is None else {"loss_interval": (largest * (1 - high), largest * (1 - low))}
+    return {"loss": largest * (1 - expected.pop("accuracy")), **interval, **expected}
 
 
 def encode(decision: Value, loaded: LoadedArtifact[Plan], /, **more: Any) -> bytes:
-    """Write a decision as JSON, with more fields, and the artifact it came from."""
+    """Return a decision, further fields, and its artifact as JSON."""
     return orjson.dumps({**vars(decision), **more, "artifact": vars(loaded.ref)}, default=vars)
 
 
@@ -74,15 +84,16 @@ def callable_names(loaded: LoadedArtifact[Plan]) -> tuple[str, ...]:
 
 
 def unavailable_names(loaded: LoadedArtifact[Plan], open_circuits: frozenset[str]) -> tuple[str, ...]:
-    """Return the names that an artifact may call whose circuit breaker is open."""
+    """Return an artifact's names whose circuit breaker is open."""
     return tuple(sorted(open_circuits.intersection(callable_names(loaded)))) if open_circuits else ()
 
 
 def with_default_limits(loaded: LoadedArtifact[Plan], query: Q, failing: Collection[str] = ()) -> Q:
-    """Answer a query without any limit by those that the artifact's headline is about.
+    """Return a query with the default operating point if it has no limits.
 
-    The headline is about all classifiers. Where a query leaves some out, or they are ``failing``, its limit is raised
-    to the cost of the cheapest way that is left, so that it refuses nothing. Raises Infeasible if there is none.
+    The default operating point assumes that all classifiers are available. If the query excludes some, or some are
+    ``failing``, the limit is raised to the cost of the cheapest remaining alternative. Raises Infeasible if none
+    remains.
     """
     savings = loaded.record.savings
     if savings is None or not savings.query or any(getattr(query, name, None) is not None for name in FIXING):
@@ -106,9 +117,9 @@ def decide_to_json(
     open_circuits: frozenset[str] = frozenset(),
     models: ModelRunner = IN_PROCESS,
 ) -> bytes:
-    """Ask a plan, and encode its answer; raises what the plan raises.
+    """Decide a query and return the reply as JSON; raises the errors of ``decide``.
 
-    What is out of order is left out, unless no answer keeps the limits without it.
+    Unavailable classifiers are excluded, unless the limits cannot be kept without them.
     """
     unavailable = unavailable_names(loaded, open_circuits)
     query = with_default_limits(loaded, query, () if loaded.kind.skips_unavailable else unavailable)
@@ -117,8 +128,8 @@ def decide_to_json(
 
 
 def decide_at_once(loaded: LoadedArtifact[Plan], query: Value) -> bytes | None:
-    """Ask a plan, where that takes well under a millisecond; None: it does not."""
-    return decide_to_json(loaded, query) if loaded.kind.decides_at_once(loaded.plan, query) else None
+    """Return the reply as JSON if the plan is expected to decide within 1 ms; else None."""
+    return decide_to_json(loaded, query) if loaded.kind.decides_quickly(loaded.plan, query) else None
 
 
 AtOnce = Callable[[LoadedArtifact[Plan], Any], bytes | None]
@@ -127,11 +138,14 @@ AtOnce = Callable[[LoadedArtifact[Plan], Any], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
+    """A GET or POST route that is answered from memory.
 
-    answer: gives the reply's body for a plan and a query; None hands the request to the route, and so does an open
-    circuit of what the artifact calls. most_bytes: of the query's JSON, which is read on the event loop: nobody else is
-    answered meanwhile.
+    Its path is ``{prefix}{name}{suffix}``. The query is the query string or the JSON body.
+
+    Attributes:
+        answer: returns the reply's body for a plan and a query. None passes the request to the regular route. An open
+            circuit breaker does the same.
+        most_bytes: maximum size of the query's JSON, which is parsed on the event loop.
     """
 
     kind: str
@@ -144,13 +158,13 @@ class LookUp:
 
     @property
     def path(self) -> str:
-        """The route's template."""
+        """The route's path template."""
         return f"{self.prefix}{{name}}{self.suffix}"
 
 
 @contextmanager
 def count_decision(loaded: LoadedArtifact[Plan], metrics: "Metrics") -> Iterator[None]:
-    """Count a decision by its outcome, and time it."""
+    """Count and time a decision by its outcome."""
     started = perf_counter()
     with count_refusals(loaded, metrics):
         yield

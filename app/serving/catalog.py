@@ -1,8 +1,8 @@
-"""The live plans, in memory: read without a lock, replaced in one assignment when something is published.
+"""Catalog of loaded artifacts: read without locks, updated atomically.
 
-A thread listens to announcements and looks every few seconds besides at what moved, so a lost message costs seconds;
-and every minute at all pointers, for an older version of the service announces what it moves, but notes it nowhere.
-When the store is away, or came back empty, the plans in memory go on answering; what was deleted goes.
+A thread listens to announcements and also polls for changes every few seconds, so a lost announcement delays a change
+by seconds. Every minute it reads all pointers, because older versions of the service do not log changes. If the store
+is unavailable or empty, the loaded artifacts continue to answer; deleted artifacts are unloaded.
 """
 
 import heapq
@@ -32,7 +32,7 @@ _LOST = "is in memory only, the store has lost it; restore a backup, or build or
 
 @dataclass(slots=True)
 class Catalog:
-    """What this process can answer from. Everything here is read by requests and written by one thread."""
+    """Loaded artifacts of this process; requests read it, and one thread writes it."""
 
     artifacts: Artifacts
     plans: dict[Id, LoadedArtifact[Plan]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Catalog:
     changed: set[Id] = field(default_factory=set)
     """Artifacts whose plan was added, removed, or replaced; consumers clear it."""
     _mark: bytes | None = None
-    """What moved until then has been seen; None: a full look is due."""
+    """Changes up to this mark have been read; None: all pointers must be read."""
     _pointed: set[Id] = field(default_factory=set)
     """The artifacts that had a pointer at the last look."""
     _counted: dict[Id, int] = field(default_factory=dict)
@@ -58,7 +58,10 @@ class Catalog:
     """The first names of each kind, and the plans of which they are."""
 
     def get(self, kind: str, name: str) -> LoadedArtifact[Plan]:
-        """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
+        """Return the active version of an artifact.
+
+        Raises UnknownArtifact, or StoreUnavailable before the first load.
+        """
         loaded = self.plans.get((kind, name))
         if loaded is None:
             self.refuse_unless_loaded()
@@ -67,7 +70,10 @@ class Catalog:
         return loaded
 
     def get_version(self, kind: str, name: str, version: int | None) -> LoadedArtifact[Plan]:
-        """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
+        """Return a version of an artifact; an inactive version is loaded from the store.
+
+        Raises UnknownArtifact or UnknownVersion.
+        """
         loaded = self.get(kind, name)
         if version is None or version == loaded.ref.version:
             return loaded
@@ -75,12 +81,18 @@ class Catalog:
         return LoadedArtifact.from_record(record, self.artifacts.load_plan(record))
 
     def built_from(self, dataset: str) -> list[Id]:
-        """List the artifacts that were built from a dataset; raises StoreUnavailable before the first load."""
+        """Return the artifacts built from a dataset.
+
+        Raises StoreUnavailable before the first load.
+        """
         self.refuse_unless_loaded()
         return [one for one, loaded in list(self.plans.items()) if loaded.record.dataset == dataset]
 
     def record_at(self, kind: str, name: str, version: int) -> ArtifactRecord:
-        """Give a version's record, for which no plan is loaded; raises UnknownArtifact or UnknownVersion."""
+        """Return the record of a version without loading its plan.
+
+        Raises UnknownArtifact or UnknownVersion.
+        """
         loaded = self.get(kind, name)
         if version == loaded.ref.version:
             return loaded.record
@@ -88,23 +100,24 @@ class Catalog:
         try:
             return self.artifacts.get_record(kind, name, version)
         except UnknownArtifact as error:  # only in memory any more
-            raise UnknownVersion(f"{kind} {name!r} has no version {version}") from error
+            raise UnknownVersion(f"version {version} of {kind} {name!r} not found") from error
 
     def refuse_unless_loaded(self) -> None:
-        """Raise StoreUnavailable before the first load: until then artifacts are unknown."""
+        """Raise StoreUnavailable before the first load."""
         if not self.loaded:
             why = "" if self.away is None else f": {self.away}"
-            raise StoreUnavailable(f"the artifacts have not been loaded yet{why}")
+            raise StoreUnavailable(f"artifacts are not loaded yet{why}")
 
     def refuse_if_away(self) -> None:
-        """Raise StoreUnavailable if the last look found the store away: nobody need wait to find it out again."""
+        """Raise StoreUnavailable at once if the last poll could not reach the store."""
         if self.away is not None:
             raise StoreUnavailable(self.away)
 
     def refresh_plans(self, announced: Iterable[str] = ()) -> None:
-        """Look at what moved and load what is new; a bad artifact leaves the old one.
+        """Load changed artifacts; if one is invalid, the previous version stays loaded.
 
-        announced: the names that were, as kind/name; anything else is as if all had moved.
+        Args:
+            announced: names of changed artifacts as ``kind/name``; any other text refreshes all.
         """
         try:
             self._look({(kind, name) for kind, _, name in (text.partition("/") for text in announced)})
@@ -114,22 +127,22 @@ class Catalog:
         self.store_up, self.away, self.loaded = True, None, True
         self.refreshed_at = time.monotonic()
 
-    def look_at_all_next(self) -> None:
-        """Hold all pointers against what is in memory at the next look: what was announced may have been missed."""
+    def request_full_refresh(self) -> None:
+        """Compare all pointers at the next refresh, because announcements may be lost."""
         self._mark = None
 
     def _look(self, announced: set[Id]) -> None:
         pointing = self.artifacts.pointing
         is_due = time.monotonic() >= self._full_look_due or not all(name for _, name in announced)
-        moves = None if is_due or self._mark is None else pointing.list_moves(self._mark)
-        if moves is None:
+        changes = None if is_due or self._mark is None else pointing.list_changes(self._mark)
+        if changes is None:
             self._look_at_all()
             return
         tried_again = [one for one, _ in zip(self.problems, range(_TRIED_AGAIN), strict=False)]
-        asked = moves.moved.union(tried_again, announced)
+        asked = changes.changed.union(tried_again, announced)
         self._follow(asked, pointing.get_pointers(asked))
-        self._mark = moves.mark
-        if len(self._pointed) != moves.count:  # something moved that was not noted
+        self._mark = changes.mark
+        if len(self._pointed) != changes.count:  # a pointer changed without an entry in the log
             self._look_at_all()
 
     def _look_at_all(self) -> None:
@@ -185,12 +198,12 @@ class Catalog:
         """Log what cannot be loaded, once for each reason."""
         new = {one: text for one, text in bad.items() if self.problems.get(one) != text}
         for one, text in new.items():
-            logger.error("cannot load %s %r, the version in service stays: %s", *one, text)
+            logger.error("failed to load artifact, active version unchanged kind=%s name=%r error=%s", *one, text)
         self.load_failures += len(new)
         self.problems = self.problems | new
 
     def _first_names(self, kind: str) -> list[str]:
-        """Give the first names of a kind's artifacts, sorted out once for each change of the plans."""
+        """Return the first names of a kind's artifacts, sorted once per change of the plans."""
         plans, names = self._names
         if plans is not self.plans:
             plans = self.plans

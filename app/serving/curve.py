@@ -1,4 +1,4 @@
-"""The trade-off curve of an artifact, with intervals, its baselines, and the default operating point."""
+"""The trade-off curve of an artifact, with confidence intervals, baselines, and the default operating point."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,13 +6,14 @@ from app.serving.answers import with_intervals
 from app.serving.catalog import LoadedArtifact
 from models import Value
 from models.curve import Baseline, BaselinePoint, CurvePoint, CurveReply
+from models.losses import LossPrices
 from models.savings import ExpectedOutcome
 from solvers.base import Plan
 from solvers.statistics import wilson_interval
 
 
 def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
-    """Return the curve; raises what the kind's ``curve`` raises."""
+    """Return the trade-off curve; raises the errors of the kind's ``curve``."""
     rows = loaded.kind.judged_on(loaded.record.summary)
     points = loaded.kind.curve(loaded.plan, query)
     savings = loaded.record.savings
@@ -20,7 +21,9 @@ def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
         points=tuple(
             CurvePoint.model_construct(
                 limits=dict(one.limits),
-                expected=ExpectedOutcome.model_construct(**with_intervals(one.expectations, rows)),
+                expected=ExpectedOutcome.model_construct(
+                    **with_intervals(one.expectations, rows, loaded.record.losses)
+                ),
                 decision=dict(one.decision),
             )
             for one in points
@@ -35,16 +38,21 @@ def curve_of(loaded: LoadedArtifact[Plan], query: Value) -> CurveReply:
 
 def _baselines(loaded: LoadedArtifact[Plan], rows: int) -> Iterable[Baseline]:
     """Yield the baselines that the build measured, on the rows of the savings or of the curve."""
-    savings = loaded.record.savings
+    savings, losses = loaded.record.savings, loaded.record.losses
     for one in () if savings is None else savings.baselines:
-        counted = 0 if savings is None else savings.rows
-        yield Baseline(name=one.name, points=_points([(one.accuracy, one.cost)], counted), rows=counted)
+        counted = 0 if savings is None else min(savings.rows, rows or savings.rows)
+        yield Baseline(name=one.name, points=_points([(one.accuracy, one.cost)], counted, losses), rows=counted)
     for name, points in loaded.kind.baselines(loaded.plan).items():
-        yield Baseline(name=name, points=_points(points, rows), rows=rows)
+        yield Baseline(name=name, points=_points(points, rows, losses), rows=rows)
 
 
-def _points(points: Sequence[tuple[float, float]], rows: int) -> tuple[BaselinePoint, ...]:
+def _points(points: Sequence[tuple[float, float]], rows: int, losses: LossPrices | None) -> tuple[BaselinePoint, ...]:
     return tuple(
-        BaselinePoint(accuracy=accuracy, accuracy_interval=wilson_interval(accuracy, rows) if rows else None, cost=cost)
+        BaselinePoint(
+            accuracy=accuracy,
+            accuracy_interval=wilson_interval(accuracy, rows) if rows else None,
+            loss=None if losses is None else losses.largest * (1 - accuracy),
+            cost=cost,
+        )
         for accuracy, cost in points
     )

@@ -1,36 +1,46 @@
-"""Evaluation: complete items through an artifact, some at a time, and what became of them."""
+"""Evaluation of complete items with an artifact, in batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from app.serving.answers import with_default_limits
 from app.serving.catalog import LoadedArtifact
 from models import InvalidRequest, Value
-from models.evaluation import EvaluatedItem, EvaluationSummary
+from models.arrays import Floats
+from models.evaluation import EvaluatedItem, EvaluationSummary, ReliabilityBin
+from models.losses import LossPrices
+from models.savings import Interval
 from solvers.base import ModelRunner, Plan
 from solvers.evaluation import CompleteItems, Evaluated
 from solvers.statistics import normal_interval, wilson_interval
 
 ROWS = 2000
 """Items that are evaluated at a time."""
+BINS = 10
+"""Bins of the reliability table."""
 
 
 def evaluate_in_batches(
     loaded: LoadedArtifact[Plan], limits: Value, items: CompleteItems, models: ModelRunner
 ) -> Iterator[list[EvaluatedItem]]:
-    """Yield what becomes of items, ``ROWS`` at a time. Raises Infeasible or InvalidRequest."""
+    """Yield the outcomes of items, ``ROWS`` at a time.
+
+    Raises Infeasible or InvalidRequest.
+    """
     limits = with_default_limits(loaded, limits)
     for some in items.iterate_slices(ROWS):
         try:
-            results = _listed(some, loaded.kind.evaluate(loaded.plan, limits, some, models))
+            found = loaded.kind.evaluate(loaded.plan, limits, some, models)
+            results = _listed(some, found, loaded.record.losses)
         except InvalidRequest as error:
             raise some.shift_fault(error) from error
         yield results
 
 
-def _listed(items: CompleteItems, found: Evaluated) -> list[EvaluatedItem]:
-    correct = found.grade_answers(items).tolist()
+def _listed(items: CompleteItems, found: Evaluated, losses: LossPrices | None) -> list[EvaluatedItem]:
+    correct, measured = found.grade_answers(items).tolist(), found.read_losses(items).tolist()
     shares = None if found.probabilities is None else found.probabilities.tolist()
     return [
         EvaluatedItem.model_construct(
@@ -43,29 +53,95 @@ def _listed(items: CompleteItems, found: Evaluated) -> list[EvaluatedItem]:
             cost=float(found.costs[at]),
             path=found.paths[at],
             correct=_or_none(correct[at]),
+            loss=_or_none(measured[at])
+            if losses is None or not np.isnan(measured[at])
+            else _loss(losses, items.truths[at], found.labels[at], _or_none(correct[at])),
+            weight=items.weights[at],
         )
         for at, item in enumerate(items.ids)
     ]
+
+
+def _loss(losses: LossPrices, truth: str | None, answer: str | None, quality: float | None) -> float | None:
+    """Return the loss of an answer: by the matrix, or, where losses were measured, by its quality."""
+    if losses.matrix:
+        return losses.find_loss(truth, answer)
+    return None if quality is None else losses.largest * (1 - quality)
 
 
 def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _WeightedValues:
+    """Values of items with weights; items without a value are left out."""
+
+    values: Floats
+    weights: Floats
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[float | None, float]]) -> "_WeightedValues":
+        known = [(value, weight) for value, weight in pairs if value is not None]
+        table = np.array(known, dtype=np.float64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1] / max(table[:, 1].sum(), np.finfo(float).tiny))
+
+    @property
+    def mean(self) -> float | None:
+        """The weighted mean; None without values."""
+        return float(self.values @ self.weights) if len(self.values) else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % interval of the mean; None for fewer than two values."""
+        n = len(self.values)
+        if n < 2 or self.mean is None:
+            return None
+        off = self.weights * (self.values - self.mean)
+        return normal_interval(self.mean, float(np.sqrt(off @ off * n / (n - 1))))
+
+    @property
+    def interval_of_share(self) -> Interval | None:
+        """95 % Wilson interval of a share, with Kish's effective sample size; None without values."""
+        share = self.mean
+        return None if share is None else wilson_interval(min(share, 1.0), 1 / float(self.weights @ self.weights))
+
+
+def _bin_by_confidence(items: Sequence[EvaluatedItem]) -> Iterator[ReliabilityBin]:
+    """Yield accuracies of graded items, in bins of rising confidence."""
+    graded = sorted(
+        ((one.confidence, one.correct) for one in items if one.confidence is not None and one.correct is not None),
+        key=lambda pair: pair[0],
+    )
+    for own in np.array_split(np.array(graded).reshape(-1, 2), min(BINS, len(graded) or 1)):
+        if len(own):
+            sure, share = own.mean(axis=0).tolist()
+            yield ReliabilityBin(
+                items=len(own),
+                confidence=sure,
+                accuracy=share,
+                accuracy_interval=wilson_interval(share, float(len(own))),
+            )
+
+
 def summary_of(items: Sequence[EvaluatedItem], ignored: tuple[str, ...]) -> EvaluationSummary:
-    """Return accuracy, cost, and coverage of items, with 95 % intervals."""
-    costs = np.array([item.cost for item in items])
-    correct = [item.correct for item in items if item.correct is not None]
-    coverage = sum(item.accepted for item in items) / len(items)
-    n, accuracy = len(items), float(np.mean(correct)) if correct else None
-    cost, error = float(costs.mean()), float(costs.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    """Return weighted accuracy, cost, and coverage of items, with 95 % intervals."""
+    correct, costs, losses, accepted = (
+        _WeightedValues.from_pairs((getattr(item, name), item.weight) for item in items)
+        for name in ("correct", "cost", "loss", "accepted")
+    )
+    coverage_interval = accepted.interval_of_share
+    assert coverage_interval is not None
     return EvaluationSummary(
-        items=n,
-        coverage=coverage,
-        coverage_interval=wilson_interval(coverage, n),
-        cost=cost,
-        cost_interval=None if error is None else normal_interval(cost, error),
-        accuracy=accuracy,
-        accuracy_interval=None if accuracy is None else wilson_interval(accuracy, len(correct)),
+        items=len(items),
+        coverage=accepted.mean or 0.0,
+        coverage_interval=coverage_interval,
+        cost=costs.mean or 0.0,
+        cost_interval=costs.interval,
+        accuracy=correct.mean,
+        accuracy_interval=correct.interval_of_share,
+        loss=losses.mean,
+        loss_interval=losses.interval,
+        reliability=tuple(_bin_by_confidence(items)),
         ignored=ignored,
     )

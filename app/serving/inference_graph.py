@@ -1,4 +1,4 @@
-"""A cascade as a KServe ``InferenceGraph``, for those who want KServe to call the classifiers."""
+"""Export of cascades as KServe ``InferenceGraph``, which calls the classifiers."""
 
 import re
 from typing import Any
@@ -11,17 +11,20 @@ _NO_NAME = re.compile(r"[^a-z0-9-]+")
 
 
 def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) -> dict[str, Any]:
-    """Write a cascade as a sequence: each step after the first is taken if the one before was not sure enough.
+    """Return a cascade as a sequence with conditions on the previous confidence.
 
-    confidence: the gjson path of the confidence in a step's reply. A sequence ends, with the reply it has,
-    at the first step whose condition does not hold; every step gets the request as it came. Source: the KServe
-    documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``. Raises InvalidRequest where two
-    classifiers would have one name there.
+    A sequence ends with the current reply at the first step whose condition does not hold. Every step receives the
+    original request. Source: the KServe documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``.
+
+    Args:
+        confidence: gjson path of the confidence in a step's reply.
+    Raises:
+        InvalidRequest: two classifiers would have the same name in Kubernetes.
     """
     names = [dns_name(step.classifier) for step in decision.steps]
     repeated = first_repeated(names)
     if repeated is not None:
-        raise InvalidRequest(f"two classifiers of the cascade would both be called {repeated!r} in Kubernetes")
+        raise InvalidRequest(f"classifier names must differ in Kubernetes, got {repeated!r} twice")
     steps: list[dict[str, Any]] = []
     before: float | None = None
     for step in decision.steps:
@@ -39,7 +42,7 @@ def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) ->
 
 
 def dns_name(text: str) -> str:
-    """Write a name as Kubernetes wants names: lower case letters, digits and dashes, at most 63.
+    """Return a name as a DNS label: lower case, digits, and dashes, at most 63.
 
     >>> dns_name("Pixels (all)"), dns_name("few-pixels")
     ('pixels-all', 'few-pixels')

@@ -1,4 +1,4 @@
-"""Plans from the store, many at a time: a few round trips for hundreds, decoded while the next are fetched."""
+"""Loading of artifacts from the store in batches; decoding overlaps with fetching."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,36 +19,41 @@ from solvers.base import Plan
 P = TypeVar("P", bound=Plan, covariant=True)
 
 logger = logging.getLogger("parsimony.catalog")
-_MOST_AT_ONCE = 200
-_MOST_BYTES = 16 * 2**20
+_MAX_AT_ONCE = 200
+_MAX_BYTES = 16 * 2**20
 """Of the artifacts that are fetched at once; one that is larger is fetched alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedArtifact(Generic[P]):
-    """A plan in memory, and which version of which artifact it is."""
+    """A plan in memory, with the artifact version that it was loaded from.
+
+    Attributes:
+        is_drawn: whether a canary chose this version at random for an item, so that its outcomes may be compared.
+    """
 
     record: ArtifactRecord
     ref: ArtifactRef
     plan: P
     kind: AnyKind
+    is_drawn: bool = False
 
     @classmethod
     def from_record(cls, record: ArtifactRecord, plan: P) -> "LoadedArtifact[P]":  # type: ignore[misc]  # it is only kept
-        """Make it of a version's record and its plan."""
+        """Return the loaded artifact of a record and its plan."""
         return cls(record, record.ref, plan, KINDS[record.kind])
 
 
 def bytes_of(loaded: LoadedArtifact[Plan]) -> bytes:
-    """Write a plan in memory as the bytes that it was loaded from.
+    """Return a loaded plan as the bytes that it was loaded from.
 
-    Raises StoreUnavailable where an older version of the service wrote them otherwise.
+    Raises StoreUnavailable if an older version of the service encoded it differently.
     """
     fields = ArtifactManifest.model_fields.keys() - {"format"}
     data = codec.encode(loaded.plan, loaded.record.model_dump(mode="json", include=set(fields)))
     if sha256(data).hexdigest() != loaded.record.sha256:
         raise StoreUnavailable(
-            f"the bytes of {loaded.ref.spelt} cannot be written as they were: only the store has them"
+            f"the original bytes of {loaded.ref.spelt} are only in the store, which is unavailable; retry later"
         )
     return data
 
@@ -58,7 +63,7 @@ Loaded = dict[Id, LoadedArtifact[Plan] | ParsimonyError]
 
 
 def load_artifacts(artifacts: Artifacts, pointers: Mapping[Id, Pointer]) -> Iterator[Loaded]:
-    """Load the plans that pointers show, some at a time; one that is bad keeps no other back."""
+    """Yield the loaded artifacts of pointers; an invalid artifact does not affect the others."""
     with ThreadPoolExecutor(1, thread_name_prefix="loading") as decoder:  # two would wait for each other's Python
         decoding: Future[Loaded] | None = None
         for batch in _batches(_records(artifacts, pointers)):
@@ -76,7 +81,7 @@ def _records(
     artifacts: Artifacts, pointers: Mapping[Id, Pointer]
 ) -> Iterator[tuple[Id, ArtifactRecord | ParsimonyError]]:
     left = iter(pointers.items())
-    while some := dict(islice(left, _MOST_AT_ONCE)):
+    while some := dict(islice(left, _MAX_AT_ONCE)):
         yield from artifacts.get_records(some).items()
 
 
@@ -88,7 +93,7 @@ def _batches(
     held = 0
     for one, record in records:
         size = record.bytes if isinstance(record, ArtifactRecord) else 0
-        if batch and (len(batch) == _MOST_AT_ONCE or held + size > _MOST_BYTES):
+        if batch and (len(batch) == _MAX_AT_ONCE or held + size > _MAX_BYTES):
             yield batch
             batch, held = {}, 0
         batch[one] = record
@@ -107,5 +112,7 @@ def _decoded(record: ArtifactRecord, data: bytes | None) -> LoadedArtifact[Plan]
     except ParsimonyError as error:
         return error
     except Exception as error:  # a bug of ours, which must not keep the others from being loaded
-        logger.exception("%s %r version %d cannot be decoded", record.kind, record.name, record.version)
+        logger.exception(
+            "failed to decode artifact kind=%s name=%r version=%d", record.kind, record.name, record.version
+        )
         return CorruptArtifact(f"the artifact cannot be decoded: {error!r}")

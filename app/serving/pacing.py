@@ -1,4 +1,4 @@
-"""Streams of single queries that share a budget: each is routed by what the stream has spent so far."""
+"""Budget pacing: routes the queries of a stream by the stream's spending so far."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.serving.catalog import LoadedArtifact
-from app.store.ledgers import Counted, Ledgers
+from app.store.ledgers import Ledgers, StreamState
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.errors import StoreUnavailable
@@ -15,7 +15,7 @@ from models.portfolio import RouteDecision, RouteQuery
 from models.portfolio_streams import LedgerState, Pacing
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.limits import resolve_uses
-from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamLimits, StreamSpending
 
 LEDGER_TIMEOUT_S = 5.0
 """A query of a stream is refused if its ledger does not answer within this time."""
@@ -23,13 +23,18 @@ LEDGER_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacedQuery:
-    """A query to route. estimates: (m,); budget: what it may cost on average, without a ledger; among: (m,) the
-    classifiers that can be had, None: all."""
+    """A query to route.
+
+    Attributes:
+        estimates: (m,), estimated accuracy of each classifier.
+        budget: mean budget of the query, at which its estimates are corrected for optimism.
+        available: (m,), available classifiers; None: all.
+    """
 
     query: RouteQuery
     estimates: Floats
     budget: float
-    among: Bools | None = None
+    available: Bools | None = None
 
 
 async def assign_paced(
@@ -41,10 +46,11 @@ async def assign_paced(
     *,
     is_up: bool,
 ) -> tuple[str, frozenset[str]]:
-    """Route the query of a run within its stream, and count it.
+    """Route the query of a run within its stream, and count it in the ledger.
 
-    Returns the classifier, and those that must not take its place: with a rate limit, or all where resources are
-    counted.
+    Returns:
+        The classifier, and the classifiers that must not replace it: those with a rate limit, or all if resources are
+            counted.
     """
     plan = loaded.plan
     among = np.array([name not in unavailable for name in plan.classifiers])
@@ -58,20 +64,25 @@ async def assign_paced(
 async def decide_paced(
     loaded: LoadedArtifact[PortfolioPlan], single: PacedQuery, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream, once its ledger has counted what it costs: the total is never exceeded.
+    """Route one query of a stream after its cost is counted in the ledger.
 
-    Raises Infeasible if nothing is left, Conflict if the ledger has other terms, InvalidRequest for what the portfolio
-    does not have, and StoreUnavailable or StoreRefused if the ledger cannot count.
+    The total is never exceeded.
+
+    Raises:
+        Infeasible: nothing remains in the accounts.
+        Conflict: the ledger was created with other terms.
+        InvalidRequest: the portfolio does not have a requested resource.
+        StoreUnavailable, StoreRefused: the ledger cannot be updated.
     """
-    plan, terms = loaded.plan, terms_of(loaded.plan, single, pacing)
-    costs, lot = plan.query_costs(single.query), plan.draw_tie_break(single.query)
+    plan, terms = loaded.plan, make_stream_limits(loaded.plan, single, pacing)
+    costs, tie_break = plan.query_costs(single.query), plan.draw_tie_break(single.query)
 
     def routed(states: tuple[StreamSpending, ...], able: Bools) -> RouteDecision:
         decision: RouteDecision = plan.route(
             single.estimates,
             single.budget,
             current_budget=terms.current_budget(states),
-            tie_break=lot,
+            tie_break=tie_break,
             costs=costs,
             allowed=able,
             resource_costs=terms.price_resources(states),
@@ -84,19 +95,21 @@ async def decide_paced(
 
     decisions: list[RouteDecision] = []
     if not is_up:
-        raise StoreUnavailable(f"ledger {pacing.ledger!r} cannot be reached, so its total cannot be kept; retry later")
+        raise StoreUnavailable(f"store unavailable; budget pacing of ledger {pacing.ledger!r} requires it; retry later")
     counting = asyncio.to_thread(ledgers.count_query, loaded.ref.name, pacing.ledger, terms, choose)
     try:
         _, counted = await asyncio.wait_for(counting, LEDGER_TIMEOUT_S)
     except TimeoutError as error:
         slow = f"ledger {pacing.ledger!r} did not answer within {LEDGER_TIMEOUT_S:g} s"
-        raise StoreUnavailable(f"{slow}, so its total cannot be kept; retry later") from error
+        raise StoreUnavailable(f"{slow}; budget pacing requires it; retry later") from error
     return decisions[-1], _told(pacing, terms, counted)
 
 
-def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamTerms:
-    """Return the limits of a stream, and what this query uses of them; raises InvalidRequest, and Infeasible where not
-    even the least that queries take fits."""
+def make_stream_limits(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamLimits:
+    """Return the limits of a stream, with the use of this query by each classifier.
+
+    Raises InvalidRequest, or Infeasible if the cheapest query exceeds a limit.
+    """
     accounts = tuple(_accounts(plan, single.query, pacing))
     for account in accounts:
         account.stream.check_feasible(plan.unit if account.is_cost else f"of {account.name[1]}")
@@ -106,7 +119,7 @@ def terms_of(plan: PortfolioPlan, single: PacedQuery, pacing: Pacing) -> StreamT
             raise InvalidRequest.from_faults(Fault(("budget_pacing", "classifiers", name), message))
     limits = pacing.classifiers.items()
     windows = [RateWindow(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
-    return StreamTerms(accounts, tuple(windows), single.among)
+    return StreamLimits(accounts, tuple(windows), single.available)
 
 
 def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterator[StreamAccount]:
@@ -127,7 +140,7 @@ def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterato
         )
 
 
-def _told(pacing: Pacing, terms: StreamTerms, counted: Counted) -> LedgerState:
+def _told(pacing: Pacing, terms: StreamLimits, counted: StreamState) -> LedgerState:
     names = [account.name for account in terms.accounts]
     spent = {name: state.spent for name, state in zip(names, counted.states, strict=True)}
     return LedgerState(

@@ -1,18 +1,23 @@
-"""Keeps the catalog fresh, and does what else there is to do every few seconds."""
+"""Thread that refreshes the catalog and runs periodic jobs."""
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
+from app.building.automation import AutomationRunner
 from app.building.watchdog import Watchdog
 from app.observability.metrics import Metrics
+from app.recording.writer import RecordingWriter
 from app.serving.catalog import FULL_LOOK_S, Catalog
+from app.serving.rollouts import RolloutTraffic
+from app.store.budgets import StoredBudget
 from app.store.client import Store
 from app.store.demo_progress import DemoProgress, demo_progress
 from app.store.pointers import Id
+from app.store.recordings import StoredRecording
 from app.store.repositories import Repositories
 from models import ArtifactRef, BuildStatus
 from models.endpoint import Endpoint
@@ -23,9 +28,12 @@ POLL_S = 2.0
 
 
 class CatalogThread(threading.Thread):
-    """Keeps a catalog fresh until it is stopped.
+    """Refreshes a catalog until it is stopped.
 
-    ``chores`` run in each round that reached the store, ``revive`` in each that did not, ``note`` in every round.
+    Args:
+        chores: called in each round that reached the store.
+        revive: called in each round that did not reach the store.
+        note: called in every round.
     """
 
     def __init__(
@@ -45,7 +53,7 @@ class CatalogThread(threading.Thread):
         """Set once the first look has ended, well or not."""
 
     def run(self) -> None:
-        """Listen and look until stopped, through every absence of the store."""
+        """Listen and refresh until stopped; continues when the store is unavailable."""
         last_error = ""
         while not self._stopping.is_set():
             try:
@@ -60,27 +68,27 @@ class CatalogThread(threading.Thread):
                 self._stopping.wait(0.5)
                 self._try_revive()
             except Exception:  # whatever it is, the plans in memory must go on being kept fresh
-                logger.exception("the catalog's thread continues after an internal error")
+                logger.exception("catalog refresh failed, retrying")
                 self._stopping.wait(POLL_S)
 
     def stop(self) -> None:
-        """Stop at the next round and wait for it."""
+        """Stop after the current round, and wait for the thread."""
         self._stopping.set()
         self.join(timeout=POLL_S + 1.0)
 
     def _listen(self) -> None:
         with self._store.read_announcements() as wait:
-            self._catalog.look_at_all_next()
-            heard: list[str] = []
+            self._catalog.request_full_refresh()
+            announced: list[str] = []
             while not self._stopping.is_set():
-                self._catalog.refresh_plans(heard)
+                self._catalog.refresh_plans(announced)
                 self._chores()
                 self._note()
                 self.looked.set()
                 waited_until = time.monotonic() + POLL_S
-                heard = []
-                while not self._stopping.is_set() and time.monotonic() < waited_until and not heard:
-                    heard = wait(0.25)
+                announced = []
+                while not self._stopping.is_set() and time.monotonic() < waited_until and not announced:
+                    announced = wait(0.25)
 
     def _try_revive(self) -> None:
         try:
@@ -90,10 +98,19 @@ class CatalogThread(threading.Thread):
 
 
 class HousekeepingJobs:
-    """What the catalog's thread does besides: give up builds and batches whose worker died, keep the gauges right."""
+    """Periodic jobs: give up builds and batches of dead workers, and update gauges."""
 
-    def __init__(self, repos: Repositories, catalog: Catalog, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        repos: Repositories,
+        catalog: Catalog,
+        metrics: Metrics,
+        rollouts: RolloutTraffic,
+        recording_writer: RecordingWriter,
+        automation: AutomationRunner,
+    ) -> None:
         self._repos, self._catalog, self._metrics = repos, catalog, metrics
+        self._rollouts, self._recording_writer, self._automation = rollouts, recording_writer, automation
         self._watch = Watchdog(repos.builds, repos.batches)
         self._failures = 0
         self.due = 0.0
@@ -110,10 +127,14 @@ class HousekeepingJobs:
         self.confidence_reports: Mapping[tuple[ArtifactRef, str], str] = {}
         self.demo: DemoProgress | None = None
         self.endpoints: Mapping[str, Endpoint] = {}
+        self.budgets: Sequence[StoredBudget] = ()
+        self.recordings: Sequence[StoredRecording] = ()
+        self._reading_budgets = threading.Lock()
         self._reading_endpoints = threading.Lock()
+        self._reading_recordings = threading.Lock()
 
     def note_activity(self) -> None:
-        """Bring the gauges up to date, whether or not the store was reached."""
+        """Update the gauges, whether or not the store was reached."""
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
         metrics.artifacts_loaded.set(len(catalog.plans))
@@ -122,7 +143,7 @@ class HousekeepingJobs:
         self._failures = catalog.load_failures
 
     def run(self) -> None:
-        """Do what needs the store; a read-only store does not end the refresh."""
+        """Run the jobs that need the store; a read-only store does not stop the refresh."""
         if self._catalog.changed:
             self._forget_deleted()
         if time.monotonic() < self.due:  # many announcements may follow each other
@@ -137,7 +158,11 @@ class HousekeepingJobs:
     def _look(self) -> None:
         self.demo = demo_progress(self._repos.store)
         self.confidence_reports = self._repos.confidence_reports.list_problems()
-        self.look_at_endpoints()
+        self.refresh_endpoints()
+        self.refresh_budgets()
+        self._rollouts.refresh_rollouts(self._catalog)
+        self._automation.run_in_background(self._repos.automations.get_all())
+        self.refresh_recordings()
         self._watch.check_builds()
         self.workers = self._repos.builds.count_workers()
         counts = self._repos.builds.count_by_status()
@@ -167,10 +192,24 @@ class HousekeepingJobs:
         for unit, cost in totals.spent.items():
             metrics.batch_spent.labels(unit).set(cost)
 
-    def look_at_endpoints(self) -> None:
-        """Read where classifiers are; one at a time, so that no older reading takes the place of a newer one."""
+    def refresh_endpoints(self) -> None:
+        """Read the registered endpoints. Reads do not overlap, so that an older read never replaces a newer one."""
         with self._reading_endpoints:
             self.endpoints = self._repos.endpoints.get_all()
+
+    def refresh_budgets(self) -> None:
+        """Read the budgets. Reads do not overlap, so that an older read never replaces a newer one."""
+        with self._reading_budgets:
+            self.budgets = self._repos.budgets.get_all()
+
+    def refresh_recordings(self) -> None:
+        """Read the recordings and the ids of deleted ones, and pass them to their writer.
+
+        Reads do not overlap, so that an older read never replaces a newer one.
+        """
+        with self._reading_recordings:
+            self.recordings = self._repos.recordings.get_all()
+            self._recording_writer.update_recordings(self.recordings, self._repos.recordings.list_deleted())
 
     def _note_drift(self) -> None:
         """Update the drift metrics of the active versions."""
@@ -182,7 +221,7 @@ class HousekeepingJobs:
         self._drifts, self._changed = drifts, set()
 
     def _forget_deleted(self) -> None:
-        """Take over which plans changed, and remove metrics of those that are gone."""
+        """Collect the changed plans, and remove the metrics of deleted artifacts."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._changed |= changed
         for kind, name in changed - self._catalog.plans.keys():
@@ -190,7 +229,7 @@ class HousekeepingJobs:
 
 
 def _artifact(version: str) -> Id:
-    """Give the artifact kind and name of kind/name/version.
+    """Return the kind and name of ``kind/name/version``.
 
     >>> _artifact("index/digits/3")
     ('index', 'digits')

@@ -1,1 +1,1 @@
-"""Everything that knows a key of the store, and the store that comes along when none is configured."""
+"""Repositories over the Redis-protocol store, and the embedded Redis server."""

@@ -1,9 +1,9 @@
-"""Artifacts in the store: publish, list, roll back, delete, export, import.
+"""Artifacts in the store: publish, list, roll back, delete, export, and import.
 
-For each (kind, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
-the active one. The counter stays when all else is deleted: a reused name continues counting, so that the id
-of an old decision never names a new version; and it distinguishes what was deleted from what the store has lost.
-Where the store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
+Keys of each (kind, name): a version counter, the set of versions, one record per version, and one pointer to the
+active version. The counter outlives the artifact. So a reused name continues counting, and the id of an old decision
+never refers to a new version. The counter also distinguishes deleted artifacts from lost ones. If the store has lost
+the counter, too, servers reserve the version numbers that they have in memory.
 """
 
 import json
@@ -14,10 +14,12 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from app.store import codec
-from app.store.client import Pipeline, Store, checked_blob, drop_blob, keep_blob, make_key, read_json
+from app.store.artifact_hash import AUTOMATIONS, ROLLOUTS
+from app.store.checksums import verify_checksum
+from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, read_json
 from app.store.feedback import delete_feedback, record_key
-from app.store.pages import LARGEST_PAGE, NUMBER, USUAL_PAGE, Page, cut_page, read_cursor, walk_pages
-from app.store.pointers import POINTERS, Id, Pointer, Pointers, read_pointer
+from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NUMBER, Page, cut_page, iterate_pages, read_cursor
+from app.store.pointers import POINTERS, Id, Pointer, Pointers, format_id, parse_id, read_pointer
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
 from solvers import KINDS
@@ -31,7 +33,7 @@ _NAMED = 10
 
 
 class Artifacts:
-    """The artifacts of one store."""
+    """Repository of artifacts and their versions."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -42,13 +44,21 @@ class Artifacts:
         data: bytes,
         *,
         created_at: str,
+        activate: bool = True,
         commit: "Callable[[Pipeline, ArtifactRef], None] | None" = None,
         check: Callable[[Pipeline], None] | None = None,
         watched: tuple[str, ...] = (),
     ) -> ArtifactRecord:
-        """Publish bytes as the next version and make it the active one, in one transaction, and announce it.
+        """Publish bytes as the next version, and make it the active one if wanted, or if it is the first one.
 
-        ``check`` may refuse before anything is written, ``commit`` adds writes of its own to the transaction.
+        One transaction writes and announces the version.
+
+        Args:
+            data: the artifact's bytes.
+            created_at: time of creation, ISO 8601.
+            check: reads in the transaction before anything is written; may raise to abort.
+            commit: queues further writes in the transaction.
+            watched: further keys whose change restarts the transaction.
         """
         manifest = checked_manifest(data)
         digest = sha256(data).hexdigest()
@@ -59,12 +69,15 @@ class Artifacts:
                 check(pipe)
             numbers = cast("list[bytes | None]", pipe.mget(_counter(kind, name), _reserved(kind, name)))
             version = max(int(number or 0) for number in numbers) + 1
+            becomes_active = activate or read_pointer(pipe, (kind, name)) is None
             record = ArtifactRecord(
                 version=version,
                 created_at=created_at,
                 sha256=digest,
                 bytes=len(data),
                 savings=manifest.savings,
+                losses=manifest.losses,
+                guarantees=manifest.guarantees,
                 **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
@@ -72,25 +85,26 @@ class Artifacts:
             pipe.set(_counter(kind, name), version)
             pipe.sadd(_versions(kind, name), version)
             pipe.set(_record(kind, name, version), record.model_dump_json(exclude={"drift"}))
-            self.pointing.move_pointer(pipe, (kind, name), (version, digest))
+            if becomes_active:
+                self.pointing.move_pointer(pipe, (kind, name), (version, digest))
             if commit is not None:
                 commit(pipe, ArtifactRef(kind=kind, name=name, version=version))
-            return record.model_copy(update={"active": True})
+            return record.model_copy(update={"active": becomes_active})
 
         return self._store.run_transaction(change, _counter(kind, name), _reserved(kind, name), *watched)
 
     def version_counters(self, ids: Collection[Id]) -> dict[Id, int]:
-        """Give the highest version that each artifact ever had."""
+        """Return the highest version number that each artifact ever had."""
         counted = self._store.get_many([_counter(*one) for one in ids])
         return {one: int(number or 0) for one, number in zip(ids, counted, strict=True)}
 
     def reserve_numbers(self, numbers: Mapping[Id, int]) -> None:
-        """Let the next version of each artifact have a number above the given one."""
+        """Reserve version numbers: the next version of each artifact gets a higher one."""
         for one, number in numbers.items():
             self._store.run(_RESERVE, [_reserved(*one)], [number])
 
     def get_pointers(self) -> dict[Id, Pointer]:
-        """Give the active version of every artifact and the SHA-256 of its bytes, in one look."""
+        """Return each artifact's active version and its SHA-256, in one round trip."""
         return self.pointing.get_all()[0]
 
     def list_page(
@@ -99,10 +113,13 @@ class Artifacts:
         name: str | None = None,
         *,
         prefix: str = "",
-        limit: int = USUAL_PAGE,
+        limit: int = DEFAULT_PAGE_SIZE,
         cursor: str | None = None,
     ) -> Page[ArtifactRecord]:
-        """Give a page of the active versions, by kind and name: of one kind or name, of names with a prefix."""
+        """Return a page of active versions, sorted by kind and name.
+
+        Filters: a kind, a name, or a prefix of names.
+        """
         kinds = sorted(KINDS) if kind is None else [kind]
         if name is not None:
             asked = [(one, name) for one in kinds if name.startswith(prefix)]
@@ -110,24 +127,24 @@ class Artifacts:
         last = read_cursor(_KIND, cursor)
         begun = [f"{one}/{prefix}" for one in kinds] if kind or prefix else [""]
         fields, total = self.pointing.names.names_after(last, limit + 1, begun)
-        return self._cut([_id(field) for field in fields], limit, total)
+        return self._cut([parse_id(field) for field in fields], limit, total)
 
     def page_of(
-        self, ids: Collection[Id], *, limit: int = USUAL_PAGE, cursor: str | None = None
+        self, ids: Collection[Id], *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None
     ) -> Page[ArtifactRecord]:
-        """Give a page of the active versions of these artifacts, by kind and name."""
+        """Return a page of these artifacts' active versions, sorted by kind and name."""
         last = read_cursor(_KIND, cursor)
-        behind = sorted(one for one in ids if last is None or one > _id(last))
+        behind = sorted(one for one in ids if last is None or one > parse_id(last))
         return self._cut(behind[: limit + 1], limit, len(ids))
 
     def list_active(self, kind: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
-        """List the active versions, optionally of one kind or name."""
-        return list(walk_pages(lambda cursor: self.list_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
+        """Return all active versions, optionally of one kind or name."""
+        return list(iterate_pages(lambda cursor: self.list_page(kind, name, limit=MAX_PAGE_SIZE, cursor=cursor)))
 
     def versions_page(
-        self, kind: str, name: str, *, limit: int = USUAL_PAGE, cursor: str | None = None
+        self, kind: str, name: str, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None
     ) -> Page[ArtifactRecord]:
-        """Give a page of the versions of an artifact, the oldest first; raises UnknownArtifact."""
+        """Return a page of an artifact's versions, oldest first; raises UnknownArtifact."""
         last = int(read_cursor("version", cursor, NUMBER) or 0)
         active = self._active_version(kind, name)
         numbers = sorted(map(int, self._store.get_members(_versions(kind, name))))
@@ -138,18 +155,26 @@ class Artifacts:
         return Page(records, page.next, page.total)
 
     def list_versions(self, kind: str, name: str) -> list[ArtifactRecord]:
-        """List every version of an artifact, the oldest first; raises UnknownArtifact."""
-        return list(walk_pages(lambda cursor: self.versions_page(kind, name, limit=LARGEST_PAGE, cursor=cursor)))
+        """Return all versions of an artifact, oldest first; raises UnknownArtifact."""
+        return list(iterate_pages(lambda cursor: self.versions_page(kind, name, limit=MAX_PAGE_SIZE, cursor=cursor)))
 
     def get_record(self, kind: str, name: str, version: int | None = None) -> ArtifactRecord:
-        """Give the record of a version, the active one if none is named; raises UnknownArtifact or UnknownVersion."""
+        """Return the record of a version, by default the active one.
+
+        Raises:
+            UnknownArtifact: the artifact has no active version.
+            UnknownVersion: the version was not found.
+        """
         active = self._active_version(kind, name)
         wanted = active if version is None else version
         (raw,) = self._store.get_many([_record(kind, name, wanted)])
         return _checked_record(raw, kind, name, wanted, active)
 
     def get_records(self, pointers: Mapping[Id, Pointer]) -> dict[Id, ArtifactRecord | ParsimonyError]:
-        """Give the records of active versions, or why one cannot be given, in one look."""
+        """Return the record of each active version, or the error of reading it.
+
+        Needs one round trip.
+        """
         raws = self._store.get_many([_record(*one, version) for one, (version, _) in pointers.items()])
         records: dict[Id, ArtifactRecord | ParsimonyError] = {}
         for (one, (version, _)), raw in zip(pointers.items(), raws, strict=True):
@@ -160,31 +185,39 @@ class Artifacts:
         return records
 
     def has_artifact(self, kind: str, name: str) -> bool:
-        """Return whether there is an artifact of this name."""
+        """Return whether an artifact of this kind and name exists."""
         try:
             return bool(self.get_record(kind, name))
         except UnknownArtifact:
             return False
 
     def get_bytes(self, record: ArtifactRecord) -> bytes:
-        """Give the bytes of a version, checked against their SHA-256."""
+        """Return the bytes of a version after checking their SHA-256."""
         return _checked_data(record, self._store.get_many([make_key("blob", record.sha256)])[0])
 
     def unchecked_data(self, records: Sequence[ArtifactRecord]) -> list[bytes | None]:
-        """Give the bytes of versions in one look, as they are kept: ``plan`` checks them. None: they are gone."""
+        """Return the stored bytes of versions without checks; None if they are lost.
+
+        Needs one round trip; ``checked_plan`` checks the bytes.
+        """
         return self._store.get_many([make_key("blob", record.sha256) for record in records])
 
     def load_plan(self, record: ArtifactRecord) -> Any:
-        """Give the plan of a version."""
+        """Return the plan of a version."""
         return checked_plan(record, *self.unchecked_data([record]))
 
     def activate(self, kind: str, name: str, version: int) -> ArtifactRecord:
-        """Let a version answer from now on: roll back or forward; raises UnknownArtifact or UnknownVersion."""
+        """Make a version the active one (roll back or forward).
+
+        Raises:
+            UnknownArtifact: the artifact has no active version.
+            UnknownVersion: the version was not found.
+        """
 
         def change(pipe: Pipeline) -> ArtifactRecord:
             raw = cast("bytes | None", pipe.get(_record(kind, name, version)))
             if raw is None:
-                raise UnknownVersion(f"{kind} {name!r} has no version {version}")
+                raise UnknownVersion(f"version {version} of {kind} {name!r} not found")
             record = _checked_record(raw, kind, name, version, version)
             pipe.multi()
             self.pointing.move_pointer(pipe, (kind, name), (version, record.sha256))
@@ -194,10 +227,15 @@ class Artifacts:
         return self._store.run_transaction(change, _record(kind, name, version))
 
     def delete(self, kind: str, name: str, version: int, *, even_active: bool = False) -> None:
-        """Delete a version and its feedback; raises UnknownArtifact, UnknownVersion or Conflict.
+        """Delete a version and its feedback.
 
-        The active one is deleted only with ``even_active``: then the highest of those that remain answers, or the
-        artifact is gone if none of them can be read.
+        With ``even_active``, the active version can be deleted, too. The highest remaining version then becomes
+        active. If none is readable, the artifact is deleted.
+
+        Raises:
+            UnknownArtifact: the artifact was not found.
+            UnknownVersion: the version was not found.
+            Conflict: the version is active, without ``even_active``.
         """
 
         def change(pipe: Pipeline) -> None:
@@ -205,7 +243,7 @@ class Artifacts:
             if pointer is None:
                 raise self._unknown(kind, name)
             if version not in records:
-                raise UnknownVersion(f"{kind} {name!r} has no version {version}; its active version is {pointer[0]}")
+                raise UnknownVersion(f"version {version} of {kind} {name!r} not found; active version is {pointer[0]}")
             is_active = pointer[0] == version
             if is_active and not even_active:
                 raise Conflict(f"version {version} of {kind} {name!r} is active; activate another one first")
@@ -216,14 +254,14 @@ class Artifacts:
             if is_active and kept:
                 self.pointing.move_pointer(pipe, (kind, name), max(kept.items()))
             elif is_active:
-                self.pointing.remove_pointer(pipe, (kind, name))
+                self._remove(pipe, (kind, name))
 
         self._store.run_transaction(change, POINTERS, _versions(kind, name), _record(kind, name, version))
 
     def delete_all(self, kind: str, name: str) -> None:
-        """Delete an artifact: every version, its bytes and its feedback; raises UnknownArtifact.
+        """Delete all versions of an artifact, with bytes and feedback.
 
-        The counter of its versions stays. A build that is running may publish under the name afterwards.
+        The version counter remains. A running build can still publish under the name. Raises UnknownArtifact.
         """
 
         def change(pipe: Pipeline) -> None:
@@ -233,14 +271,14 @@ class Artifacts:
             pipe.multi()
             for version, digest in records.items():
                 _drop_version(pipe, kind, name, version, digest)
-            self.pointing.remove_pointer(pipe, (kind, name))
+            self._remove(pipe, (kind, name))
 
         self._store.run_transaction(change, _counter(kind, name), _versions(kind, name))
 
     def find_deleted(self, ids: Iterable[Id]) -> set[Id]:
-        """Return which of these, that have no pointer any more, were deleted; the store lost the others.
+        """Return which of these artifacts without a pointer were deleted.
 
-        A counter is left of what was deleted, and no version.
+        A deleted artifact has a counter but no versions. The store has lost the others.
         """
         asked = list(ids)
         if not asked:
@@ -254,11 +292,17 @@ class Artifacts:
 
     def _cut(self, ids: Sequence[Id], limit: int, total: int) -> Page[ArtifactRecord]:
         """Read the records of a page of artifacts; one that is damaged, or was deleted meanwhile, is left out."""
-        page = cut_page(_KIND, ids, limit, total, "/".join)
+        page = cut_page(_KIND, ids, limit, total, format_id)
         pointers = self.pointing.get_pointers(page.items)
         records = self.get_records(pointers).values()
         readable = [record for record in records if isinstance(record, ArtifactRecord)]
         return Page(readable, page.next, page.total)
+
+    def _remove(self, pipe: Pipeline, artifact: Id) -> None:
+        """Queue the removal of an artifact without versions, its rollout, and its automation."""
+        self.pointing.remove_pointer(pipe, artifact)
+        for key in (ROLLOUTS, AUTOMATIONS):
+            pipe.hdel(key, format_id(artifact))
 
     def _active_version(self, kind: str, name: str) -> int:
         pointer = self.pointing.get_pointers([(kind, name)])
@@ -268,31 +312,34 @@ class Artifacts:
 
     def _unknown(self, kind: str, name: str) -> UnknownArtifact:
         fields, _ = self.pointing.names.names_after(None, _NAMED + 1, [f"{kind}/"])
-        names = [_id(field)[1] for field in fields]
+        names = [parse_id(field)[1] for field in fields]
         return UnknownArtifact(f"{kind} artifact {name!r} not found{known_names(names)}")
 
 
 def checked_manifest(data: bytes) -> ArtifactManifest:
-    """Read and check everything in an artifact's bytes; raises CorruptArtifact."""
+    """Return the manifest after checking all of an artifact's bytes.
+
+    Raises CorruptArtifact.
+    """
     content = {name: value for name, value in codec.read_manifest(data).items() if name != "type"}
     try:
         manifest = ArtifactManifest.model_validate(content)
-        _ = manifest.savings
+        _ = manifest.savings, manifest.losses, manifest.guarantees
     except ValidationError as error:
         raise CorruptArtifact(f"the artifact's manifest is not valid: {error.errors()[0]['msg']}") from error
     if manifest.kind not in KINDS:
-        raise CorruptArtifact(f"the artifact is for the artifact kind {manifest.kind!r}, known are {', '.join(KINDS)}")
+        raise CorruptArtifact(f"artifact kind {manifest.kind!r} not found; available: {', '.join(KINDS)}")
     codec.decode(data, KINDS[manifest.kind].plan)
     return manifest
 
 
 def known_names(names: Sequence[str]) -> str:
-    """Return the list of available names for a message of one that was not found.
+    """Format the available names for the message of a name that was not found.
 
     >>> known_names(["a", "b"])
-    '; there are a, b'
+    '; available: a, b'
     """
-    return f"; there are {', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}" if names else ""
+    return f"; available: {', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}" if names else ""
 
 
 def _counter(kind: str, name: str) -> str:
@@ -316,27 +363,30 @@ def _reference(kind: str, name: str, version: int) -> str:
 
 
 def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
-    """Return the plan of a version after checking its bytes; raises StoreRefused or CorruptArtifact."""
+    """Return the plan of a version after checking its bytes.
+
+    Raises StoreRefused or CorruptArtifact.
+    """
     if record.kind not in KINDS:  # published by a newer version of the service
-        raise CorruptArtifact(f"the artifact is for the artifact kind {record.kind!r}, known are {', '.join(KINDS)}")
+        raise CorruptArtifact(f"artifact kind {record.kind!r} not found; available: {', '.join(KINDS)}")
     return codec.decode(_checked_data(record, data), KINDS[record.kind].plan, is_verified=True)
 
 
 def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:
     if data is None:
-        raise StoreRefused(f"the bytes of {record.kind} {record.name!r} version {record.version} are gone")
-    return checked_blob(data, record.sha256)
+        raise StoreRefused(f"bytes of {record.kind} {record.name!r} version {record.version} not found in the store")
+    return verify_checksum(data, record.sha256)
 
 
 def _checked_record(raw: bytes | None, kind: str, name: str, wanted: int, active: int) -> ArtifactRecord:
     """Read a version's record; raises UnknownVersion if there is none, and StoreRefused if it is damaged."""
     if raw is None:
-        raise UnknownVersion(f"{kind} {name!r} has no version {wanted}; its active version is {active}")
+        raise UnknownVersion(f"version {wanted} of {kind} {name!r} not found; active version is {active}")
     try:
         return ArtifactRecord.model_validate_json(raw).model_copy(update={"active": wanted == active})
     except ValidationError as error:
         read_json(raw)  # raises StoreRefused for what is not JSON
-        raise StoreRefused(f"the record of {kind} {name!r} version {wanted} is not readable") from error
+        raise StoreRefused(f"cannot read the record of {kind} {name!r} version {wanted}") from error
 
 
 def _read_all(pipe: Pipeline, kind: str, name: str) -> dict[int, str | None]:
@@ -360,8 +410,3 @@ def _drop_version(pipe: Pipeline, kind: str, name: str, version: int, digest: st
     if digest is not None:
         drop_blob(pipe, digest, _reference(kind, name, version))
     delete_feedback(pipe, ArtifactRef(kind=kind, name=name, version=version))
-
-
-def _id(field: str) -> Id:
-    kind, _, name = field.partition("/")
-    return kind, name

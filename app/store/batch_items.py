@@ -1,5 +1,7 @@
-"""The items of batches and their answers: each answer is stored and counted in one step of the store, so that one that
-was paid for is never called again, whenever the worker dies.
+"""Items and answers of batches.
+
+Storing an answer and counting it are one atomic step. So a paid answer is never requested again, even if the worker
+dies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +40,8 @@ return {{1}}
 """
 """Stores an answer, if the batch still runs and has none for that item, and then counts it, of the batch and of all."""
 _KEEP_WORK = f"""{_RUNS_STILL}
-for place = 3, #ARGV, 2 do
-    redis.call('HSET', KEYS[2], ARGV[place], ARGV[place + 1])
+for index = 3, #ARGV, 2 do
+    redis.call('HSET', KEYS[2], ARGV[index], ARGV[index + 1])
 end
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 return {{1}}
@@ -49,8 +51,13 @@ return {{1}}
 
 @dataclass(frozen=True, slots=True)
 class BatchTotals:
-    """All batches together. ended: batches by what became of them; items: by whether they have an answer; spent: by
-    unit."""
+    """Totals of all batches since the store was created.
+
+    Attributes:
+        ended: number of batches by final status.
+        items: number of items by outcome, answered or failed.
+        spent: cost by unit.
+    """
 
     ended: Mapping[str, int]
     items: Mapping[str, int]
@@ -58,50 +65,54 @@ class BatchTotals:
 
 
 class BatchItems:
-    """The items and answers of one store's batches."""
+    """Repository of the items and answers of batches."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def get_item(self, batch_id: str, place: int) -> RunItem:
-        """Give an item of a batch that has not ended; raises Cancelled."""
-        return self.get_items(batch_id, [place])[0]
+    def get_item(self, batch_id: str, index: int) -> RunItem:
+        """Return one item of a running batch; raises Cancelled if the batch has ended."""
+        return self.get_items(batch_id, [index])[0]
 
-    def get_items(self, batch_id: str, places: Sequence[int]) -> list[RunItem]:
-        """Give some items of a batch that has not ended; raises Cancelled."""
-        texts: list[bytes | None] = self._store.execute("hmget", items_key(batch_id), list(places))
+    def get_items(self, batch_id: str, indices: Sequence[int]) -> list[RunItem]:
+        """Return several items of a running batch; raises Cancelled if it has ended."""
+        texts: list[bytes | None] = self._store.execute("hmget", items_key(batch_id), list(indices))
         if None in texts:
-            raise Cancelled(f"{batch_id} has ended")
+            raise Cancelled(f"batch {batch_id} has ended")
         return [read_model(RunItem, text) for text in texts if text is not None]
 
     def list_unanswered(self, batch: Batch) -> list[int]:
-        """List the items that have no stored answer, in order."""
-        answered = {int(place) for place in self._store.execute("hkeys", answers_key(batch.id))}
-        return [place for place in range(batch.total) if place not in answered]
+        """Return the positions of items without a stored answer, in order."""
+        answered = {int(index) for index in self._store.execute("hkeys", answers_key(batch.id))}
+        return [index for index in range(batch.total) if index not in answered]
 
-    def keep_answer(self, batch_id: str, attempt: int, place: int, line: str, *, is_answer: bool, spent: Spent) -> None:
-        """Store what became of an item, and count it; raises Cancelled if the batch is not run by this attempt any
-        more."""
+    def keep_answer(self, batch_id: str, attempt: int, index: int, line: str, *, is_answer: bool, spent: Spent) -> None:
+        """Store the outcome of an item, and add it to the totals, atomically.
+
+        Raises Cancelled if another attempt runs the batch, or if it has ended.
+        """
         counter = DONE if is_answer else NOT_DONE
         figures = (repr(float(spent.cost)), repr(float(spent.seconds)), WAITING_S)
-        given = [attempt, place, line, counter, *figures, f"{_SPENT}{spent.unit}"]
+        given = [attempt, index, line, counter, *figures, f"{_SPENT}{spent.unit}"]
         keys = [record_key(batch_id), answers_key(batch_id), TOTALS]
         _refuse_ended(batch_id, self._store.run(_KEEP_ANSWER, keys, given))
 
     def keep_work(self, batch_id: str, attempt: int, works: Mapping[str, bytes]) -> None:
-        """Store what was worked out on the way to the answers, by name, so that it need not be found again; raises
-        Cancelled."""
+        """Store intermediate results by name, such as embeddings, for later attempts.
+
+        Raises Cancelled if another attempt runs the batch, or if it has ended.
+        """
         pairs = [each for work in works.items() for each in work]
         given = [attempt, WAITING_S, *pairs]
         _refuse_ended(batch_id, self._store.run(_KEEP_WORK, [record_key(batch_id), work_key(batch_id)], given))
 
     def list_works(self, batch_id: str, names: Sequence[str]) -> list[bytes | None]:
-        """Give what was worked out on the way, by name; None for what was not."""
+        """Return stored intermediate results by name; None for missing ones."""
         kept: list[bytes | None] = self._store.execute("hmget", work_key(batch_id), list(names))
         return kept
 
     def get_totals(self) -> BatchTotals:
-        """Count what was made of all batches ever, those that are forgotten, too."""
+        """Return the totals of all batches ever, including deleted ones."""
         counted = self._store.get_texts(TOTALS)
         return BatchTotals(
             ended={status: int(counted.get(ended_field(status), 0)) for status in ENDED},
@@ -110,17 +121,17 @@ class BatchItems:
         )
 
     def iterate_answers(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Give the answers that are stored, with the places of their items, in the order of these."""
+        """Yield the position and the answer of each answered item, in order."""
         for first in range(0, batch.total, _PIECE):
-            places = range(first, min(first + _PIECE, batch.total))
-            texts: list[bytes | None] = self._store.execute("hmget", answers_key(batch.id), list(places))
-            yield from ((place, text.decode()) for place, text in zip(places, texts, strict=True) if text is not None)
+            indices = range(first, min(first + _PIECE, batch.total))
+            texts: list[bytes | None] = self._store.execute("hmget", answers_key(batch.id), list(indices))
+            yield from ((index, text.decode()) for index, text in zip(indices, texts, strict=True) if text is not None)
 
     def keep_items(self, batch_id: str, items: Sequence[RunItem]) -> None:
-        """Write the items before the batch is there: nobody sees half of a file."""
+        """Store the items of a batch before its record, so that it is never incomplete."""
         for first in range(0, len(items), _PIECE):
             piece = enumerate(items[first : first + _PIECE], start=first)
-            texts = {str(place): item.model_dump_json(exclude_unset=True) for place, item in piece}
+            texts = {str(index): item.model_dump_json(exclude_unset=True) for index, item in piece}
             with self._store.open_pipeline() as pipe:
                 pipe.hset(items_key(batch_id), mapping=texts)  # type: ignore[arg-type]
                 pipe.expire(items_key(batch_id), WAITING_S)
@@ -129,29 +140,29 @@ class BatchItems:
 
 def _refuse_ended(batch_id: str, reply: list[int]) -> None:
     if reply[0] < 0:
-        raise Cancelled(f"{batch_id} is not run here any more")
+        raise Cancelled(f"batch {batch_id} is run by another worker")
 
 
 def ended_field(status: str) -> str:
-    """Spell the field that counts the batches of which this became, in the key ``TOTALS``."""
+    """Return the field of ``TOTALS`` that counts batches with this final status."""
     return f"{_ENDED}{status}"
 
 
 def record_key(batch_id: str) -> str:
-    """Spell the key of what is known of a batch."""
+    """Return the key of a batch's record."""
     return make_key("batch", batch_id)
 
 
 def items_key(batch_id: str) -> str:
-    """Spell the key of its items."""
+    """Return the key of a batch's items."""
     return make_key("batch-items", batch_id)
 
 
 def answers_key(batch_id: str) -> str:
-    """Spell the key of its answers."""
+    """Return the key of a batch's answers."""
     return make_key("batch-answers", batch_id)
 
 
 def work_key(batch_id: str) -> str:
-    """Spell the key of what was worked out on the way: embeddings, and the assignment of a portfolio."""
+    """Return the key of a batch's intermediate results (embeddings, assignment)."""
     return make_key("batch-work", batch_id)

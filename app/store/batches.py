@@ -1,7 +1,7 @@
-"""Batches: files of items that a worker runs, and what becomes of them.
+"""Batches in the store: their queue, status, heartbeats, and expiry.
 
-What is kept of a batch goes ``KEPT_S`` after it ended, its items as soon as it ends, and whatever nobody has run
-``WAITING_S`` after it was queued.
+The items are deleted when the batch ends. Its record and answers expire ``KEPT_S`` later. A batch that no worker starts
+expires ``WAITING_S`` after it was queued.
 """
 
 import json
@@ -22,7 +22,7 @@ from app.store.batch_items import (
 )
 from app.store.client import Pipeline, Store, make_key, read_model
 from app.store.job_queue import JobQueue
-from app.store.pages import USUAL_PAGE, Page, newest_first
+from app.store.pages import DEFAULT_PAGE_SIZE, Page, newest_first
 from models import BuildStatus
 from models.batch import Batch, BatchFacts
 from models.errors import TooManyBuilds, UnknownBatch
@@ -32,7 +32,7 @@ KEPT_S = 7 * 24 * 3600
 """How long an ended batch and its output are kept."""
 LONGEST_S = 24 * 3600
 """How long a batch may run, from when a worker takes it."""
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 """How often in a row a worker may die of a batch without a single answer before the batch is given up."""
 PREFIX = "batch-"
 _JOB = "app.running.batch_worker.run_batch"
@@ -42,17 +42,17 @@ _OPEN, _BEATS = make_key("batches", "open"), make_key("batches", "beats")
 
 
 class Batches(BatchItems):
-    """The batches of one store."""
+    """Repository of batches."""
 
     def __init__(self, store: Store, *, queue_limit: int) -> None:
         super().__init__(store)
         self._queue, self._queue_limit = JobQueue(store), queue_limit
 
     def enqueue_batch(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
-        """Queue a batch; raises TooManyBuilds if as many wait already as builds may."""
+        """Queue a batch; raises TooManyBuilds if the queue is full."""
         waiting = sum(batch.status == "queued" for batch in self.list_unended())
         if waiting >= self._queue_limit:
-            raise TooManyBuilds(f"{waiting} batches are waiting, the limit is {self._queue_limit}; try again later")
+            raise TooManyBuilds(f"queue full: {waiting} batches, maximum is {self._queue_limit}; retry later")
         self.keep_items(facts.id, items)
         counts = dict.fromkeys(("begun_with", "deaths", "done", "failed", "cost", "seconds"), "0")
         record = {"about": facts.model_dump_json(), "status": "queued", "attempt": "1", **counts}
@@ -74,25 +74,28 @@ class Batches(BatchItems):
         """Return a batch; raises UnknownBatch."""
         return _read(batch_id, self._store.execute("hgetall", record_key(batch_id)))
 
-    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Batch]:
-        """Give a page of the batches that are remembered, the newest first."""
+    def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[Batch]:
+        """Return a page of batches, newest first."""
         self._forget_gone()
         page = newest_first(self._store, _KIND, _ALL, limit, cursor)
         return Page(self._those(page.items), page.next, page.total)
 
     def list_unended(self) -> list[Batch]:
-        """List the batches that are queued or running."""
+        """Return the queued and running batches."""
         return self._those(self._store.get_members(_OPEN))
 
     def cancel(self, batch_id: str) -> Batch:
-        """Stop a batch, wherever it is; one that has ended stays as it is. Raises UnknownBatch."""
+        """Cancel a queued or running batch; no effect if it has ended.
+
+        Raises UnknownBatch.
+        """
         job = f"{batch_id}-{self.enqueue_attempt(batch_id)}"
         batch = self.end_batch(batch_id, "cancelled", None)
         self._queue.stop(job)  # a worker that has just taken it sees its status before its next answer
         return batch
 
     def start_batch(self, batch_id: str, attempt: int) -> Batch | None:
-        """Take a queued batch; None if it does not wait any more, or waits in another job."""
+        """Mark a queued batch as running; None if this attempt is not queued."""
 
         def change(pipe: Pipeline) -> bool:
             record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
@@ -111,11 +114,14 @@ class Batches(BatchItems):
         self._store.execute("hincrby", _BEATS, batch_id, 1)
 
     def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
-        """Note which circuits are open in the worker that runs an attempt; nothing where it runs no more."""
+        """Record the open circuit breakers in the worker of a running attempt."""
         self._note(batch_id, attempt, "open_circuits", sorted(names))
 
     def note_confidences(self, batch_id: str, attempt: int, problems: Sequence[str]) -> None:
-        """Note how confidences differ from those of the build, in the same way; this stays when the batch ends."""
+        """Record the differences between confidences and those of the build, for a running attempt.
+
+        The record remains after the batch has ended.
+        """
         self._note(batch_id, attempt, "confidence_problems", problems)
 
     def _note(self, batch_id: str, attempt: int, field: str, texts: Sequence[str]) -> None:
@@ -128,16 +134,19 @@ class Batches(BatchItems):
         self._store.run_transaction(change, record_key(batch_id))
 
     def list_heartbeats(self) -> dict[str, int]:
-        """Give the beat of every batch that has one."""
+        """Return the heartbeat counter of each running batch."""
         return {batch_id: int(beat) for batch_id, beat in self._store.get_texts(_BEATS).items()}
 
     def is_waiting(self, batch_id: str) -> bool:
-        """Whether the batch is queued."""
+        """Return whether the batch waits in the job queue."""
         job = f"{batch_id}-{self.enqueue_attempt(batch_id)}"
         return self._queue.has_job(job)
 
     def end_batch(self, batch_id: str, status: BuildStatus, error: str | None) -> Batch:
-        """End a batch that has not ended; one that has stays as it is. Raises UnknownBatch."""
+        """Set the final status of a batch; no effect if it has ended.
+
+        Raises UnknownBatch.
+        """
 
         def change(pipe: Pipeline) -> None:
             batch = _read(batch_id, cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id))))
@@ -149,8 +158,10 @@ class Batches(BatchItems):
         return self.get(batch_id)
 
     def give_up(self, batch_id: str, attempt: int, why: str) -> None:
-        """Queue a batch again of which an attempt died, to go on where it stopped; end it if that happened too often in
-        a row without a single answer."""
+        """Queue a batch again after its worker died; it continues with unanswered items.
+
+        After several consecutive deaths without any answer, the batch fails instead.
+        """
 
         def change(pipe: Pipeline) -> None:
             record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
@@ -160,7 +171,7 @@ class Batches(BatchItems):
             finished = batch.done + batch.failed
             deaths = 1 + (int(record[b"deaths"]) if finished == int(record[b"begun_with"]) else 0)
             pipe.multi()
-            if deaths >= MOST_DEATHS:
+            if deaths >= MAX_DEATHS:
                 _write_end(pipe, batch_id, "failed", f"{why}; {deaths} times without an answer")
                 return
             again = {"status": "queued", "attempt": attempt + 1, "deaths": deaths, "begun_with": finished}
@@ -172,7 +183,7 @@ class Batches(BatchItems):
         self._store.run_transaction(change, record_key(batch_id))
 
     def enqueue_attempt(self, batch_id: str) -> int:
-        """Give the number of the attempt that runs a batch, or is to run it; raises UnknownBatch."""
+        """Return the number of the current attempt of a batch; raises UnknownBatch."""
         attempt = self._store.execute("hget", record_key(batch_id), "attempt")
         if attempt is None:
             raise UnknownBatch(f"batch {batch_id!r} not found")
@@ -187,7 +198,7 @@ class Batches(BatchItems):
         return [_read(batch_id, record) for batch_id, record in zip(ids, records, strict=True) if record]
 
     def _forget_gone(self) -> None:
-        """Take batches off the list whose time is over."""
+        """Remove expired batches from the list."""
         ids = [name.decode() for name in self._store.execute("zrange", _ALL, 0, -1)]
         with self._store.open_pipeline() as pipe:
             for batch_id in ids:
@@ -204,12 +215,12 @@ class Batches(BatchItems):
 
 
 def new_id() -> str:
-    """Make the id of a batch."""
+    """Return a new batch id."""
     return f"{PREFIX}{uuid4().hex}"
 
 
 def batch_of(job_id: str) -> tuple[str, int] | None:
-    """Give the batch and the attempt of a job; None if it is a build's.
+    """Return batch id and attempt of a job id; None for the job of a build.
 
     >>> batch_of("batch-7d0c-2"), batch_of("7d0c")
     (('batch-7d0c', 2), None)

@@ -1,8 +1,7 @@
-"""Builds: queued in RQ, with a record of ours that holds their state.
+"""Builds in the store: their queue (RQ), status, progress, and heartbeats.
 
-A record changes in transactions that look at its status first, so a build that was cancelled or given up can publish
-nothing, and one that published is ``succeeded`` in the same moment. While a worker builds, it counts up a *beat*; the
-servers watch the heartbeats, and end a build without one.
+Status changes are transactions that check the current status. So a canceled build cannot publish, and publishing and
+``succeeded`` are one step. A running worker increments a heartbeat; servers end a build whose heartbeat stops.
 """
 
 import json
@@ -17,7 +16,7 @@ from app.processes.clock import current_time, seconds_between
 from app.store.client import Pipeline, Store, make_key, translate_errors
 from app.store.datasets import OPEN_BUILDS
 from app.store.job_queue import JobQueue
-from app.store.pages import USUAL_PAGE, Page, newest_first
+from app.store.pages import DEFAULT_PAGE_SIZE, Page, newest_first
 from models import (
     ArtifactRef,
     Build,
@@ -33,11 +32,13 @@ from models import (
 from models.advice import AdviceRequest
 from models.errors import Cancelled, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild, UnknownDataset
 from models.stored_dataset import DatasetInfo
+from models.word_embedding import DIMENSIONS, WORDS
 from solvers import KINDS, AnyKind
+from solvers.base import refuse_few_complete_rows
 
 ADVICE = "advice"
 """The kind of builds that compute advice."""
-JOB = "app.building.worker.run_build"
+JOB = "app.building.run_build.run_build"
 KEPT_ENDED = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
 _KIND = "build"
@@ -49,14 +50,22 @@ _DURATIONS = make_key("builds", "durations")
 
 
 class Builds:
-    """The builds of one store."""
+    """Repository of builds."""
 
     def __init__(self, store: Store, *, queue_limit: int, timeout_s: int) -> None:
         self._store = store
         self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
-    def enqueue_build(self, request: BuildRequest) -> Build:
-        """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
+    def enqueue_build(self, request: BuildRequest, *, in_background: bool = False) -> Build:
+        """Queue a build.
+
+        Args:
+            in_background: whether all other jobs have priority.
+        Raises:
+            InvalidRequest: the options do not fit the kind or the dataset.
+            UnknownDataset: the dataset was not found.
+            TooManyBuilds: the queue is full.
+        """
         kind, options = checked_request(request)
         build = _queued(
             kind=kind.name,
@@ -64,18 +73,23 @@ class Builds:
             dataset=request.dataset,
             params=options.model_dump(mode="json"),
             seed=request.seed,
+            guarantees=request.guarantees,
+            activate=request.activate,
         )
-        return self._enqueue(build, lambda raw: check_dataset(kind, options, build.dataset, raw))
+        return self._enqueue(build, lambda raw: check_dataset(kind, options, request, raw), in_background)
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
-        """Queue the builds that advice needs, as one; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
+        """Queue one job that builds and compares all kinds for advice.
+
+        Raises InvalidRequest, UnknownDataset, or TooManyBuilds.
+        """
         from solvers import advice  # and with it all solvers, which nothing else here needs
 
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
         build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
-    def _enqueue(self, build: Build, check: Callable[[bytes | None], None]) -> Build:
+    def _enqueue(self, build: Build, check: Callable[[bytes | None], None], in_background: bool = False) -> Build:
         """Queue a build after checking its dataset."""
         dataset_key = make_key("dataset", build.dataset)
 
@@ -83,7 +97,7 @@ class Builds:
             check(cast("bytes | None", pipe.get(dataset_key)))
             waiting = _count_queued(pipe)
             if waiting >= self._queue_limit:
-                raise TooManyBuilds(f"{waiting} builds are waiting, the limit is {self._queue_limit}; try again later")
+                raise TooManyBuilds(f"queue full: {waiting} builds, maximum is {self._queue_limit}; retry later")
             number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
             pipe.multi()
             pipe.set(_NUMBER, number)
@@ -91,7 +105,7 @@ class Builds:
             pipe.sadd(OPEN_BUILDS, build.id)
             pipe.set(_record(build.id), build.model_dump_json())
             pipe.hincrby(_COUNTS, "queued", 1)
-            self._queue.enqueue_job(pipe, JOB, build.id, self._timeout_s)
+            self._queue.enqueue_job(pipe, JOB, build.id, self._timeout_s, in_background=in_background)
             return build
 
         queued = self._store.run_transaction(change, dataset_key, OPEN_BUILDS, _NUMBER)
@@ -104,28 +118,47 @@ class Builds:
         raw, progress = self._store.get_many([_record(build_id), _progress(build_id)])
         if raw is None:
             raise UnknownBuild(f"build {build_id!r} not found")
-        return _read(raw, progress)
+        (build,) = self._with_places([_read(raw, progress)])
+        return build
 
-    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
-        """Give a page of the builds that are remembered, the newest first."""
+    def _with_places(self, builds: list[Build]) -> list[Build]:
+        """Return builds; the progress of queued ones has their place in the queue and what runs before them."""
+        if all(build.status != "queued" for build in builds):
+            return builds
+        waiting = self._queue.list_waiting()
+        running = [f"{each.kind} {each.name}" for each in self.list_unended() if each.status == "running"]
+
+        def with_place(build: Build) -> Build:
+            place = waiting.index(build.id) + 1 if build.id in waiting else 1
+            message = f"place {place} in the queue; running: {', '.join(running) or 'nothing, waiting for a worker'}"
+            return build.model_copy(update={"progress": BuildProgress(message=message)})
+
+        return [with_place(build) if build.status == "queued" else build for build in builds]
+
+    def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[Build]:
+        """Return a page of builds, newest first."""
         page = newest_first(self._store, _KIND, _ALL, limit, cursor)
         records = self._store.get_many([name for i in page.items for name in (_record(i), _progress(i))])
         pairs = zip(records[::2], records[1::2], strict=True)
-        return Page([_read(raw, progress) for raw, progress in pairs if raw is not None], page.next, page.total)
+        builds = [_read(raw, progress) for raw, progress in pairs if raw is not None]
+        return Page(self._with_places(builds), page.next, page.total)
 
     def count_open(self) -> int:
-        """Count the builds that are queued or running."""
+        """Return the number of queued and running builds."""
         count: int = self._store.execute("scard", OPEN_BUILDS)
         return count
 
     def cancel(self, build_id: str) -> Build:
-        """Stop a build, wherever it is; one that has ended stays as it is. Raises UnknownBuild."""
+        """Cancel a queued or running build; no effect if it has ended.
+
+        Raises UnknownBuild.
+        """
         build = self.end_build(build_id, "cancelled", None)
         self._queue.stop(build_id)  # a worker that has just taken it sees its status before its first step
         return build
 
     def start_build(self, build_id: str) -> Build | None:
-        """Take a queued build; None if it is not waiting any more."""
+        """Mark a queued build as running and return it; None if it is not queued."""
 
         def change(pipe: Pipeline) -> Build | None:
             build = _read_watched(pipe, build_id)
@@ -141,7 +174,7 @@ class Builds:
         return self._store.run_transaction(change, _record(build_id))
 
     def report_progress(self, build_id: str, progress: BuildProgress) -> None:
-        """Note how far a build has come; raises Cancelled if it is not running any more."""
+        """Record the progress of a build; raises Cancelled if it is not running."""
         self._store.execute("set", _progress(build_id), progress.model_dump_json())
         self.refuse_unless_running(self.get(build_id))
 
@@ -150,7 +183,10 @@ class Builds:
         self._store.execute("hincrby", _BEATS, build_id, 1)
 
     def end_build(self, build_id: str, status: BuildStatus, error: str | None) -> Build:
-        """End a build that has not ended; one that has stays as it is. Raises UnknownBuild."""
+        """Set the final status of a build; no effect if it has ended.
+
+        Raises UnknownBuild.
+        """
 
         def change(pipe: Pipeline) -> Build:
             build = _read_watched(pipe, build_id)
@@ -164,7 +200,10 @@ class Builds:
     def commit_result(
         self, build_id: str
     ) -> tuple[Callable[[Pipeline], None], Callable[[Pipeline, ArtifactRef], None]]:
-        """Give what a publication checks (the build still runs) and writes (it has succeeded) in its transaction."""
+        """Return two functions for the transaction that publishes a build's artifact.
+
+        The first checks that the build is running; the second marks it as succeeded.
+        """
         seen: list[Build] = []
 
         def check(pipe: Pipeline) -> None:
@@ -177,7 +216,10 @@ class Builds:
         return check, commit
 
     def end_successfully(self, build_id: str, write: Callable[[Pipeline], None]) -> None:
-        """End a running build well, and write what it made in the same transaction; raises Cancelled."""
+        """Mark a running build as succeeded, and write its result, in one transaction.
+
+        Raises Cancelled if it is not running.
+        """
 
         def change(pipe: Pipeline) -> None:
             build = _read_watched(pipe, build_id)
@@ -190,7 +232,7 @@ class Builds:
 
     @staticmethod
     def watch_cancellation(build_id: str) -> str:
-        """Give the key to watch in a transaction that depends on a build."""
+        """Return the key to watch in a transaction that depends on a build's status."""
         return _record(build_id)
 
     @staticmethod
@@ -200,17 +242,17 @@ class Builds:
             raise Cancelled(f"build {build.id} is {build.status}")
 
     def list_unended(self) -> list[Build]:
-        """List the builds that are queued or running."""
+        """Return the queued and running builds."""
         ids = self._store.get_members(OPEN_BUILDS)
         records = self._store.get_many([_record(build_id) for build_id in ids])
         return [Build.model_validate_json(record) for record in records if record is not None]
 
     def count_by_status(self) -> dict[str, int]:
-        """Count the builds by what became of them."""
+        """Return the number of builds by status."""
         return {status: int(count) for status, count in self._store.get_texts(_COUNTS).items()}
 
     def total_durations(self) -> dict[str, tuple[int, float]]:
-        """Give for each kind how many builds ended after they ran, and how long all these ran, in seconds."""
+        """Return for each kind the number of ended builds and their total seconds."""
         sums = {name: float(value) for name, value in self._store.get_texts(_DURATIONS).items()}
         return {
             kind: (int(sums.get(f"{kind}:ended", 0)), sums.get(f"{kind}:seconds", 0.0))
@@ -219,15 +261,15 @@ class Builds:
         }
 
     def list_heartbeats(self) -> dict[str, int]:
-        """Give the beat of every build that has one."""
+        """Return the heartbeat counter of each running build."""
         return {build_id: int(beat) for build_id, beat in self._store.get_texts(_BEATS).items()}
 
     def is_waiting(self, build_id: str) -> bool:
-        """Whether the build is queued."""
+        """Return whether the build waits in the job queue."""
         return self._queue.has_job(build_id)
 
     def count_workers(self) -> int:
-        """Count the workers that are alive."""
+        """Return the number of registered workers."""
         from rq import Worker
 
         with translate_errors():
@@ -250,7 +292,7 @@ def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
     """Return the kind and the options of a build; raises InvalidRequest."""
     kind = KINDS.get(request.kind)
     if kind is None:
-        raise InvalidRequest.from_faults(Fault(("kind",), f"is {request.kind!r}, must be one of {', '.join(KINDS)}"))
+        raise InvalidRequest.from_faults(Fault(("kind",), f"must be one of {', '.join(KINDS)}, got {request.kind!r}"))
     try:
         return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
@@ -260,17 +302,27 @@ def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
         raise InvalidRequest.from_faults(Fault(("params",), str(error))) from error
 
 
-def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None) -> None:
-    """Refuse a dataset that is not there, or that the kind cannot learn from with these options."""
-    facts = _facts(dataset, raw)
+def check_dataset(kind: AnyKind, options: Value, request: BuildRequest, raw: bytes | None) -> None:
+    """Raise an error if a dataset is missing or unsuitable for these options and guarantees."""
+    facts = _facts(request.dataset, raw)
     wanted = [DATASET_KINDS[one] for one in kind.datasets]
     if facts.spec.kind not in wanted:
         message = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
-        raise InvalidRequest.from_faults(Fault(("dataset",), f"{dataset!r} {message}"))
+        raise InvalidRequest.from_faults(Fault(("dataset",), f"{request.dataset!r} {message}"))
+    if not kind.takes_partial_traces:
+        refuse_few_complete_rows(facts)
     try:
-        kind.check(facts, options)
+        kind.check(facts if kind.takes_partial_traces else facts.of_complete_rows(), options)
     except InvalidRequest as error:
         raise error.with_prefix("params", but="dataset") from error
+    if getattr(options, "embedder", None) == WORDS and facts.embedding_dimensions != DIMENSIONS:
+        message = f"must be an endpoint: embeddings of {WORDS!r} have {DIMENSIONS} numbers, those of the dataset "
+        fault = Fault(("params", "embedder"), f"{message}have {facts.embedding_dimensions}")
+        raise InvalidRequest.from_faults(fault)
+    if request.guarantees is not None:
+        from solvers.guarantees import check_guarantees  # takes SciPy, which nothing else here needs
+
+        check_guarantees(kind, facts, options, request.guarantees)
 
 
 def _facts(dataset: str, raw: bytes | None) -> DatasetInfo:

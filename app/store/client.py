@@ -1,13 +1,13 @@
-"""The store: the only module that imports redis. A narrow door: keys, transactions, blobs, and errors in our words.
+"""Redis client of the store: keys, transactions, scripts, and blobs.
 
-Every key begins with ``parsimony:``. Bytes are immutable and kept by their SHA-256 (``blob``), with the set of those
-that refer to them (``refs``), so that equal bytes are kept once and go when the last reference goes.
+No other module imports redis. Every key begins with ``parsimony:``. Blobs are immutable and stored by their SHA-256
+(``blob``). A set counts the references to each (``refs``). Equal bytes are stored once and deleted with the last
+reference.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any, TypeVar, cast
 
 import redis
@@ -16,6 +16,7 @@ from redis.backoff import ExponentialBackoff
 from redis.client import Pipeline
 from redis.retry import Retry
 
+from app.store.checksums import verify_checksum
 from models.errors import StoreRefused, StoreUnavailable
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ __all__ = ["Pipeline", "Store", "make_key", "translate_errors"]
 
 
 def make_key(*parts: object) -> str:
-    """Spell a key.
+    """Return the store key of these parts.
 
     >>> make_key("dataset", "digits")
     'parsimony:dataset:digits'
@@ -40,17 +41,20 @@ def make_key(*parts: object) -> str:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Change the client's errors into ours: the store cannot be reached, or it will not write."""
+    """Translate errors of the Redis client to StoreUnavailable and StoreRefused."""
     try:
         yield
     except _AWAY as error:
-        raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+        raise StoreUnavailable(f"store unavailable: {error}") from error
     except _REFUSALS as error:
-        raise StoreRefused(f"the store refuses: {error}") from error
+        raise StoreRefused(f"store rejected the command: {error}") from error
 
 
 class Store:
-    """A connection to the store, made when it is first needed; every call raises StoreUnavailable or StoreRefused."""
+    """A lazy connection to the Redis-protocol store.
+
+    Every method may raise StoreUnavailable or StoreRefused.
+    """
 
     def __init__(self, url: str, *, client_name: str = PREFIX, timeout_s: float = TIMEOUT_S) -> None:
         self.url, self.client_name = url, client_name
@@ -65,17 +69,17 @@ class Store:
         )
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self.client.close()
 
     def check_connection(self) -> None:
-        """Ask for a sign of life."""
+        """Ping the store."""
         self.execute("ping")
 
     def write_refusal(self) -> str | None:
-        """Return why the store takes no writes (it is full, or read-only), None if it takes them.
+        """Return why the store refuses writes (full or read-only); None if it does not.
 
-        What is written is there already, all but the first time, so that asking costs the store nothing.
+        The test key exists after the first check, so that checks take no memory.
         """
         try:
             self.execute("set", make_key("asked"), b"", nx=True)
@@ -84,7 +88,7 @@ class Store:
         return None
 
     def list_hazards(self) -> list[str]:
-        """Name the settings by which the store forgets what it holds."""
+        """Return warnings about store settings that can lose data."""
         try:
             settings = self.execute("config_get", "maxmemory-policy", "appendonly", "save")
         except StoreRefused:  # hosted stores hide their settings; INFO has two of them
@@ -102,37 +106,43 @@ class Store:
         return hazards
 
     def execute(self, command: str, *arguments: Any, **options: Any) -> Any:
-        """Give the answer to one command of the client, text as bytes: ``ask("hget", name, field)``."""
+        """Execute a Redis command and return its raw reply, with strings as bytes.
+
+        Example: ``execute("hget", name, field)``.
+        """
         with translate_errors():
             return getattr(self.client, command)(*arguments, **options)
 
     def get_texts(self, name: str) -> dict[str, str]:
-        """Give a hash, as text."""
+        """Return the fields and values of a Redis hash, decoded to str."""
         return {field.decode(): value.decode() for field, value in self.execute("hgetall", name).items()}
 
     @contextmanager
     def open_pipeline(self) -> Iterator[Pipeline]:
-        """Queue commands that only read, or need not be made all at once; ``execute`` sends them."""
+        """Yield a pipeline; ``execute`` sends its commands in one round trip.
+
+        The commands are not atomic: queue reads, or independent writes.
+        """
         with translate_errors(), self.client.pipeline() as pipe:
             yield pipe
 
     def get_many(self, names: list[str]) -> list[bytes | None]:
-        """Give what is kept under keys, in one look; None for what is not there."""
+        """Return the values of several keys in one round trip; None for missing keys."""
         if not names:
             return []
         values: list[bytes | None] = self.execute("mget", names)
         return values
 
     def get_members(self, name: str) -> list[str]:
-        """Give the members of a set, sorted."""
+        """Return the members of a set, sorted."""
         return sorted(item.decode() for item in self.execute("smembers", name))
 
     def run_transaction(self, change: Callable[[Pipeline], T], *watched: str) -> T:
-        """Apply a change all at once.
+        """Run an optimistic transaction (WATCH, MULTI, EXEC) and return its result.
 
-        ``change`` reads through the pipeline, calls ``multi()``, queues its writes and gives the result; it runs again
-        if a watched key was changed meanwhile, so it must have no effect of its own. If the connection breaks, the
-        change was made wholly or not at all, and which is unknown: it is not retried, since it could be made twice.
+        ``change`` reads through the pipeline, calls ``multi()``, queues its writes, and returns the result. It runs
+        again if a watched key was changed, so it must not have side effects. If the connection breaks, it is unknown
+        whether the transaction was executed. It is not retried then, because it could be executed twice.
         """
         with translate_errors(), self.client.pipeline() as pipe:
             while True:
@@ -147,40 +157,40 @@ class Store:
                         raise error.__context__ from error
 
     def run(self, script: str, names: list[str], arguments: list[Any]) -> list[Any]:
-        """Run a script on the store, all at once: it sees and changes the named keys with nobody in between."""
+        """Run a Lua script atomically on the named keys."""
         with translate_errors():
             return cast("list[Any]", self.client.register_script(script)(keys=names, args=arguments))
 
     def get_blob(self, digest: str) -> bytes | None:
-        """Give the bytes with this SHA-256, or None; bytes that changed in the store are refused."""
+        """Return the blob with this SHA-256, or None; raises StoreRefused if corrupt."""
         data: bytes | None = self.execute("get", make_key("blob", digest))
-        return None if data is None else checked_blob(data, digest)
+        return None if data is None else verify_checksum(data, digest)
 
     def announce_change(self, message: str) -> None:
-        """Notify every server to read the pointers."""
+        """Notify all servers that pointers have changed."""
         self.execute("publish", CHANNEL, message)
 
     @contextmanager
     def read_announcements(self) -> Iterator[Callable[[float], list[str]]]:
-        """Listen: the callable waits so many seconds and gives what was announced until then."""
+        """Yield a function ``wait(seconds)`` that waits at most so long and returns the new announcements."""
         with translate_errors(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
             listener.subscribe(CHANNEL)
             listener.get_message(timeout=3.0)  # the server's word that it listens: nothing is missed from here on
 
             def wait(seconds: float) -> list[str]:
-                heard: list[str] = []
+                announced: list[str] = []
                 with translate_errors():
                     message = listener.get_message(timeout=seconds)
                     while message is not None:
-                        heard.append(message["data"].decode())
-                        message = listener.get_message(timeout=0.0) if len(heard) < _HEARD_AT_ONCE else None
-                return heard
+                        announced.append(message["data"].decode())
+                        message = listener.get_message(timeout=0.0) if len(announced) < _MAX_ANNOUNCEMENTS else None
+                return announced
 
             yield wait
 
 
 CHANNEL = make_key("announcements")
-_HEARD_AT_ONCE = 1000
+_MAX_ANNOUNCEMENTS = 1000
 _DROP = """
 redis.call('SREM', KEYS[2], ARGV[1])
 if redis.call('SCARD', KEYS[2]) == 0 then
@@ -190,34 +200,27 @@ end
 
 
 def read_model(kind: type[M], data: bytes) -> M:
-    """Read a record; raises StoreRefused if it is malformed."""
+    """Parse a JSON record as a model; raises StoreRefused if it is malformed."""
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        raise StoreRefused(f"a record in the store is not a {kind.__name__}: {data[:40]!r}") from error
+        raise StoreRefused(f"record in the store must be a {kind.__name__}, got {data[:40]!r}") from error
 
 
 def read_json(data: bytes) -> Any:
-    """Read a JSON record; raises StoreRefused if it is malformed."""
+    """Parse a JSON record; raises StoreRefused if it is malformed."""
     try:
         return json.loads(data)
     except ValueError as error:
-        raise StoreRefused(f"a record in the store is not JSON: {data[:40]!r}") from error
+        raise StoreRefused(f"record in the store must be JSON, got {data[:40]!r}") from error
 
 
 def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:
-    """Queue the writing of bytes and of a reference to them."""
+    """Queue the write of a blob and of a reference to it."""
     pipe.set(make_key("blob", digest), data)
     pipe.sadd(make_key("refs", digest), reference)
 
 
 def drop_blob(pipe: Pipeline, digest: str, reference: str) -> None:
-    """Queue the removal of a reference, and of the bytes if it was the last."""
+    """Queue the removal of a reference, and of the blob if it was the last one."""
     pipe.eval(_DROP, 2, make_key("blob", digest), make_key("refs", digest), reference)
-
-
-def checked_blob(data: bytes, digest: str) -> bytes:
-    """Give bytes back if they are those with this SHA-256; raises StoreRefused."""
-    if sha256(data).hexdigest() != digest:
-        raise StoreRefused(f"the stored bytes {digest[:12]}… do not match their SHA-256; publish or upload them again")
-    return data

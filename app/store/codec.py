@@ -1,9 +1,9 @@
-"""Frozen dataclasses of arrays and plain values to bytes and back; never pickle.
+"""Serialization of frozen dataclasses of arrays and plain values, without pickle.
 
-The bytes are an uncompressed zip: ``sha256`` (the digest of all that follows), ``manifest.json`` (what the caller wants
-to keep with the value), ``fields.json`` (the plain fields), and one ``.npy`` for each array. Equal values give equal
-bytes: entries are in a fixed order, with fixed dates and sorted keys. Reading allocates no more than the bytes hold,
-refuses object arrays, compressed or unknown entries and unknown formats, and can run no code.
+The bytes are an uncompressed zip: ``sha256`` (digest of all that follows), ``manifest.json`` (the caller's metadata),
+``fields.json`` (plain fields), and one ``.npy`` per array. Equal values have equal bytes: the order of entries and
+keys and the dates are fixed. Reading allocates no more memory than the bytes hold and cannot run code. It refuses
+object arrays, compressed or unknown entries, and unknown formats.
 """
 
 import ast
@@ -14,7 +14,6 @@ import tokenize
 import zipfile
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
-from hashlib import sha256
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.store import plain_zip
+from app.store.checksums import digest_entries
 from models.errors import CorruptArtifact
 from solvers.zips import write_stored_zip
 
@@ -37,9 +37,10 @@ T = TypeVar("T")
 
 
 def encode(value: Any, manifest: dict[str, Any]) -> bytes:
-    """Turn a frozen dataclass into bytes; fields with ``init=False`` are derived and left out.
+    """Serialize a frozen dataclass to bytes.
 
-    So are plain fields that have their defaults: versions before, which know nothing of such a field, read the bytes.
+    Fields with ``init=False`` are derived and omitted. Plain fields with their default value are omitted, too, so
+    that older versions, which do not have the field, can read the bytes.
     """
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is not a dataclass")
@@ -55,28 +56,28 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
     for name, item in sorted(kept.items()):
         if isinstance(item, np.ndarray):
             entries[f"{name}.npy"] = array_to_bytes(item)
-    return write_stored_zip({"sha256": _digest(entries).encode(), **entries})
+    return write_stored_zip({"sha256": digest_entries(entries).encode(), **entries})
 
 
 def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:
-    """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else.
+    """Parse bytes as a dataclass; raises CorruptArtifact if they are malformed.
 
-    A field that has a default may be missing: versions before had none of it. is_verified: the SHA-256 of all the
-    bytes has been compared already, so that their own digest need not be.
+    Fields with a default may be missing, as in bytes from older versions.
+
+    Args:
+        is_verified: whether the caller has checked the SHA-256 of all bytes; the inner digest is then not checked.
     """
     entries = _entries(data, is_verified=is_verified)
     manifest = _manifest(entries)
     if manifest.get("type") != kind.__name__:
-        raise CorruptArtifact(f"the bytes hold a {manifest.get('type')}, not a {kind.__name__}")
+        raise CorruptArtifact(f"the type must be {kind.__name__}, got {manifest.get('type')}")
     plain = _object(entries["fields.json"])
     field_types = _field_types(cast(Any, kind))
     later = {name for name in _later_fields(cast(Any, kind)) if name not in plain and f"{name}.npy" not in entries}
     names = [name for name in field_types if name not in later]
     arrays = {name for name in names if f"{name}.npy" in entries}
     if set(plain) != set(names) - arrays or len(entries) != len(arrays) + 3:
-        raise CorruptArtifact(
-            f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
-        )
+        raise CorruptArtifact(f"the fields of {kind.__name__} must be {sorted(names)}, got {sorted(entries)}")
     values = {
         name: _array(name, entries[f"{name}.npy"], field_types[name])
         if name in arrays
@@ -86,12 +87,12 @@ def decode(data: bytes, kind: type[T], *, is_verified: bool = False) -> T:
     try:
         return kind(**values)
     except _UNREADABLE as error:  # its own checks could not even compare them
-        raise CorruptArtifact(f"the fields of the {kind.__name__} do not fit each other: {error}") from error
+        raise CorruptArtifact(f"the fields of {kind.__name__} are inconsistent: {error}") from error
 
 
 @cache
 def _field_types(kind: Any) -> dict[str, Any]:
-    """Give the types of the fields that are kept."""
+    """Return the types of the stored fields."""
     declared = get_type_hints(kind, include_extras=True)
     return {field.name: declared[field.name] for field in fields(kind) if field.init}
 
@@ -115,26 +116,26 @@ def read_manifest(data: bytes) -> dict[str, Any]:
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
-    """Write an array in the ``.npy`` format, version 1."""
+    """Serialize an array in the ``.npy`` format, version 1."""
     out = io.BytesIO()
     npy.write_array(out, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
     return out.getvalue()
 
 
 def array_from_bytes(data: bytes) -> NDArray[Any]:
-    """Read an ``.npy`` array as a read-only view of the bytes; raises CorruptArtifact unless it holds numbers."""
+    """Parse ``.npy`` bytes as a read-only view; raises CorruptArtifact."""
     begin = _NPY_START + int.from_bytes(data[_NPY_START - 2 : _NPY_START], "little")
     shape, fortran, dtype = (_read_known if begin <= _SHORT_HEADER else _read_header)(data[:begin])
     if dtype.hasobject or dtype.kind not in "biuf":
-        raise CorruptArtifact(f"the array holds {dtype}, must be numbers")
+        raise CorruptArtifact(f"the array must have numbers, got {dtype}")
     size = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or size != len(data) - begin:
-        raise CorruptArtifact(f"the array's header promises {size} bytes, there are {len(data) - begin}")
+        raise CorruptArtifact(f"the array must have {size} bytes, as in its header, got {len(data) - begin}")
     flat = np.frombuffer(data, dtype=dtype, offset=begin)
     try:
         return flat.reshape(shape, order="F" if fortran else "C")
     except ValueError as error:  # more dimensions, or beside a 0 longer ones, than there can be
-        raise CorruptArtifact(f"the array cannot have its header's shape: {error}") from error
+        raise CorruptArtifact(f"the array does not have the shape of its header: {error}") from error
 
 
 def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -142,11 +143,11 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     stream = io.BytesIO(header)
     try:
         if npy.read_magic(stream) != (1, 0):
-            raise CorruptArtifact("the array is not in version 1.0 of the .npy format")
+            raise CorruptArtifact("the array must have .npy format version 1.0")
         ast.literal_eval(header[_NPY_START:].decode("latin1"))  # what NumPy would repair, with a warning, is refused
         shape, fortran, dtype = npy.read_array_header_1_0(stream)
     except _UNREADABLE as error:
-        raise CorruptArtifact(f"the array has no readable .npy header: {error}") from error
+        raise CorruptArtifact(f"the array must have a valid .npy header: {error}") from error
     return shape, fortran, dtype
 
 
@@ -157,7 +158,7 @@ _read_known = lru_cache(maxsize=4096)(_read_header)
 def _manifest(entries: dict[str, bytes]) -> dict[str, Any]:
     manifest = _object(entries["manifest.json"])
     if manifest.get("format") != FORMAT:
-        raise CorruptArtifact(f"the bytes are of format {manifest.get('format')}, this version reads format {FORMAT}")
+        raise CorruptArtifact(f"the artifact format must be {FORMAT}, got {manifest.get('format')}")
     return manifest
 
 
@@ -166,11 +167,11 @@ def _object(text: bytes) -> dict[str, Any]:
         content = json.loads(text)
         same = _json(content) == text  # no NaN, no half of a surrogate pair, nothing that could be read in two ways
     except _UNREADABLE as error:
-        raise CorruptArtifact(f"the bytes hold no readable JSON: {error}") from error
+        raise CorruptArtifact(f"the manifest must be JSON: {error}") from error
     if not same:
-        raise CorruptArtifact("the bytes hold JSON that is not as it would be written")
+        raise CorruptArtifact("the manifest must be canonical JSON")
     if not isinstance(content, dict):
-        raise CorruptArtifact("the bytes hold JSON that is not an object")
+        raise CorruptArtifact("the manifest must be a JSON object")
     return content
 
 
@@ -180,7 +181,7 @@ def _array(name: str, data: bytes, field_type: Any) -> NDArray[Any]:
         raise CorruptArtifact(f"the field {name} is an array, must be a plain value")
     array = array_from_bytes(data)
     if array.dtype != wanted:
-        raise CorruptArtifact(f"the array {name} holds {array.dtype}, must be {wanted}")
+        raise CorruptArtifact(f"the array {name} must have type {wanted}, got {array.dtype}")
     return array
 
 
@@ -216,11 +217,11 @@ def _entries(data: bytes, *, is_verified: bool = False) -> dict[str, bytes]:
     plain = plain_zip.read(data)
     entries = _general_entries(data) if plain is None else plain
     if not {"sha256", "manifest.json", "fields.json"} <= set(entries):
-        raise CorruptArtifact(f"the bytes are no artifact: they hold {sorted(entries)[:5]}")
-    if not is_verified and entries["sha256"] != _digest(entries).encode():
-        raise CorruptArtifact("the bytes do not match their own SHA-256")
+        raise CorruptArtifact(f"not a valid artifact archive; entries: {sorted(entries)[:5]}")
+    if not is_verified and entries["sha256"] != digest_entries(entries).encode():
+        raise CorruptArtifact("the archive does not match its SHA-256")
     if plain is None and write_stored_zip(entries) != data:
-        raise CorruptArtifact("the bytes around the entries are not as they were written")
+        raise CorruptArtifact("the archive has unexpected bytes between its entries")
     return entries
 
 
@@ -230,24 +231,13 @@ def _general_entries(data: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
             if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-                raise CorruptArtifact("the bytes hold a compressed entry, all must be stored as they are")
+                raise CorruptArtifact("the archive must not have compressed entries")
             if len({info.filename for info in infos}) != len(infos):
-                raise CorruptArtifact("the bytes hold two entries of one name")
+                raise CorruptArtifact("the archive has duplicate entries")
             entries = {info.filename: archive.read(info) for info in infos}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
-        raise CorruptArtifact(f"the bytes are no artifact: {error}") from error
+        raise CorruptArtifact(f"not a valid artifact archive: {error}") from error
     return entries
-
-
-def _digest(entries: dict[str, bytes]) -> str:
-    """Return the digest of all entries but that of the digest itself."""
-    digest = sha256()
-    for name, data in entries.items():
-        if name == "sha256":
-            continue
-        digest.update(f"{name} {len(data)}\n".encode())
-        digest.update(data)
-    return digest.hexdigest()
 
 
 def _plain(value: Any) -> Any:

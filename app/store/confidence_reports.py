@@ -1,4 +1,4 @@
-"""Reports of batches whose endpoints return other confidences than in the build; they expire."""
+"""Reports of endpoints whose confidences in batches differ from those of the build; they expire."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -35,7 +35,11 @@ class ConfidenceReports:
         self._store = store
 
     def record_findings(self, ref: ArtifactRef, findings: Mapping[str, str | None]) -> None:
-        """Replace the reports of an artifact's endpoints. findings: the problem by endpoint; None ends its report."""
+        """Replace the reports of an artifact's endpoints.
+
+        Args:
+            findings: the problem of each endpoint; None deletes the endpoint's report.
+        """
         expires_at = time.time() + REPORT_TTL_S
         made = [
             _Report(artifact=ref, endpoint=name, problem=problem, expires_at=expires_at)
@@ -45,7 +49,7 @@ class ConfidenceReports:
         self._replace(lambda one: one.artifact == ref and one.endpoint in findings, made)
 
     def forget_endpoint(self, endpoint: str) -> None:
-        """Drop the reports of an endpoint, as when it is registered again."""
+        """Delete the reports of an endpoint, for example when it is registered again."""
         self._replace(lambda one: one.endpoint == endpoint, [])
 
     def list_problems(self) -> dict[tuple[ArtifactRef, str], str]:

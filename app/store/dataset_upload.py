@@ -1,6 +1,6 @@
-"""Uploads of datasets, from files on disk to the store, outside the process that answers.
+"""Checks and stores uploaded datasets, in a separate process.
 
-To check and convert a table takes several times its size in memory, and holds up everything else in its process.
+The check needs memory of several times the dataset's size, and would block other requests of the server.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,12 @@ UPLOAD_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
-    """An upload as it was received. max_bytes: of the table, also once it is unpacked."""
+class DatasetUpload:
+    """Files and options of an uploaded dataset.
+
+    Attributes:
+        max_bytes: limit of the table, also after decompression.
+    """
 
     spec: bytes
     table: Path
@@ -29,11 +33,16 @@ class Upload:
 
 
 def store_upload(
-    upload: Upload, url: str, name: str, created_at: str, allow: Callable[[str | None], None]
+    upload: DatasetUpload, url: str, name: str, created_at: str, allow: Callable[[str | None], None]
 ) -> tuple[DatasetInfo, Replaced | None]:
-    """Check a table and keep it in the store at this address, as ``Datasets.put`` does.
+    """Check an uploaded table and store it in the store at ``url``.
 
-    Raises InvalidRequest with every fault, PayloadTooLarge, UnsupportedMediaType, and what the store raises.
+    Returns the same as ``Datasets.put``.
+
+    Raises:
+        InvalidRequest: the table is invalid; lists every fault.
+        PayloadTooLarge: the table exceeds ``max_bytes``.
+        UnsupportedMediaType: the media type is not supported.
     """
     with limit_memory(upload.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
         embeddings = None if upload.embeddings is None else upload.embeddings.read_bytes()

@@ -1,4 +1,4 @@
-"""Datasets in the store: checked once when they come, then kept as arrays."""
+"""Datasets in the store: checked when they are uploaded, and stored as arrays."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import cast
 
 from app.store import codec
 from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, read_json, read_model
-from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut_page, read_cursor, walk_pages
+from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NameIndex, Page, cut_page, iterate_pages, read_cursor
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
@@ -21,7 +21,7 @@ OPEN_BUILDS = make_key("builds", "open")
 
 
 class Datasets:
-    """The datasets of one store."""
+    """Repository of datasets and the advice on them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -35,9 +35,9 @@ class Datasets:
         created_at: str,
         allow: Callable[[str | None], None] = lambda sha256: None,
     ) -> tuple[DatasetInfo, Replaced | None]:
-        """Store a dataset under a name; returns the dataset that it replaces, None if the name is new.
+        """Store a dataset; return its info and the dataset that it replaces, if any.
 
-        ``allow`` receives the SHA-256 of the replaced one, and may raise: nothing is changed then.
+        ``allow`` receives the SHA-256 of the replaced dataset, and may raise to abort.
         """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at)
@@ -61,8 +61,8 @@ class Datasets:
 
         return info, self._store.run_transaction(change, _record(name))
 
-    def list_page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[DatasetInfo]:
-        """Give a page of the datasets by name."""
+    def list_page(self, *, limit: int = DEFAULT_PAGE_SIZE, cursor: str | None = None) -> Page[DatasetInfo]:
+        """Return a page of datasets, sorted by name."""
         names, total = self._names.names_after(read_cursor(_KIND, cursor), limit + 1)
         page = cut_page(_KIND, names, limit, total, str)
         records = self._store.get_many([_record(name) for name in page.items])
@@ -70,11 +70,11 @@ class Datasets:
         return Page(infos, page.next, page.total)
 
     def get_infos(self) -> list[DatasetInfo]:
-        """List all datasets by name."""
-        return list(walk_pages(lambda cursor: self.list_page(limit=LARGEST_PAGE, cursor=cursor)))
+        """Return all datasets, sorted by name."""
+        return list(iterate_pages(lambda cursor: self.list_page(limit=MAX_PAGE_SIZE, cursor=cursor)))
 
     def repair_record(self) -> None:
-        """Find a dataset that an older version of the service, running at the same time, has replaced."""
+        """Repair the name index after writes by older versions of the service."""
         self._names.repair_index()
 
     def get_info(self, name: str) -> DatasetInfo:
@@ -85,36 +85,40 @@ class Datasets:
         return read_model(DatasetInfo, record)
 
     def get_shown(self, name: str) -> ShownDataset:
-        """Return a dataset's info, and whether there is advice on it; raises UnknownDataset."""
+        """Return a dataset's info and whether it has advice; raises UnknownDataset."""
         return ShownDataset(**dict(self.get_info(name)), advised=self._store.execute("exists", _advice(name)) > 0)
 
     def load(self, info: DatasetInfo) -> Dataset:
-        """Give the checked table of a dataset."""
+        """Return the dataset's checked table."""
         data = self._store.get_blob(info.sha256)
         if data is None:
-            raise StoreRefused(f"the table of dataset {info.name!r} is gone from the store; upload it again")
+            raise StoreRefused(f"table of dataset {info.name!r} not found in the store; upload it again")
         if isinstance(info.spec, FeaturesSpec):
             return codec.decode(data, FeatureTable, is_verified=True)
         return codec.decode(data, Trace, is_verified=True)
 
     def get_advice(self, name: str) -> Advice:
-        """Give the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
+        """Return the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
         record, raw = self._store.get_many([_record(name), _advice(name)])
         if record is None:
             raise UnknownDataset(f"dataset {name!r} not found")
         if raw is None:
-            raise UnknownAdvice(f"no advice was given on dataset {name!r}; ask for it by POST /v1/advice")
+            raise UnknownAdvice(f"advice on dataset {name!r} not found; request it with POST /v1/advice")
         return read_model(Advice, raw)
 
     @staticmethod
     def keep_advice(pipe: Pipeline, advice: Advice) -> None:
-        """Keep advice on a dataset in place of an older one, in a transaction."""
+        """Queue the write of advice on a dataset in a transaction; replaces older advice."""
         pipe.set(_advice(advice.dataset), advice.model_dump_json())
 
     def delete(self, name: str, *, allow: Callable[[str], None] = lambda sha256: None) -> None:
-        """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict.
+        """Delete a dataset.
 
-        ``allow`` receives its SHA-256, and may raise: nothing is changed then.
+        ``allow`` receives its SHA-256, and may raise to abort.
+
+        Raises:
+            UnknownDataset: the dataset was not found.
+            Conflict: a queued or running build needs it.
         """
         reference = f"dataset/{name}"
 
@@ -126,7 +130,7 @@ class Datasets:
             open_builds = {i: cast("bytes | None", pipe.get(make_key("build", i))) for i in sorted(ids)}
             using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]
             if using:
-                raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
+                raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel the build or wait for it")
             digest = str(read_json(raw)["sha256"])
             allow(digest)
             pipe.multi()
@@ -139,7 +143,7 @@ class Datasets:
 
 
 def digest_of(dataset: Dataset) -> str:
-    """Give the SHA-256 that a dataset has in the store."""
+    """Return the SHA-256 of a dataset's stored bytes."""
     return sha256(codec.encode(dataset, {})).hexdigest()
 
 

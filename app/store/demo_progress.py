@@ -1,4 +1,4 @@
-"""How far the demo has come that is made behind a running service, and what became of it."""
+"""Progress and outcome of the demo that a running service builds in the background."""
 
 from typing import Literal
 
@@ -8,45 +8,44 @@ from app.store.client import Store, make_key, read_model
 from models import Value
 
 _PROGRESS, _BEAT = make_key("demo", "progress"), make_key("demo", "beat")
-SILENT_S = 120
+STALLED_AFTER_S = 120
 """Seconds without progress after which the process that makes the demo is considered dead."""
 
 
 class DemoProgress(Value):
-    """What the demo behind a service is doing, or what became of it."""
+    """Progress or outcome of the demo."""
 
     state: Literal["making", "failed", "done"] = Field(
-        description="making; failed: something of it is missing, until the service is started again; done"
+        description="making: being built; failed: incomplete until the service restarts; done"
     )
-    message: str = Field(description="what is being made, or why it failed")
+    message: str = Field(description="the current step, or the reason of the failure")
 
     @property
     def text(self) -> str:
-        """Give it as half a sentence.
+        """Return the progress as a clause for messages.
 
         >>> DemoProgress(state="making", message="timing features").text
-        'the demo is being made: timing features'
+        'the demo is being built: timing features'
         """
         if self.state == "failed":
-            return f"the demo could not be made whole: {self.message}; start the service again to try once more"
-        return (
-            f"the demo is being made: {self.message}" if self.state == "making" else f"the demo is done: {self.message}"
-        )
+            return f"demo setup failed: {self.message}; restart the service to try again"
+        state = "being built" if self.state == "making" else "done"
+        return f"the demo is {state}: {self.message}"
 
 
 def note_demo(store: Store, progress: DemoProgress | None) -> None:
-    """The demo's progress as text; None without a demo."""
+    """Store the progress of the demo; None deletes it."""
     if progress is None:
         store.execute("delete", _PROGRESS)
         return
-    store.execute("set", _BEAT, b"", ex=SILENT_S)
+    store.execute("set", _BEAT, b"", ex=STALLED_AFTER_S)
     store.execute("set", _PROGRESS, progress.model_dump_json())
 
 
 def demo_progress(store: Store) -> DemoProgress | None:
-    """Give how far the demo is; None if none was ever begun here, or the service was stopped meanwhile."""
+    """Return the progress of the demo; None if it is not being built."""
     raw, beat = store.get_many([_PROGRESS, _BEAT])
     progress = None if raw is None else read_model(DemoProgress, raw)
     if progress is not None and progress.state == "making" and beat is None:
-        return DemoProgress(state="failed", message=f"no progress for {SILENT_S} s after: {progress.message}")
+        return DemoProgress(state="failed", message=f"no progress for {STALLED_AFTER_S} s after: {progress.message}")
     return progress

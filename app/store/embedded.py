@@ -1,9 +1,9 @@
-"""The Redis that comes along when none is configured: one server under DATA_DIR, shared by every process that uses it.
+"""Embedded Redis: one server in DATA_DIR that all local processes share.
 
-A *keeper* process owns the server. Each user of the store holds a shared lock on a file while it lives; the kernel
-lets go of it however the user ends. When the keeper can take the lock alone, nobody is left: it saves and stops the
-server. The server itself gets a signal to save and stop should the keeper die. So nothing is lost and nothing is left
-behind, in whichever order processes are killed; and a server that crashed is started again on its data.
+A *keeper* process owns the server. Each process that uses the server holds a shared file lock, which the kernel
+releases when the process ends for any reason. When the keeper obtains the lock exclusively, no process uses the server
+any longer, so the keeper saves the data and stops the server. If the keeper dies, the server receives a signal to save
+and stop. If the server dies, it is restarted with its data.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ _ROOM_BYTES = 2**20
 
 
 class EmbeddedRedis:
-    """A use of the embedded server: it runs at least until ``close``."""
+    """A reference to the embedded server, which runs at least until ``close``."""
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir.resolve() / "redis"
@@ -39,23 +39,25 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """The address to connect to."""
+        """The URL of the embedded server."""
         return f"unix://{socket_path(self.folder)}"
 
-    def lacking_room(self, more: int = 0) -> str | None:
-        """Return a message if the disk has no room for so many bytes more, else None: a server that cannot write
-        ends."""
+    def describe_full_disk(self, more: int = 0) -> str | None:
+        """Return a message if the disk lacks room for so many more bytes, else None.
+
+        The embedded server ends when it cannot write.
+        """
         free = shutil.disk_usage(self.folder).free
         if free >= more + _ROOM_BYTES:
             return None
         return f"no room on the disk under {self.folder.parent}: {free} bytes are free, {more + _ROOM_BYTES} are needed"
 
     def restart_keeper(self) -> None:
-        """Start a keeper again if it was killed; called by those who find the store unreachable."""
+        """Start the keeper again if it was killed; call it if the store is unreachable."""
         self._start_if_needed()
 
     def close(self) -> None:
-        """Stop using it; the last user's leaving makes the keeper save and stop the server."""
+        """Release the server; after the last release, the keeper saves and stops it."""
         os.close(self._lock)
 
     def __enter__(self) -> "EmbeddedRedis":
@@ -67,11 +69,11 @@ class EmbeddedRedis:
         self.close()
 
     def _wait_for_lock(self) -> None:
-        """Take the shared lock; a keeper that is just stopping holds it alone until the server has saved."""
+        """Obtain the shared lock; a stopping keeper holds it exclusively until the server has saved."""
         deadline = time.monotonic() + START_S
         while not try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > deadline:
-                raise StoreUnavailable(f"the embedded store in {self.folder} has been stopping for {START_S:.0f} s")
+                raise StoreUnavailable(f"the embedded store in {self.folder} failed to stop within {START_S:.0f} s")
             time.sleep(0.05)
 
     def _start_if_needed(self) -> None:
@@ -86,7 +88,7 @@ class EmbeddedRedis:
             deadline = time.monotonic() + START_S
             while not (self.folder / "ready").exists():
                 if _ended(self._keeper) or time.monotonic() > deadline:
-                    raise StoreUnavailable(f"the embedded store did not start; see {self.folder / 'redis.log'}")
+                    raise StoreUnavailable(f"the embedded store failed to start; see {self.folder / 'redis.log'}")
                 time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Where the embedded Redis keeps its socket and its locks."""
+"""Paths of the embedded Redis' socket and lock files."""
 
 import fcntl
 import os
@@ -13,7 +13,10 @@ START_S = 30.0
 
 
 def socket_path(folder: Path) -> Path:
-    """Give the path of the server's Unix socket; where the folder's own path is too long, one in the temp directory."""
+    """Return the path of the server's Unix socket.
+
+    If the folder's path is too long for a socket, the socket is in the temp directory.
+    """
     here = folder / "redis.sock"
     if len(os.fsencode(here)) <= _SOCKET_LIMIT:
         return here

@@ -1,4 +1,4 @@
-"""The keeper of the embedded Redis: a process that owns the server and stops it when its last user has left."""
+"""Keeper process of the embedded Redis: stops the server after its last user."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
 
 
 def keep_running(folder: Path) -> None:
-    """Run the server until its last user has left (the keeper's whole life)."""
+    """Run the server until no process uses it any longer."""
     signals: list[int] = []
     for sig in (signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the users; they leave, then we do
@@ -29,7 +29,7 @@ def keep_running(folder: Path) -> None:
             server = _start_server(folder)
         time.sleep(0.1)
     _stop_server(server, folder)
-    os.close(keeper)  # before the users' lock: whoever gets that must find no keeper
+    os.close(keeper)  # before the users' lock: its next holder must find no keeper
     os.close(users)
 
 
@@ -75,6 +75,6 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _stop_server(server: subprocess.Popen[bytes], folder: Path) -> None:
-    """Let the server save and end; one that cannot, because its folder was removed, is killed."""
+    """Let the server save and stop; kill it if it cannot save because its folder was removed."""
     (folder / "ready").unlink(missing_ok=True)
     terminate_child(server, START_S if folder.exists() else 1.0)

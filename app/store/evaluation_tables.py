@@ -1,8 +1,8 @@
-"""Complete items as tables: read from Parquet and arrays, and what became of them written as Parquet and arrays."""
+"""Complete items and evaluated items as Parquet tables and NumPy arrays."""
 
 import io
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from app.store.codec import array_from_bytes
 from app.store.item_tables import refuse_many_items
-from app.store.query_tables import number_columns, read_bounded
+from app.store.query_tables import number_columns, read_parquet_within
 from app.store.table_types import NPY, PARQUET
-from app.store.uploads import in_reader, limit_memory
-from models.base import MOST_LISTED
+from app.store.uploads import limit_memory, run_in_reader
+from models.base import LARGEST, MAX_LISTED
 from models.errors import CorruptArtifact, Fault, InvalidRequest
 from models.evaluation import EvaluatedItem
 from solvers.evaluation import Columns, CompleteItems, array_columns, label_from_cell
 
-EMBEDDING, ID, SIZE, TRUTH = "embedding", "id", "size", "truth"
-LONGEST_TEXT = 200
+EMBEDDING, ID, SIZE, TRUTH, WEIGHT = "embedding", "id", "size", "truth", "weight"
+MAX_TEXT_CHARACTERS = 200
 """Columns that are no values, unless the artifact has columns of these names."""
 Rows = tuple[list[dict[str, Any]], Any]
 """The cells of each row by column, and the embeddings, (n, d), or None."""
@@ -31,14 +31,19 @@ Rows = tuple[list[dict[str, Any]], Any]
 def read_parquet(
     data: bytes, columns: Columns, truth: str, *, max_bytes: int, most: int, run_in: Callable[..., Rows]
 ) -> CompleteItems:
-    """Read items from Parquet, a row for each. truth: the column of right labels.
+    """Parse complete items from Parquet, one per row.
 
-    run_in: reads it, in a process that it may end. Raises InvalidRequest, and PayloadTooLarge for what unpacks to more.
+    Args:
+        truth: name of the column of true labels.
+        run_in: runs the read in a separate process, which malformed files may crash.
+    Raises:
+        InvalidRequest: the table is malformed.
+        PayloadTooLarge: the decompressed table is too large.
     """
     with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
         file.write(data)
         file.flush()
-        rows, embeddings = in_reader(run_in, _rows, Path(file.name), max_bytes, most, where="items")
+        rows, embeddings = run_in_reader(run_in, _rows, Path(file.name), max_bytes, most, where="items")
     return _complete(rows, columns, embeddings, truth)
 
 
@@ -46,7 +51,7 @@ def _rows(path: Path, max_bytes: int, most: int) -> Rows:
     with limit_memory(max_bytes):
         try:
             refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
-            table = read_bounded(path, max_bytes, "items")
+            table = read_parquet_within(path, max_bytes, "items")
             embeddings = None
             if EMBEDDING in table.column_names and pa.types.is_nested(table.schema.field(EMBEDDING).type):
                 embeddings = number_columns(table, EMBEDDING, "items")
@@ -70,7 +75,7 @@ def _refuse_other_types(field: pa.Field) -> None:
     )
     if not is_cell:
         raise InvalidRequest.from_faults(
-            Fault(("items", field.name), f"has the type {kind}, must be numbers, texts, or booleans")
+            Fault(("items", field.name), f"must have numbers, texts, or booleans, got {kind}")
         )
 
 
@@ -80,9 +85,9 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> CompleteItems:
-    """Read items from a .npy array: embeddings, where the artifact has ``dimensions`` of these, else the columns.
+    """Parse complete items from a ``.npy`` array; raises InvalidRequest.
 
-    Raises InvalidRequest.
+    If the artifact has embeddings (``dimensions``), rows are embeddings, else the values of ``columns``.
     """
     try:
         array = array_from_bytes(data)
@@ -93,9 +98,7 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
     if array.dtype.kind not in "fiu" or array.ndim != 2 or not len(array) or array.shape[1] != width:
         shape = " x ".join(map(str, array.shape)) or "none"
         wanted = f"numbers, items x {width}" + ("" if dimensions else f" ({', '.join(names)})")
-        raise InvalidRequest.from_faults(
-            Fault(("items",), f"have the shape {shape} of {array.dtype}, must be {wanted}")
-        )
+        raise InvalidRequest.from_faults(Fault(("items",), f"must be {wanted}, got shape {shape} of {array.dtype}"))
     refuse_many_items(len(array), most)
     table = array.astype(np.float64)
     if dimensions:
@@ -106,13 +109,16 @@ def read_array(data: bytes, columns: Columns, dimensions: int, *, most: int) -> 
 def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any, truth: str) -> CompleteItems:
     """Return rows as complete items; the columns that the artifact has are their values."""
     if not rows:
-        raise InvalidRequest.from_faults(Fault(("items",), "have no rows"))
+        raise InvalidRequest.from_faults(Fault(("items",), "must have at least 1 row"))
     known = {column for own in columns.values() for column in own}
     if truth not in ("", TRUTH) and truth not in rows[0]:
-        raise InvalidRequest.from_faults(Fault(("truth_column",), f"is {truth!r}, the table has {', '.join(rows[0])}"))
-    faults = [fault for at, row in enumerate(rows) for fault in _faults(at, row)]
+        raise InvalidRequest.from_faults(
+            Fault(("truth_column",), f"{truth!r} not found; available: {', '.join(rows[0])}")
+        )
+    weight = "" if WEIGHT in known else WEIGHT
+    faults = [fault for at, row in enumerate(rows) for fault in _faults(at, row, known | {ID, truth}, weight)]
     if faults:
-        raise InvalidRequest.from_faults(*faults[:MOST_LISTED])
+        raise InvalidRequest.from_faults(*faults[:MAX_LISTED])
     if embeddings is not None and not np.isfinite(embeddings).all():
         row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
         raise InvalidRequest.from_faults(Fault(("items", row, EMBEDDING), "must be finite numbers"))
@@ -122,29 +128,40 @@ def _complete(rows: Sequence[dict[str, Any]], columns: Columns, embeddings: Any,
         embeddings=embeddings,
         sizes=tuple(row.get(SIZE) for row in rows),
         truths=tuple(label_from_cell(row.get(truth)) for row in rows),
-        ignored=tuple(sorted(rows[0].keys() - known - {ID, SIZE, truth})),
+        weights=tuple(1.0 if row.get(weight) is None else row[weight] for row in rows),
+        ignored=tuple(sorted(rows[0].keys() - known - {ID, SIZE, weight, truth})),
     )
 
 
-def _faults(at: int, row: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what is wrong with a row, as JSON items are refused."""
+def _faults(at: int, row: Mapping[str, Any], known: Collection[str], weight: str) -> Iterator[Fault]:
+    """Yield the faults of a row that JSON items would have, in the columns that are used.
+
+    Args:
+        weight: the column of weights; empty where the artifact has a column of that name.
+    """
     for name, cell in row.items():
+        if name not in known:
+            continue
         if isinstance(cell, float) and not abs(cell) <= 1e30:
             yield Fault(("items", at, name), f"must be from -1e30 to 1e30, got {cell:g}")
-        elif isinstance(cell, str) and len(cell) > LONGEST_TEXT:
-            yield Fault(("items", at, name), f"has {len(cell)} characters, must have at most {LONGEST_TEXT}")
+        elif isinstance(cell, str) and len(cell) > MAX_TEXT_CHARACTERS:
+            yield Fault(("items", at, name), f"must have at most {MAX_TEXT_CHARACTERS} characters, got {len(cell)}")
     size = row.get(SIZE)
     if size is not None and (isinstance(size, str | bool) or not 1 <= size <= 1e12):
         yield Fault(("items", at, SIZE), f"must be a number from 1 to 1e12, got {size!r}")
+    own = row.get(weight)
+    if own is not None and (isinstance(own, str | bool) or not 0 < own <= LARGEST):
+        yield Fault(("items", at, WEIGHT), f"must be a number above 0 and at most {LARGEST:g}, got {own!r}")
 
 
 def as_parquet(items: Sequence[EvaluatedItem]) -> bytes:
-    """Write what became of items as Parquet: a column for each field, and for the probability of each class."""
+    """Return evaluated items as Parquet: a column per field and per class probability."""
     columns: dict[str, Any] = {
         name: [getattr(item, name) for item in items] for name in EvaluatedItem.model_fields if name != "probabilities"
     }
     for name in ("label", "classifier"):
         columns[name] = pa.array(columns[name], pa.string())
+    columns["loss"] = pa.array(columns["loss"], pa.float64())
     columns["path"] = pa.array([list(path) for path in columns["path"]], pa.list_(pa.string()))
     for name in items[0].probabilities or {}:
         columns[f"probabilities.{name}"] = [(item.probabilities or {}).get(name) for item in items]
@@ -154,14 +171,18 @@ def as_parquet(items: Sequence[EvaluatedItem]) -> bytes:
 
 
 def as_array(items: Sequence[EvaluatedItem]) -> bytes:
-    """Write what became of items as a structured .npy array: id, label, accepted, cost, confidence, correct."""
+    """Return evaluated items as a structured ``.npy`` array.
+
+    Its fields are id, label, accepted, cost, confidence, correct, and loss.
+    """
     texts = {name: [getattr(item, name) or "" for item in items] for name in ("id", "label")}
     widths = {name: max(1, *map(len, own)) for name, own in texts.items()}
     kind = [("id", f"U{widths['id']}"), ("label", f"U{widths['label']}"), ("accepted", "?")]
-    table: NDArray[Any] = np.zeros(len(items), dtype=[*kind, ("cost", "f8"), ("confidence", "f8"), ("correct", "f8")])
+    numbers = ("cost", "confidence", "correct", "loss")
+    table: NDArray[Any] = np.zeros(len(items), dtype=[*kind, *((name, "f8") for name in numbers)])
     table["id"], table["label"] = texts["id"], texts["label"]
     table["accepted"] = [item.accepted for item in items]
-    for name in ("cost", "confidence", "correct"):
+    for name in numbers:
         table[name] = [np.nan if (value := getattr(item, name)) is None else value for item in items]
     out = io.BytesIO()
     np.save(out, table, allow_pickle=False)

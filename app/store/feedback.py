@@ -1,12 +1,12 @@
-"""Feedback in the store: sums for each version of an artifact, drift detectors, alarms, and rows for a rebuild.
+"""Feedback in the store: sums, drift detectors, alarms, and rows for rebuilds.
 
-One transaction adds the outcomes of a request and updates the detectors, so servers may count at the same time. A
-version takes bounded space: about 60 blocks of 56 bytes for each detector, and at most ``KEPT_ROWS`` rows in
-``KEPT_BYTES``; the rows of all versions together take at most ``ALL_KEPT_BYTES``.
+One transaction adds the outcomes of a request and updates the detectors, so several servers can count concurrently.
+The memory per artifact version is bounded: about 60 blocks of 56 bytes per detector, and at most ``KEPT_ROWS`` rows
+with at most ``KEPT_BYTES``. The rows of all versions take at most ``MAX_TOTAL_FEEDBACK_BYTES``.
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import compress
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from models.feedback import (
     Alarm,
     ClassifierOutcomes,
     Comparison,
-    Detection,
+    DetectionDelay,
     Estimates,
     FeedbackReport,
     Outcome,
@@ -49,7 +49,7 @@ from solvers.drift import (
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
-ALL_KEPT_BYTES = 256 * 2**20
+MAX_TOTAL_FEEDBACK_BYTES = 256 * 2**20
 """Beyond it, the oldest row goes of the version whose rows take most: many versions leave each its share."""
 ROW_BYTES = 4 * 2**20
 """A row that takes more is refused."""
@@ -100,7 +100,14 @@ end
 
 @dataclass(frozen=True, slots=True)
 class KeptRow:
-    """A row that came with an outcome: the outcome's number in its version, when it came in seconds, and the row."""
+    """A row that was sent with an outcome.
+
+    Attributes:
+        number: running number of the outcome among all outcomes of the version.
+        at: time in seconds since 1970.
+        row: the cells by column.
+        embedding: the item's embedding, if any.
+    """
 
     number: int
     at: float
@@ -110,15 +117,16 @@ class KeptRow:
 
 @dataclass(slots=True)
 class Count:
-    """What is to be added for one version."""
+    """Outcomes of one artifact version that a request adds."""
 
     judged_on: int
     seeds: dict[str, Blocks] = field(default_factory=dict)
-    """The streams of classifiers as they begin: by their accuracies in the dataset."""
+    """Initial state of the classifiers' drift detectors, by their accuracies in the dataset."""
     outcomes_of: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
-    """By quantity: the outcome's place in the request, what was estimated and observed, and the rows behind it."""
+    """By quantity, for each outcome: its index in the request, the estimate, the observed value, and the number of rows
+    behind the estimate."""
     qualities: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
-    """The same by classifier, of those whose answers came with a row."""
+    """The same by classifier, for outcomes with a row."""
     classifiers: dict[str, float] = field(default_factory=dict)
     rows: list[tuple[int, bytes]] = field(default_factory=list)
     outcomes: int = 0
@@ -126,9 +134,9 @@ class Count:
     def add(
         self, outcome: Outcome, estimates: Estimates, qualities: Mapping[str, float] = MappingProxyType({})
     ) -> None:
-        """Add an outcome, given what was expected of it and how good the classifiers of its row were.
+        """Add an outcome, its estimates, and the qualities of the row's classifiers.
 
-        Raises InvalidRequest for a row that takes too many bytes.
+        Raises InvalidRequest if the row is too large.
         """
         if outcome.row is not None:
             self.rows.append((self.outcomes, _packed(outcome)))
@@ -148,7 +156,7 @@ class Count:
         self.outcomes += 1
 
     def sum_outcomes(self) -> dict[str, float]:
-        """Sum up what was added."""
+        """Return the sums of the added outcomes."""
         sums = {"outcomes": float(self.outcomes), **self.classifiers}
         for quantity, outcomes in self.outcomes_of.items():
             _, estimated, realized, _ = np.array(outcomes).T
@@ -156,7 +164,7 @@ class Count:
         return sums
 
     def iterate_streams(self) -> Iterator[tuple[str, str, list[tuple[int, float, float, int]]]]:
-        """Yield the name, the quantity, and the outcomes of each stream."""
+        """Yield the name, the quantity, and the outcomes of each drift detector's stream."""
         for quantity, outcomes in self.outcomes_of.items():
             yield quantity, quantity, outcomes
         for name, outcomes in self.qualities.items():
@@ -164,15 +172,27 @@ class Count:
 
 
 class Feedback:
-    """The feedback of one store."""
+    """Repository of feedback."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, counts: Mapping[ArtifactRef, Count], at: float) -> dict[ArtifactRef, tuple[Alarm, ...]]:
-        """Add to what was counted, all or nothing, and return the alarms that this raises.
+    def add(
+        self,
+        counts: Mapping[ArtifactRef, Count],
+        at: float,
+        *,
+        read_more: Callable[[Pipeline], Callable[[Pipeline], None]] | None = None,
+        watched: tuple[str, ...] = (),
+    ) -> dict[ArtifactRef, tuple[Alarm, ...]]:
+        """Add outcomes in one transaction, and return the new alarms by version.
 
-        Raises UnknownVersion for a version that is gone. at: the time, in seconds since 1970.
+        Args:
+            at: time in seconds since 1970.
+            read_more: reads in the transaction, and returns a function that queues further writes.
+            watched: further keys whose change restarts the transaction.
+        Raises:
+            UnknownVersion: a version was deleted.
         """
 
         def change(pipe: Pipeline) -> dict[ArtifactRef, tuple[Alarm, ...]]:
@@ -181,7 +201,10 @@ class Feedback:
                     raise UnknownVersion(f"{ref.spelt} was deleted")
             before = {ref: int(float(cast("bytes | None", pipe.hget(_sums(ref), "outcomes")) or 0)) for ref in counts}
             found = {ref: _updated(pipe, ref, count, before[ref], at) for ref, count in counts.items()}
+            write_more = None if read_more is None else read_more(pipe)
             pipe.multi()
+            if write_more is not None:
+                write_more(pipe)
             for ref, count in counts.items():
                 _queue_count(pipe, ref, count, before[ref], at)
                 streams, alarms = found[ref]
@@ -193,21 +216,21 @@ class Feedback:
                     pipe.sadd(DRIFTS, *{f"{ref.spelt}/{alarm.quantity}" for alarm in alarms})
             return {ref: alarms for ref, (_, alarms) in found.items()}
 
-        watched = [name for ref in counts for name in (_record(ref), _sums(ref))]
-        return self._store.run_transaction(change, *watched)
+        own = [name for ref in counts for name in (_record(ref), _sums(ref))]
+        return self._store.run_transaction(change, *own, *watched)
 
     def has_classifier_streams(self, ref: ArtifactRef) -> bool:
-        """Whether the streams of a version's classifiers have begun."""
+        """Return whether a version has drift detectors of its classifiers."""
         names: list[bytes] = self._store.execute("hkeys", _streams(ref))
         return any(name.startswith(b"classifiers.") for name in names)
 
     def get_alarms(self, ref: ArtifactRef) -> tuple[Alarm, ...]:
-        """Return the newest alarms of a version, the oldest of these first."""
+        """Return the latest alarms of a version, oldest first."""
         raws: list[bytes] = self._store.execute("lrange", _alarms(ref), 0, -1)
         return tuple(read_model(Alarm, raw) for raw in raws)
 
     def drifted_quantities(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
-        """Return the quantities with an alarm, of each of some versions, however many others have any."""
+        """Return the quantities with a drift alarm, for each version."""
         flags = [f"{ref.spelt}/{quantity}" for ref in refs for quantity in DRIFT_QUANTITIES]
         if not flags:
             return []
@@ -216,7 +239,7 @@ class Feedback:
         return [tuple(compress(DRIFT_QUANTITIES, row)) for row in rows]
 
     def get_drifts(self) -> dict[str, tuple[str, ...]]:
-        """Give what has drifted, of every version that has, as kind/name/version."""
+        """Return all drifted quantities by version (``kind/name/version``)."""
         by_version: dict[str, set[str]] = {}
         for flag in self._store.get_members(DRIFTS):
             version, _, quantity = flag.rpartition("/")
@@ -224,34 +247,38 @@ class Feedback:
         return {version: _in_order(quantities) for version, quantities in by_version.items()}
 
     def with_drift(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
-        """Add to records what has drifted."""
+        """Return copies of records with their drifted quantities."""
         listed = list(records)
         drifts = self.drifted_quantities([record.ref for record in listed])
         return [record.model_copy(update={"drift": drift}) for record, drift in zip(listed, drifts, strict=True)]
 
     def get_sums(self, ref: ArtifactRef) -> dict[str, float]:
-        """Give what was counted of a version."""
+        """Return the sums of a version's outcomes."""
         return _read_sums(self._store.execute("hgetall", _sums(ref)))
 
+    def count_rows(self, ref: ArtifactRef) -> int:
+        """Return the number of rows of a version."""
+        return int(self._store.execute("llen", _rows(ref)))
+
     def get_rows(self, ref: ArtifactRef) -> list[KeptRow]:
-        """Return the rows of a version, the oldest first."""
+        """Return the rows of a version, oldest first."""
         raws: list[bytes] = self._store.execute("lrange", _rows(ref), 0, -1)
         return [_read_row(raw) for raw in raws]
 
     def make_report(self, record: ArtifactRecord) -> FeedbackReport:
-        """Hold what was estimated against what was actual."""
+        """Return a report that compares estimated with actual outcomes."""
         ref = record.ref
         sums, drift = self.get_sums(ref), self.drifted_quantities([ref])[0]
         accuracy = _read_blocks(self._store.execute("hget", _streams(ref), "accuracy"))
         expected, reference = _reference(record, accuracy)
-        rows = self._store.execute("llen", _rows(ref))
         compared = {name: _comparison(name, sums, drift) for name in QUANTITIES}
         return FeedbackReport(
             artifact=ref,
             unit=record.unit,
             outcomes=int(sums.get("outcomes", 0)),
-            rows=rows,
+            rows=self.count_rows(ref),
             **compared,
+            loss=None if record.losses is None else compared["accuracy"].to_loss(record.losses.largest),
             classifiers=_classifiers(sums),
             drift=drift,
             alarms=self.get_alarms(ref),
@@ -261,7 +288,7 @@ class Feedback:
         )
 
     def delete(self, ref: ArtifactRef) -> None:
-        """Forget the feedback of a version, its drift included."""
+        """Delete the feedback of a version, including its drift alarms."""
 
         def change(pipe: Pipeline) -> None:
             pipe.multi()
@@ -284,7 +311,7 @@ def _queue_count(pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at
         rows = [b"%d %.3f %b" % (before + place + 1, at, row) for place, row in count.rows]
         pipe.rpush(_rows(ref), *rows)
         pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, rows)))
-        pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, ALL_KEPT_BYTES)
+        pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, MAX_TOTAL_FEEDBACK_BYTES)
 
 
 def _updated(
@@ -361,12 +388,12 @@ def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float |
     return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
 
 
-def _detections(expected: float, reference: float | None) -> tuple[Detection, ...]:
+def _detections(expected: float, reference: float | None) -> tuple[DetectionDelay, ...]:
     """Return after how many outcomes falls of accuracy raise an alarm."""
     if reference is None:
         return ()
     falls = [fall for fall in FALLS if fall <= expected]
-    return tuple(Detection(drop=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
+    return tuple(DetectionDelay(drop=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
 
 
 def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
@@ -390,7 +417,7 @@ def _packed(outcome: Outcome) -> bytes:
 
 
 def record_key(kind: str, name: str, version: int) -> str:
-    """Spell the key of a version's record."""
+    """Return the key of a version's record."""
     return make_key("version", kind, name, version)
 
 

@@ -1,4 +1,4 @@
-"""Items of batches in Parquet, a row each; and their answers, as in a batch's output."""
+"""Batch items in Parquet: read the items of a batch, and write its answers."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.store.query_tables import read_bounded
-from app.store.uploads import in_reader, limit_memory
+from app.store.query_tables import read_parquet_within
+from app.store.uploads import limit_memory, run_in_reader
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 from models.run import RunItem
 
@@ -35,23 +35,30 @@ _ANSWERS = pa.schema(
 
 
 def refuse_many_items(count: int, most: int, what: str = "items") -> None:
-    """Raise PayloadTooLarge for more items than a request may have."""
+    """Raise PayloadTooLarge if there are more items than the limit."""
     if count > most:
-        raise PayloadTooLarge(f"there are {count} {what}, the limit is {most} (PARSIMONY_MAX_BATCH)")
+        raise PayloadTooLarge(f"{what} must be at most {most} (PARSIMONY_MAX_BATCH), got {count}")
 
 
 def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[..., list[bytes]]) -> list[bytes]:
-    """Read the rows of a Parquet file as JSON objects: the columns are the fields of an item, and empty cells are left
-    out. max_bytes: bounds the table, and the JSON. run_in: reads it, in a process that it may end. Raises
-    InvalidRequest, or PayloadTooLarge."""
-    return in_reader(run_in, _rows, path, max_bytes, most, where=FILE)
+    """Return the rows of a Parquet file as JSON objects, without empty cells.
+
+    Args:
+        max_bytes: limit of the table and of the JSON.
+        most: maximum number of rows.
+        run_in: runs the read in a separate process, which malformed files may crash.
+    Raises:
+        InvalidRequest: the file is malformed, or has unknown columns.
+        PayloadTooLarge: a limit is exceeded.
+    """
+    return run_in_reader(run_in, _rows, path, max_bytes, most, where=FILE)
 
 
 def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
     with limit_memory(max_bytes):
         try:
             refuse_many_items(pa.parquet.read_metadata(path).num_rows, most)
-            table = read_bounded(path, max_bytes, FILE)
+            table = read_parquet_within(path, max_bytes, FILE)
             _refuse_columns(table.column_names)
             return _objects(table, max_bytes)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -64,7 +71,7 @@ def _refuse_columns(names: list[str]) -> None:
     if stray is not None:
         raise InvalidRequest.from_faults(Fault((FILE, stray), f"is not a known column; available: {known}"))
     if "item" not in names:
-        raise InvalidRequest.from_faults(Fault((FILE, "item"), f"is missing: the columns are {known}"))
+        raise InvalidRequest.from_faults(Fault((FILE, "item"), f"column not found; available: {known}"))
 
 
 def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
@@ -75,7 +82,7 @@ def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
             objects.append(_object(len(objects) + 1, row))
             length += len(objects[-1])
             if length > max_bytes:
-                raise PayloadTooLarge(f"the first {len(objects)} rows take more than {max_bytes} bytes as JSON")
+                raise PayloadTooLarge(f"the first {len(objects)} rows exceed {max_bytes} bytes as JSON")
     return objects
 
 
@@ -89,8 +96,10 @@ def _object(number: int, row: dict[str, Any]) -> bytes:
 
 
 def write_answers(lines: Iterable[str], target: Any) -> None:
-    """Write the lines of a batch's output as Parquet, some at a time: the most used fields have a column, and the line
-    is there as it is, as JSON."""
+    """Write a batch's output lines as a Parquet table, in chunks.
+
+    The most common fields have columns of their own. The column ``line`` has the complete line as JSON.
+    """
     with pa.parquet.ParquetWriter(target, _ANSWERS) as writer:
         answers = (_answer(line) for line in lines)
         while piece := list(islice(answers, _PIECE)):

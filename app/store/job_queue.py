@@ -1,4 +1,4 @@
-"""The queue that workers take builds and batches from: a single one, so that any free worker takes the oldest job."""
+"""Job queues of builds and batches: workers take the oldest job, and background jobs only if no other waits."""
 
 from typing import TYPE_CHECKING
 
@@ -7,44 +7,66 @@ from app.store.client import Pipeline, Store, translate_errors
 if TYPE_CHECKING:
     from rq import Queue
 
-QUEUE_NAME = "parsimony-builds"
+QUEUE_NAME, BACKGROUND_QUEUE_NAME = "parsimony-builds", "parsimony-background"
+QUEUE_NAMES = (QUEUE_NAME, BACKGROUND_QUEUE_NAME)
+"""By priority."""
 KEPT_S = 60
 """How long the queue remembers a job that has ended; builds and batches have records of their own."""
 
 
 class JobQueue:
-    """Jobs by their ids, each a call of a function of ours with its own id. RQ is imported by what queues or stops
-    something, for most commands do neither."""
+    """Queue of jobs (RQ); each job calls a function with the job's id.
+
+    RQ is imported only when a job is queued or stopped, because most commands do neither.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def enqueue_job(self, pipe: Pipeline, function: str, job: str, timeout_s: int) -> None:
-        """Queue a job within a transaction; function: its dotted name; timeout_s: what it may take."""
-        self._queue().enqueue_call(
+    def enqueue_job(
+        self, pipe: Pipeline, function: str, job: str, timeout_s: int, *, in_background: bool = False
+    ) -> None:
+        """Queue a job within a transaction.
+
+        Args:
+            pipe: the transaction.
+            function: dotted name of the function.
+            job: job id, the function's argument.
+            timeout_s: maximum duration in seconds.
+            in_background: whether all other jobs have priority.
+        """
+        self._queue(QUEUE_NAMES[in_background]).enqueue_call(
             function, (job,), job_id=job, timeout=timeout_s, result_ttl=KEPT_S, failure_ttl=KEPT_S, pipeline=pipe
         )
 
     def stop(self, job: str) -> None:
-        """Take a job out of the queue, or stop the worker that has it; none may have it, for it waited or has ended, or
-        it will see for itself that it is not wanted."""
+        """Remove a job from the queue, or stop the worker that runs it.
+
+        No effect if the job has ended.
+        """
         from rq.command import send_stop_job_command
         from rq.exceptions import InvalidJobOperation, NoSuchJobError
         from rq.serializers import JSONSerializer
 
         with translate_errors():
             try:
-                self._queue().remove(job)
+                for name in QUEUE_NAMES:
+                    self._queue(name).remove(job)
                 send_stop_job_command(self._store.client, job, serializer=JSONSerializer)
             except (InvalidJobOperation, NoSuchJobError):
                 pass
 
     def has_job(self, job: str) -> bool:
-        """Whether a job waits to be taken."""
-        return self._store.execute("lpos", self._queue().key, job) is not None
+        """Return whether a job is waiting."""
+        return job in self.list_waiting()
 
-    def _queue(self) -> "Queue":
+    def list_waiting(self) -> list[str]:
+        """Return the ids of waiting jobs, in the order in which workers take them."""
+        every = [self._store.execute("lrange", self._queue(name).key, 0, -1) for name in QUEUE_NAMES]
+        return [job.decode() for waiting in every for job in waiting]
+
+    def _queue(self, name: str) -> "Queue":
         from rq import Queue
         from rq.serializers import JSONSerializer
 
-        return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
+        return Queue(name, connection=self._store.client, serializer=JSONSerializer)

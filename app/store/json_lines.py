@@ -1,4 +1,4 @@
-"""JSON Lines as they are uploaded: one flat object a line, written as CSV, which is then read and checked like any."""
+"""Conversion of uploaded JSON Lines to CSV."""
 
 import csv
 import json
@@ -12,23 +12,29 @@ BOM = b"\xef\xbb\xbf"
 
 
 def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, longest: int | None = None) -> None:
-    """Write the objects' fields as columns, in the order in which they first appear; a field that an object lacks, or
-    that is null, is an empty cell. longest: letters of a cell, of which the rest is cut off. Raises InvalidRequest,
-    with the line, for anything but a flat object."""
+    """Convert flat JSON objects to CSV, with columns in order of first appearance.
+
+    Missing fields and nulls become empty cells.
+
+    Args:
+        longest: maximum length of a cell in characters; longer cells are cut.
+    Raises:
+        InvalidRequest: a line is not a flat object; names the line.
+    """
     names: dict[str, None] = {}
     for number, record in _records(source):
         names |= dict.fromkeys(record)
         if len(names) > most_columns:
-            raise _wrong(number, f"is the {len(names)}th column, at most {most_columns} are read")
+            raise _wrong(number, f"has {len(names)} columns; maximum is {most_columns}")
     if not names:
-        raise InvalidRequest.from_faults(Fault(("table",), "is empty: each line has to be a JSON object"))
+        raise InvalidRequest.from_faults(Fault(("table",), "must not be empty; each line is a JSON object"))
     with target.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow(names)
         for _, record in _records(source):
             out.writerow([record.get(name, "")[:longest] for name in names])
             if file.tell() > max_bytes:
-                raise PayloadTooLarge(f"as a table, the lines take more than {max_bytes} bytes")
+                raise PayloadTooLarge(f"the lines must have at most {max_bytes} bytes as a table")
 
 
 def _records(source: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -49,7 +55,7 @@ def _record(number: int, line: bytes) -> dict[str, str]:
         raise _wrong(number, "must be a JSON object")
     record = {_text(number, name): _cell(number, name, value) for name, value in pairs}
     if len(record) < len(pairs):
-        raise _wrong(number, "has a name twice")
+        raise _wrong(number, "has a duplicate name")
     return record
 
 
@@ -62,7 +68,7 @@ def _cell(number: int, name: str, value: Any) -> str:
         return ""
     if isinstance(value, list):
         kind = "object" if isinstance(value, _Pairs) else "list"
-        raise _wrong(number, f"has the {kind} {name!r}: only texts, numbers, truths and nulls are read")
+        raise _wrong(number, f"has the {kind} {name!r}; values must be texts, numbers, booleans, or null")
     return _text(number, value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -71,7 +77,7 @@ def _text(number: int, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _wrong(number, f"has half of a surrogate pair, {text[error.start]!a}") from error
+        raise _wrong(number, f"has an unpaired surrogate, {text[error.start]!a}") from error
     return text
 
 

@@ -1,9 +1,8 @@
-"""Ledgers: what streams of single queries have spent, counted in the store for all servers at once.
+"""Ledgers: the spending of streams of single queries, shared by all servers.
 
-A server chooses by the state that it saw last, and the store takes the choice only if every account of the stream, and
-the rate limit of the classifier, still allows it; else it returns its state, and the server
-chooses again. So no limit is ever exceeded, however many servers there are. Rate limits are kept by the store's
-clock and the time of each call.
+A server chooses a classifier by the state that it read last. The store accepts the choice only if all accounts of the
+stream and the classifier's rate limit allow it. Otherwise it returns the current state, and the server chooses again.
+So limits are never exceeded, with any number of servers. Rate limits use the store's clock.
 """
 
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from solvers.portfolio.pacing import (
     ChooseClassifier,
     RateWindow,
     StreamAccount,
+    StreamLimits,
     StreamSpending,
-    StreamTerms,
 )
 
 KEPT_S = 90 * 24 * 3600
-"""A ledger goes when nobody has counted in it for so long, in seconds."""
-MOST_REMEMBERED = 10_000
+"""A ledger expires after this time without a write, in seconds."""
+MAX_REMEMBERED = 10_000
 """Accounts whose state a server remembers; then it forgets all and asks the store again."""
 TRIES = 20
 """Choices that other servers may outrun before the cheapest is taken."""
@@ -86,26 +85,31 @@ allow it: in each account what is taken of it, and its leaning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """How far the accounts have come, and how many calls windows have free, in the terms' order."""
+class StreamState:
+    """State of a stream: spending of its accounts, and remaining calls of its rate limits.
+
+    Both are in the order of the terms.
+    """
 
     states: tuple[StreamSpending, ...]
     free: tuple[int, ...]
 
 
 class Ledgers:
-    """The ledgers of one store, and the state of each account as this server saw it last."""
+    """Repository of ledgers, with a cache of the last states."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: dict[tuple[str, tuple[str, ...]], StreamSpending] = {}
 
     def count_query(
-        self, portfolio: str, name: str, terms: StreamTerms, choose: ChooseClassifier
-    ) -> tuple[int, Counted]:
-        """Choose for the next query of a stream, and count it in the ledger of this name.
+        self, portfolio: str, name: str, terms: StreamLimits, choose: ChooseClassifier
+    ) -> tuple[int, StreamState]:
+        """Choose a classifier for a stream's next query, and add its cost to the ledger.
 
-        Raises Infeasible if nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
+        Raises:
+            Infeasible: nothing remains in the accounts.
+            Conflict: the ledger was created with other terms.
         """
         ledger = make_key("ledger", portfolio, name)
         seen = self._remembered(ledger, terms)
@@ -125,15 +129,15 @@ class Ledgers:
                 return choice, counted
         raise Infeasible(_exhausted(name, terms, counted))
 
-    def _remembered(self, ledger: str, terms: StreamTerms) -> Counted | None:
+    def _remembered(self, ledger: str, terms: StreamLimits) -> StreamState | None:
         """Return the state that was seen last; None if it is incomplete, or windows depend on the clock."""
         states = [self._seen.get((ledger, account.name)) for account in terms.accounts]
         known = tuple(state for state in states if state is not None)
-        return Counted(known, ()) if len(known) == len(states) and not terms.windows else None
+        return StreamState(known, ()) if len(known) == len(states) and not terms.windows else None
 
     def _ask(
-        self, ledger: str, terms: StreamTerms, choice: int | None = None, states: tuple[StreamSpending, ...] = ()
-    ) -> tuple[bool, Counted]:
+        self, ledger: str, terms: StreamLimits, choice: int | None = None, states: tuple[StreamSpending, ...] = ()
+    ) -> tuple[bool, StreamState]:
         """Ask for the state; choice: of a query that is counted if everything allows it, chosen by these states."""
         chosen = next((i for i, each in enumerate(terms.windows, start=1) if each.classifier == choice), 0)
         arguments: list[Any] = [len(terms.accounts), -MAX_CREDIT, KEPT_S, int(choice is not None), chosen]
@@ -151,14 +155,14 @@ class Ledgers:
         if reply[0] < 0:
             raise Conflict(_other_terms(terms.accounts[-reply[0] - 1]))
         counted = _read(reply, len(terms.accounts))
-        if len(self._seen) >= MOST_REMEMBERED:
+        if len(self._seen) >= MAX_REMEMBERED:
             self._seen.clear()
         self._seen.update(((ledger, a.name), s) for a, s in zip(terms.accounts, counted.states, strict=True))
         return bool(reply[0]), counted
 
 
 def _field(account: StreamAccount) -> str:
-    """Begin the names of an account's fields; the stream's own have none before them, as they ever had."""
+    """Return the prefix of an account's fields; fields of the stream itself have none."""
     return "".join(f"{part} " for part in account.name)
 
 
@@ -166,28 +170,28 @@ def _key(ledger: str, window: RateWindow) -> str:
     return f"{ledger}:calls:{ceil(window.span_s * 1e6)}:{window.name}"
 
 
-def _read(reply: list[Any], accounts: int) -> Counted:
+def _read(reply: list[Any], accounts: int) -> StreamState:
     triples = [reply[1 + 3 * i : 4 + 3 * i] for i in range(accounts)]
     states = tuple(StreamSpending(float(spent), int(queries), float(lean)) for spent, queries, lean in triples)
-    return Counted(states, tuple(reply[1 + 3 * accounts :]))
+    return StreamState(states, tuple(reply[1 + 3 * accounts :]))
 
 
 def _other_terms(account: StreamAccount) -> str:
     stream, whose = account.stream, f" of its {' '.join(account.name)}" if account.name else ""
     asked = f"{stream.total:g} for {stream.queries} queries"
-    return f"this ledger was begun with another total or number of queries{whose} than {asked}; take a new name"
+    return f"this ledger was created with another total or number of queries{whose} than {asked}; use a new name"
 
 
-def _exhausted(name: str, terms: StreamTerms, counted: Counted) -> str:
+def _exhausted(name: str, terms: StreamLimits, counted: StreamState) -> str:
     """Return which account, or which windows, leave nothing for the next query."""
     for account, state in zip(terms.accounts, counted.states, strict=True):
         if float(account.uses.min()) > account.stream.max_cost(state):
             of = f" of {' '.join(account.name)}" if account.name else ""
             spent = f"has spent {state.spent:g} of {account.stream.total:g}{of} on {state.queries} queries"
             answer = f"the cheapest answer costs {float(account.uses.min()):g}"
-            return f"ledger {name!r} {spent}; {answer}; begin another ledger"
+            return f"ledger {name!r} {spent}; {answer}; use a new ledger"
     full = [w for w, free in zip(terms.windows, counted.free, strict=True) if free <= 0]
     message = (
         ", ".join(f"{w.name} (at most {w.max_calls} calls in {w.span_s:g} s)" for w in full) or "none is at its limit"
     )
-    return f"ledger {name!r} leaves no classifier for this query within everything; at their limits: {message}"
+    return f"no classifier is within all limits of ledger {name!r}; at their limits: {message}"

@@ -1,7 +1,7 @@
-"""Pages of lists, and the cursors that lead from each to the next.
+"""Pages of lists, and the cursors between them.
 
-A cursor names the last item that was given, not a place in the list: whatever is added or deleted between two pages,
-no other item comes twice or is left out.
+A cursor contains the last item of a page instead of a position. So items that are added or deleted between two
+requests neither repeat nor hide other items.
 """
 
 import re
@@ -14,8 +14,8 @@ from app.store.client import Pipeline, Store
 from models import Fault, InvalidRequest
 
 T = TypeVar("T")
-USUAL_PAGE = 100
-LARGEST_PAGE = 1000
+DEFAULT_PAGE_SIZE = 100
+MAX_PAGE_SIZE = 1000
 NUMBER = r"[1-9][0-9]{0,14}"
 """What a cursor of a list in the order of numbers names."""
 _WRONG_CURSOR = "must be `next` of a reply of this list"
@@ -34,7 +34,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items of a list, and what leads to those that follow."""
+    """One page of a list, the next page's cursor, and the total number of items."""
 
     items: list[T]
     next: str | None
@@ -44,7 +44,7 @@ class Page(Generic[T]):
 
 
 def write_cursor(kind: str, last: object) -> str:
-    """Spell the cursor behind an item; callers take it as it is.
+    """Return the opaque cursor that continues after an item.
 
     >>> write_cursor("build", 12)
     'YnVpbGQ6MTI'
@@ -53,7 +53,9 @@ def write_cursor(kind: str, last: object) -> str:
 
 
 def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") -> str | None:
-    """Return the item that a cursor follows; raises InvalidRequest for a cursor of another list.
+    """Return the item after which a cursor continues.
+
+    Raises InvalidRequest if the cursor is from another list.
 
     >>> read_cursor("build", "YnVpbGQ6MTI")
     '12'
@@ -71,13 +73,16 @@ def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") 
 
 
 def cut_page(kind: str, items: Sequence[T], limit: int, total: int, key_of: Callable[[T], object]) -> Page[T]:
-    """Make a page of the items that follow a cursor: of ``limit``, and one more if there are more."""
+    """Return a page of up to ``limit`` items.
+
+    ``items`` has one more than ``limit`` if there is a next page.
+    """
     shown = list(items[:limit])
     return Page(shown, write_cursor(kind, key_of(shown[-1])) if len(items) > limit else None, total)
 
 
 def newest_first(store: Store, kind: str, numbered: str, limit: int, cursor: str | None) -> Page[str]:
-    """Give a page of the names in a sorted set whose scores are running numbers, the newest first."""
+    """Return a page of names from a sorted set of running numbers, newest first."""
     last = read_cursor(kind, cursor, NUMBER)
     below = "+inf" if last is None else f"({last}"
     with store.open_pipeline() as pipe:
@@ -88,8 +93,8 @@ def newest_first(store: Store, kind: str, numbered: str, limit: int, cursor: str
     return Page([name.decode() for name, _ in page.items], page.next, page.total)
 
 
-def walk_pages(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """Give the items of all pages."""
+def iterate_pages(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """Yield the items of all pages."""
     page = page_behind(None)
     yield from page.items
     while page.next is not None:
@@ -98,10 +103,10 @@ def walk_pages(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
 
 
 class NameIndex:
-    """The names that a hash or a set holds, sorted in the store, so that a page costs what a page holds.
+    """Sorted index of the names in a hash or set, so that a page is read in time proportional to its size.
 
-    A name is added or removed here in the same transaction. Older versions of the service keep no
-    index: it is made anew, all at once, when it does not hold as many names as there are.
+    Names are added and removed in the same transaction as their entry. Older versions of the service do not write the
+    index. It is rebuilt if its size differs from that of the hash or set.
     """
 
     def __init__(self, store: Store, source: str, index: str, *, source_is_hash: bool) -> None:
@@ -117,9 +122,9 @@ class NameIndex:
         pipe.zrem(self._index, name)
 
     def names_after(self, last: str | None, limit: int, prefixes: Sequence[str] = ("",)) -> tuple[list[str], int]:
-        """Give the first ``limit`` names behind one, of those that begin with a prefix, and how many do in all.
+        """Return up to ``limit`` names after ``last``, and the total number of names.
 
-        The prefixes are sorted, and none begins with another.
+        Only names that begin with one of the prefixes count. Prefixes must be sorted, and none may begin with another.
         """
         names, total, whole = self._read(last, limit, prefixes)
         if not whole:
@@ -128,7 +133,7 @@ class NameIndex:
         return names[:limit], total
 
     def repair_index(self) -> None:
-        """Hold the index against what older versions of the service keep too."""
+        """Rebuild the index if its size differs from that of the hash or set."""
         self._store.run(_MEND, [self._source, self._index], ["HKEYS" if self._is_hash else "SMEMBERS"])
 
     def _read(self, last: str | None, limit: int, prefixes: Sequence[str]) -> tuple[list[str], int, bool]:

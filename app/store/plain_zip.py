@@ -1,7 +1,7 @@
-"""The one form of zip that artifacts have, read and written at once: it takes a third of the time of ``zipfile``.
+"""Reader and writer of the artifacts' zip format, three times as fast as ``zipfile``.
 
-Entries are not compressed, have short ASCII names and a fixed date. Whatever is not exactly of this form, byte for byte
-as ``zipfile`` writes it, is not supported: ``read`` returns None, and the general reader reports the fault.
+Entries are uncompressed, with short ASCII names and a fixed date. ``read`` returns None for any other zip; the
+general reader then reports the fault.
 """
 
 import struct
@@ -13,14 +13,14 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _VERSION, _UNIX, _DATE = 20, 3, 0x21
 _MAY_BE_READ = 0o600 << 16
-_MOST_BYTES = 2**31 - 1
-_MOST_ENTRIES = 2**16 - 1
+_MAX_BYTES = 2**31 - 1
+_MAX_ENTRIES = 2**16 - 1
 """Beyond these another form of headers is needed."""
 
 
 def read(data: bytes) -> dict[str, bytes] | None:
-    """Read all entries."""
-    if len(data) > _MOST_BYTES:
+    """Return the entries by name; None if the bytes are not exactly in this format."""
+    if len(data) > _MAX_BYTES:
         return None
     entries: dict[str, bytes] = {}
     place = 0
@@ -34,11 +34,11 @@ def read(data: bytes) -> dict[str, bytes] | None:
             entries[data[begin - name_size : begin].decode("ascii")] = data[begin:place]
         except UnicodeDecodeError:
             return None
-    return entries if len(entries) <= _MOST_ENTRIES and write(entries) == data else None
+    return entries if len(entries) <= _MAX_ENTRIES and write(entries) == data else None
 
 
 def write(entries: Mapping[str, bytes]) -> bytes:
-    """Write entries, whose names and sizes are within the limits."""
+    """Return a zip of the entries; names and sizes must be within the limits."""
     pieces, directory, place = list[bytes](), list[bytes](), 0
     for title, content in entries.items():
         name, checksum, size = title.encode("ascii"), crc32(content), len(content)

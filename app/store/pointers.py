@@ -1,8 +1,8 @@
-"""Which version of each artifact answers, and which of these pointers moved lately.
+"""Pointers to the active version of each artifact, and a log of recent changes.
 
-The pointers are the fields of one hash, so that a server sees all of them in one look; a stream notes the names whose
-pointer moved, so that a server that has read them need not read all of them again. The note of a deletion is left out
-by a store that is full: servers detect it by the number of pointers.
+All pointers are the fields of one hash, so that a server reads them in one round trip. A stream logs the changed
+names, so that later reads are incremental. A full store cannot log deletions; servers detect these by the number of
+pointers.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ NAMES = make_key("active-names")
 MOVES = make_key("moves")
 _NEVER = b"0-0"
 _KEPT_MOVES = 1000
-_MOST_MOVES = 500
+_MAX_MOVES = 500
 """Beyond it, all pointers are read; fewer than are kept for sure, else what was dropped would not be missed."""
 _NOTE = "redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'artifact', ARGV[2])"
 Id = tuple[str, str]
@@ -27,73 +27,76 @@ Pointer = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
-    """What moved since an earlier look."""
+class PointerChanges:
+    """Pointers that changed since an earlier read."""
 
     mark: bytes
-    """What to ask with the next time."""
-    moved: frozenset[Id]
+    """The mark of the next read."""
+    changed: frozenset[Id]
     count: int
-    """How many pointers there are."""
+    """The number of pointers."""
 
 
 class Pointers:
-    """The pointers of one store."""
+    """Repository of pointers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.names = NameIndex(store, POINTERS, NAMES, source_is_hash=True)
 
     def move_pointer(self, pipe: Pipeline, artifact: Id, pointer: Pointer) -> None:
-        """Queue that a version answers from now on, and its announcement."""
-        field = "/".join(artifact)
+        """Queue the activation of a version and its announcement."""
+        field = format_id(artifact)
         pipe.hset(POINTERS, field, f"{pointer[0]} {pointer[1]}")
         self.names.add_name(pipe, field)
         _tell(pipe, field)
 
     def remove_pointer(self, pipe: Pipeline, artifact: Id) -> None:
-        """Queue that no version answers any more, and its announcement."""
-        field = "/".join(artifact)
+        """Queue the removal of a pointer and its announcement."""
+        field = format_id(artifact)
         pipe.hdel(POINTERS, field)
         self.names.remove_name(pipe, field)
         _tell(pipe, field)
 
     def get_all(self) -> tuple[dict[Id, Pointer], bytes]:
-        """Give all pointers, and the mark to ask for what moves from now on."""
+        """Return all pointers, and the mark for ``list_changes``."""
         with self._store.open_pipeline() as pipe:
             pipe.hgetall(POINTERS)
             pipe.xrevrange(MOVES, count=1)
             fields, newest = pipe.execute()
-        pointers = {_id(field): _read(value) for field, value in fields.items()}
+        pointers = {parse_id(field.decode()): _read(value) for field, value in fields.items()}
         return pointers, newest[0][0] if newest else _NEVER
 
     def get_pointers(self, artifacts: Collection[Id]) -> dict[Id, Pointer]:
-        """Give the pointers of some artifacts; one that has none is left out."""
+        """Return the pointers of some artifacts; missing ones are omitted."""
         if not artifacts:
             return {}
         asked = list(artifacts)
-        values: list[bytes | None] = self._store.execute("hmget", POINTERS, list(map("/".join, asked)))
+        values: list[bytes | None] = self._store.execute("hmget", POINTERS, list(map(format_id, asked)))
         return {artifact: _read(value) for artifact, value in zip(asked, values, strict=True) if value is not None}
 
-    def list_moves(self, mark: bytes) -> Moves | None:
-        """Return what moved since a mark; None if that is unknown: another store, or too many moves."""
+    def list_changes(self, mark: bytes) -> PointerChanges | None:
+        """Return the changes since a mark; None if they are unknown.
+
+        Changes are unknown if the mark is from another store, or after too many changes.
+        """
         with self._store.open_pipeline() as pipe:
             pipe.hlen(POINTERS)
-            pipe.xrange(MOVES, min=mark, count=_MOST_MOVES + 2)
+            pipe.xrange(MOVES, min=mark, count=_MAX_MOVES + 2)
             count, noted = pipe.execute()
         if mark != _NEVER:
             if not noted or noted[0][0] != mark:
                 return None
             noted = noted[1:]
-        if len(noted) > _MOST_MOVES:
+        if len(noted) > _MAX_MOVES:
             return None
-        moved = frozenset(_id(fields[b"artifact"]) for _, fields in noted)
-        return Moves(noted[-1][0] if noted else mark, moved, count)
+        changed = frozenset(parse_id(fields[b"artifact"].decode()) for _, fields in noted)
+        return PointerChanges(noted[-1][0] if noted else mark, changed, count)
 
 
 def read_pointer(pipe: Pipeline, artifact: Id) -> Pointer | None:
-    """Read a pointer inside a transaction."""
-    value = cast("bytes | None", pipe.hget(POINTERS, "/".join(artifact)))
+    """Return a pointer within a transaction."""
+    value = cast("bytes | None", pipe.hget(POINTERS, format_id(artifact)))
     return None if value is None else _read(value)
 
 
@@ -107,6 +110,20 @@ def _read(value: bytes) -> Pointer:
     return int(version), digest
 
 
-def _id(field: bytes) -> Id:
-    kind, _, name = field.decode().partition("/")
+def format_id(artifact: Id) -> str:
+    """Return an artifact's kind and name as the name of a field.
+
+    >>> format_id(("cascade", "digits"))
+    'cascade/digits'
+    """
+    return "/".join(artifact)
+
+
+def parse_id(field: str) -> Id:
+    """Return the kind and name of a field.
+
+    >>> parse_id("cascade/digits")
+    ('cascade', 'digits')
+    """
+    kind, _, name = field.partition("/")
     return kind, name

@@ -1,6 +1,8 @@
-"""Queries as they are sent in Parquet: a column for each dimension of the embedding, or one of lists, or a column of
-texts; also ``size``, ``group``, and ``costs`` of each query. And assignments in CSV and
-Parquet."""
+"""Portfolio queries in Parquet, and assignments in CSV and Parquet.
+
+The embedding is one column per dimension or one column of lists. Alternatively, a column has texts. Further columns
+are ``size``, ``group``, and ``costs``.
+"""
 
 import csv
 import io
@@ -17,7 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.store.table_types import PARQUET
-from app.store.uploads import in_reader, limit_memory, refuse_many
+from app.store.uploads import limit_memory, refuse_many, run_in_reader
 from models.columns import first_repeated
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
@@ -29,21 +31,25 @@ Columns = dict[str, Any]
 
 
 def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Columns]) -> Columns:
-    """Read queries from Parquet: ``embedding``, (n, d), or ``text``, and those of ``size``, ``group``, ``costs`` that
-    there are.
+    """Parse queries from Parquet as arrays by name.
 
-    run_in: reads it, in a process that it may end, as of ``read_dataset``. Raises InvalidRequest.
+    The names are ``embedding``, (n, d), or ``text``; and ``size``, ``group``, and ``costs`` if the table has them.
+
+    Args:
+        run_in: runs the read in a separate process, as in ``read_dataset``.
+    Raises:
+        InvalidRequest: the table is malformed.
     """
     with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
         file.write(data)
         file.flush()
-        return in_reader(run_in, _columns, Path(file.name), max_bytes, where="queries")
+        return run_in_reader(run_in, _columns, Path(file.name), max_bytes, where="queries")
 
 
 def _columns(path: Path, max_bytes: int) -> Columns:
     with limit_memory(max_bytes):
         try:
-            return _read_columns(read_bounded(path, max_bytes, "queries"))
+            return _read_columns(read_parquet_within(path, max_bytes, "queries"))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.from_faults(Fault(("queries",), f"must be readable Parquet: {error}")) from error
 
@@ -66,7 +72,7 @@ def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
         return number_columns(table, EMBEDDING)
     own = [name for name in names if name not in BESIDE]
     if not own:
-        raise InvalidRequest.from_faults(Fault(("queries",), "have no column of embeddings, and none of texts"))
+        raise InvalidRequest.from_faults(Fault(("queries",), "must have a column of embeddings or of texts"))
     return np.column_stack([number_columns(table, name) for name in own])
 
 
@@ -80,12 +86,19 @@ def _refuse_strays(names: list[str], own: str) -> None:
         )
 
 
-def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
-    """Read Parquet of no more than so many bytes, unpacked and with repeated values written out in every row.
+def read_parquet_within(path: Path, max_bytes: int, where: str) -> pa.Table:
+    """Read a Parquet table that has at most ``max_bytes`` when decompressed.
 
-    Raises PayloadTooLarge, or InvalidRequest for duplicate columns. where: the location of faults."""
+    Repeated values (dictionaries) count in every row.
+
+    Args:
+        where: location of faults.
+    Raises:
+        PayloadTooLarge: the table exceeds the limit.
+        InvalidRequest: a column name is duplicate.
+    """
     metadata = pa.parquet.read_metadata(path)
-    too_large = PayloadTooLarge(f"the table's {metadata.num_rows} rows unpack to more than {max_bytes} bytes")
+    too_large = PayloadTooLarge(f"the {metadata.num_rows} rows must unpack to at most {max_bytes} bytes")
     refuse_many(metadata.num_columns)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
@@ -111,16 +124,16 @@ def _written_out(table: pa.Table) -> pa.Table:
 
 
 def number_columns(table: pa.Table, name: str, where: str = "queries") -> NDArray[np.float64]:
-    """Turn a column of numbers, or of lists of as many numbers each, into an array: (n,) or (n, d)."""
+    """Convert a column of numbers, or of equally long lists, to (n,) or (n, d)."""
     column, place = table.column(name), (where, name)
     kind, width = column.type, None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         if column.null_count:
-            raise InvalidRequest.from_faults(Fault(place, "must be a list in every row; one is missing"))
+            raise InvalidRequest.from_faults(Fault(place, "must be a list in every row, got a missing one"))
         widths = set(pa.compute.list_value_length(column).to_pylist())
         if len(widths) != 1:
             raise InvalidRequest.from_faults(
-                Fault(place, f"have different lengths, from {min(widths)} to {max(widths)}")
+                Fault(place, f"must have equal lengths, got {min(widths)} to {max(widths)}")
             )
         (width,) = widths
         column = pa.chunked_array([pa.compute.list_flatten(chunk) for chunk in column.chunks], kind.value_type)
@@ -142,14 +155,14 @@ def _texts(table: pa.Table, name: str) -> list[str]:
 
 
 def as_csv(reply: bytes) -> bytes:
-    """Write the assignments of a reply as CSV: the query's number from 1, and its classifier."""
+    """Return assignments as CSV: query number, counted from 1, and classifier."""
     out = io.StringIO(newline="")
     csv.writer(out).writerows([("query", "classifier"), *enumerate(orjson.loads(reply)["assignments"], start=1)])
     return out.getvalue().encode()
 
 
 def as_parquet(reply: bytes) -> bytes:
-    """Write the assignments of a reply as Parquet; all else of it goes into the metadata."""
+    """Return assignments as Parquet, with the reply's other fields as metadata."""
     facts = orjson.loads(reply)
     classifiers = pa.array(facts.pop("assignments"), pa.string()).dictionary_encode()
     queries = pa.array(np.arange(1, len(classifiers) + 1))

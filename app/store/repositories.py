@@ -1,4 +1,4 @@
-"""The parts that servers, workers and the command line share, joined over one store."""
+"""All repositories over one store, for servers, workers, and the command line."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from app.settings import Settings
 from app.store.artifacts import Artifacts
+from app.store.automations import Automations
 from app.store.batches import Batches
+from app.store.budgets import Budgets
 from app.store.builds import Builds
 from app.store.client import TIMEOUT_S, Store
 from app.store.confidence_reports import ConfidenceReports
@@ -14,11 +16,14 @@ from app.store.datasets import Datasets
 from app.store.embedded import EmbeddedRedis
 from app.store.endpoints import Endpoints
 from app.store.feedback import Feedback
+from app.store.recordings import Recordings
+from app.store.rollouts import VersionRollouts
+from app.store.spending import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repositories:
-    """Everything that needs the store."""
+    """The repositories over one store."""
 
     settings: Settings
     embedded: EmbeddedRedis | None
@@ -29,28 +34,32 @@ class Repositories:
     feedback: Feedback
     endpoints: Endpoints
     batches: Batches
+    budgets: Budgets
+    rollouts: VersionRollouts
+    automations: Automations
+    spending: Spending
+    recordings: Recordings
     confidence_reports: ConfidenceReports
 
-    def lacking_room(self, more: int = 0) -> str | None:
-        """Return a message if the embedded server has no room for so many bytes more; None if it has, or is not
-        ours."""
-        return None if self.embedded is None else self.embedded.lacking_room(more)
+    def describe_full_disk(self, more: int = 0) -> str | None:
+        """Return a message if the embedded server's disk lacks room, else None."""
+        return None if self.embedded is None else self.embedded.describe_full_disk(more)
 
     def restart_store(self) -> None:
-        """Start the embedded server again if it is ours and was killed."""
+        """Restart the embedded server if it was killed; no effect on other stores."""
         if self.embedded is not None:
             self.embedded.restart_keeper()
 
     @contextmanager
     def with_short_timeouts(self, timeout_s: float) -> Iterator["Repositories"]:
-        """Give the same parts over a connection that does not wait longer for a reply, until the block ends."""
+        """Yield the same repositories over a connection with a shorter timeout."""
         with _connected(self.settings, self.embedded, self.store.url, self.store.client_name, timeout_s) as repos:
             yield repos
 
 
 @contextmanager
 def open_repositories(settings: Settings, *, client_name: str) -> Iterator[Repositories]:
-    """Join the parts over the configured store, or over the embedded one if none is."""
+    """Open the repositories over the configured store, by default the embedded one."""
     with ExitStack() as stack:
         embedded = None
         if settings.redis_url is None:
@@ -75,6 +84,11 @@ def _connected(
             feedback=Feedback(store),
             endpoints=Endpoints(store),
             batches=Batches(store, queue_limit=settings.build_queue_limit),
+            rollouts=VersionRollouts(store),
+            automations=Automations(store),
+            budgets=Budgets(store),
+            spending=Spending(store),
+            recordings=Recordings(store),
             confidence_reports=ConfidenceReports(store),
         )
     finally:

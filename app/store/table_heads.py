@@ -1,4 +1,4 @@
-"""The first rows of tables as they are uploaded, as text: what a draft of a spec is made from."""
+"""The first rows of uploaded tables, for drafts of specs."""
 
 import csv
 import gzip
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.store.json_lines import to_csv
-from app.store.uploads import MOST_COLUMNS, in_reader, is_json_lines, is_parquet, limit_memory, refuse_many
+from app.store.uploads import MAX_COLUMNS, is_json_lines, is_parquet, limit_memory, refuse_many, run_in_reader
 from models.errors import Fault, InvalidRequest
 
 ROWS = 200
 _BYTES = 2**20
-_MOST_TIMES = 100
+_MAX_TIMES = 100
 """As a table, lines may take so many times the bytes that were read: those of other fields each have an empty cell."""
 _LONGEST = 200
 """Letters of a cell that are shown."""
@@ -26,13 +26,16 @@ Head = tuple[list[str], list[list[str]]]
 
 
 def head_of(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..., Head]) -> Head:
-    """Give the columns and up to 200 rows of a CSV, JSON Lines (gzipped or not) or Parquet; raises InvalidRequest.
+    """Return the columns and up to 200 rows of a CSV, JSON Lines, or Parquet table.
 
-    run_in: reads Parquet, in a process that it may end, as of ``read_dataset``.
+    Args:
+        run_in: runs the read of Parquet in a separate process, as in ``read_dataset``.
+    Raises:
+        InvalidRequest: the table is malformed.
     """
     parquet, magic = is_parquet(table, media_type)
     if parquet:
-        return in_reader(run_in, _parquet_head, table, max_bytes)
+        return run_in_reader(run_in, _parquet_head, table, max_bytes)
     return _text_head(table, media_type, packed=magic.startswith(b"\x1f\x8b"))
 
 
@@ -57,12 +60,12 @@ def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
     except csv.Error as error:
         raise InvalidRequest.from_faults(Fault(("table",), f"must be readable CSV: {error}")) from error
     if not rows and not whole:
-        raise InvalidRequest.from_faults(Fault(("table",), f"has no line that ends within its first {_BYTES} bytes"))
+        raise InvalidRequest.from_faults(Fault(("table",), f"must have a line end within the first {_BYTES} bytes"))
     if not rows:
-        raise InvalidRequest.from_faults(Fault(("table",), "is empty: its first row has to name the columns"))
+        raise InvalidRequest.from_faults(Fault(("table",), "must not be empty; the first row has the column names"))
     refuse_many(len(rows[0]))
     if len(rows[0]) == 1:
-        named = f"has the one column {rows[0][0][:_LONGEST]!r}: commas part columns"
+        named = f"must have columns separated by commas, got one column {rows[0][0][:_LONGEST]!r}"
         raise InvalidRequest.from_faults(Fault(("table",), named))
     width = len(rows[0])
     return rows[0], [(row + [""] * width)[:width] for row in rows[1 : ROWS + 1]]
@@ -73,7 +76,7 @@ def _as_csv(lines: bytes) -> bytes:
     with TemporaryDirectory(prefix="parsimony-") as scratch:
         source, target = Path(scratch) / "lines", Path(scratch) / "table.csv"
         source.write_bytes(lines)
-        to_csv(source, target, max_bytes=_MOST_TIMES * _BYTES, most_columns=MOST_COLUMNS, longest=_LONGEST)
+        to_csv(source, target, max_bytes=_MAX_TIMES * _BYTES, most_columns=MAX_COLUMNS, longest=_LONGEST)
         return target.read_bytes()
 
 

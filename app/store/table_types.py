@@ -1,4 +1,4 @@
-"""Kinds of tables, by the media types that they are sent as, and by their first bytes."""
+"""Table formats by media type and by their first bytes."""
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -1,4 +1,4 @@
-"""What builds have trained, kept in the store for the next build: bytes by key, forgotten when long unused."""
+"""Cache of trained models across builds; unused entries expire."""
 
 from collections.abc import Iterator, MutableMapping
 from hashlib import sha256
@@ -10,7 +10,7 @@ KEPT_S = 30 * 24 * 3600
 
 
 class TrainingCache(MutableMapping[str, bytes]):
-    """A mapping over the store. Every entry can be made again, so losing one costs time only."""
+    """Mutable mapping of trained models in the store; lost entries are trained again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Tables as they are uploaded: CSV, JSON Lines (both also gzipped), Parquet through pyarrow; embeddings as ``.npy``."""
+"""Parsing of uploaded datasets: CSV, JSON Lines, Parquet, and ``.npy`` embeddings."""
 
 import csv
 import gzip
@@ -40,9 +40,9 @@ READING_S = 120.0
 """The longest for reading one table of Parquet."""
 _READER_BASE, _READER_FACTOR = 2**30, 8
 """Bytes that a process which reads Parquet may take, and how many more for each byte of the limit."""
-_LEAST_CELL = 4
+_MIN_CELL = 4
 """Bytes that a checked cell takes at least: a class's code."""
-MOST_COLUMNS = 20_000
+MAX_COLUMNS = 20_000
 """Of a CSV: each takes kilobytes while it is read, were it but a comma in the file."""
 Spec = FeaturesSpec | TraceSpec
 R = TypeVar("R")
@@ -50,16 +50,16 @@ _SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
 
 
 def parse_spec(text: str | bytes) -> Spec:
-    """Read how a table is to be read; raises InvalidRequest with every fault."""
+    """Parse a dataset's spec; raises InvalidRequest that lists every fault."""
     try:
         return _SPEC.validate_json(text)
     except ValidationError as error:
-        faults = [{**fault, "loc": _place(fault["loc"], text)} for fault in error.errors()]
+        faults = [{**fault, "loc": _place(fault["loc"][1:], text)} for fault in error.errors()]
         raise InvalidRequest.from_validation(faults, "spec") from error
 
 
 def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
-    """Remove from a location what is not in the caller's JSON: which member of a union pydantic tried."""
+    """Remove from a location, without the kind of the spec, the names of union members, which are not in the JSON."""
     try:
         here = json.loads(text)
     except (ValueError, RecursionError):
@@ -83,13 +83,17 @@ def read_dataset(
     *,
     max_bytes: int,
 ) -> Dataset:
-    """Read and check a table, with its embeddings if there are any; Parquet of forged bytes may end the process.
+    """Parse and check a table and its embeddings; malformed Parquet may crash.
 
-    max_bytes: bounds the table, and what a packed one may unpack to. Raises InvalidRequest with every fault,
-    PayloadTooLarge or UnsupportedMediaType.
+    Args:
+        max_bytes: limit of the table, also after decompression.
+    Raises:
+        InvalidRequest: the table is invalid; lists every fault.
+        PayloadTooLarge: the table exceeds ``max_bytes``.
+        UnsupportedMediaType: the media type is not supported.
     """
     if table.stat().st_size > max_bytes:
-        raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
+        raise PayloadTooLarge(f"the table must have at most {max_bytes} bytes, got {table.stat().st_size}")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
         columns = _read_table(spec, table, media_type, max_bytes, Path(scratch))
     vectors = None if embeddings is None else _read_embeddings(embeddings)
@@ -105,19 +109,21 @@ def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch
 
 
 def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratch: Path) -> Path:
-    """Give the path of a plain CSV: what is packed is unpacked to the scratch folder, and JSON Lines are written there
-    as a table."""
+    """Return the path of a plain CSV, converted in the scratch folder from gzip or JSON Lines if necessary."""
     plain = _unpacked(path, magic, max_bytes, scratch)
     with plain.open("rb") as file:
         if not is_json_lines(file.read(_CHUNK), media_type):
             return plain
     table = scratch / "lines.csv"
-    to_csv(plain, table, max_bytes=max_bytes, most_columns=MOST_COLUMNS)
+    to_csv(plain, table, max_bytes=max_bytes, most_columns=MAX_COLUMNS)
     return table
 
 
 def is_json_lines(text: bytes, media_type: str) -> bool:
-    """Return whether a table is JSON Lines: by its media type, or, where that may be either, by the first character."""
+    """Return whether a table is JSON Lines.
+
+    The media type determines it, or the first character if the media type is ambiguous.
+    """
     kind = _kind_of(media_type)
     maybe = kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.removeprefix(BOM).lstrip()[:1] == b"{"
     return kind in JSON_LINES_TYPES or maybe
@@ -128,25 +134,30 @@ def _kind_of(media_type: str) -> str:
 
 
 def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
-    """Return whether a table is Parquet, and its first bytes; raises UnsupportedMediaType for other media types."""
+    """Return whether a table is Parquet, and its first bytes.
+
+    Raises UnsupportedMediaType for unknown media types.
+    """
     kind = _kind_of(media_type)
     with path.open("rb") as file:
         magic = file.read(4)
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *JSON_LINES_TYPES, *UNTOLD_TYPES):
         must = "text/csv, application/jsonl or application/vnd.apache.parquet"
-        raise UnsupportedMediaType(f"the table is {kind}, must be {must}")
+        raise UnsupportedMediaType(f"the table must be {must}, got {kind}")
     return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == PARQUET_MAGIC), magic
 
 
-def in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any, where: str = "table") -> R:
-    """Read a table where it may end its process; raises InvalidRequest, which names the part ``where``, if it does, or
-    takes too long."""
+def run_in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any, where: str = "table") -> R:
+    """Run a read in a separate process, which malformed files may crash.
+
+    Raises InvalidRequest for the part ``where`` if the process crashes or times out.
+    """
     try:
         answer: R = run_in(work, *args)
         return answer
     except (CorruptArtifact, SolverTimeout) as error:
         what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
-        raise InvalidRequest.from_faults(Fault((where,), f"is not readable: {what}")) from error
+        raise InvalidRequest.from_faults(Fault((where,), f"cannot be read: {what}")) from error
 
 
 def _columns(table: pa.Table) -> Columns:
@@ -162,7 +173,7 @@ def _read_embeddings(data: bytes) -> NDArray[Any]:
 
 
 def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
-    """Give the path of the plain CSV: a gzipped one is unpacked to the scratch folder, no further than the limit."""
+    """Return the path of a plain CSV; a gzipped file is unpacked to the scratch folder, up to the limit."""
     if not magic.startswith(b"\x1f\x8b"):
         return path
     plain = scratch / "table.csv"
@@ -170,7 +181,7 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
         with gzip.open(path) as packed, plain.open("wb") as out:
             while chunk := packed.read(_CHUNK):
                 if out.tell() + len(chunk) > max_bytes:
-                    raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
+                    raise PayloadTooLarge(f"the table must unpack to at most {max_bytes} bytes")
                 out.write(chunk)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidRequest.from_faults(Fault(("table",), f"must be readable gzip: {error}")) from error
@@ -184,12 +195,12 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
     try:
         with pa.csv.open_csv(path) as reader:
             names = reader.schema.names
-        present = [name for name in spec.used_columns if name in names]
+        present = [name for name in spec.read_columns if name in names]
         _refuse_repeated(names, present)
         if not present:
             there = ", ".join(repr(name) for name in names[:8])
             raise InvalidRequest.from_faults(
-                Fault(("table",), f"has none of the spec's columns, but {there}; commas part columns")
+                Fault(("table",), f"must have the columns of the spec, separated by commas, got {there}")
             )
         converting = pa.csv.ConvertOptions(
             include_columns=present, column_types=dict.fromkeys(spec.class_columns, pa.binary())
@@ -216,20 +227,20 @@ def _refuse_many_columns(path: Path) -> None:
 
 
 def refuse_many(columns: int) -> None:
-    """Refuse a table of too many columns."""
-    if columns > MOST_COLUMNS:
-        raise InvalidRequest.from_faults(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
+    """Raise InvalidRequest if a table has too many columns."""
+    if columns > MAX_COLUMNS:
+        raise InvalidRequest.from_faults(Fault(("table",), f"must have at most {MAX_COLUMNS} columns, got {columns}"))
 
 
 @contextmanager
 def limit_memory(max_bytes: int) -> Iterator[None]:
-    """Bound the memory of a process that reads tables; raises PayloadTooLarge where that is not enough."""
+    """Limit the memory of the current process; raises PayloadTooLarge beyond."""
     if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
         _confine(max_bytes)
     try:
         yield
     except MemoryError as error:
-        raise PayloadTooLarge(f"the table unpacks to more memory than {max_bytes} bytes of it may take") from error
+        raise PayloadTooLarge(f"the table exceeds the memory for {max_bytes} unpacked bytes") from error
 
 
 def _confine(max_bytes: int) -> None:
@@ -241,7 +252,7 @@ def _confine(max_bytes: int) -> None:
 def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
     try:
         schema = pa.parquet.read_schema(path)
-        present = [name for name in spec.used_columns if name in schema.names]
+        present = [name for name in spec.read_columns if name in schema.names]
         _refuse_repeated(schema.names, present)
         for name in present:
             if pa.types.is_nested(schema.field(name).type):
@@ -259,9 +270,9 @@ def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present:
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
     kinds = [schema.field(name).type for name in present]
-    cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _LEAST_CELL for kind in kinds)
+    cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _MIN_CELL for kind in kinds)
     if max(packed, metadata.num_rows * cells) > max_bytes:
-        raise PayloadTooLarge(f"the table's {metadata.num_rows} rows unpack to more than {max_bytes} bytes")
+        raise PayloadTooLarge(f"the {metadata.num_rows} rows must unpack to at most {max_bytes} bytes")
 
 
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
@@ -291,7 +302,7 @@ def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
     for chunk in chunked.chunks:
         codes = np.asarray(chunk.indices.drop_null().cast(pa.int64(), safe=False))
         if codes.size and not 0 <= codes.min() <= codes.max() < len(chunk.dictionary):
-            raise InvalidRequest.from_faults(Fault(("table", name), "has codes of no value"))
+            raise InvalidRequest.from_faults(Fault(("table", name), "contains unknown category codes"))
 
 
 def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -318,7 +329,7 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:
-    return InvalidRequest.from_faults(Fault(("table", name), f"has the type {kind}, must be numbers or text"))
+    return InvalidRequest.from_faults(Fault(("table", name), f"must have numbers or texts, got {kind}"))
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

@@ -1,7 +1,8 @@
 """Model selection across artifact kinds: build every kind that a dataset allows, and recommend one.
 
 Rows are split into three parts, stratified by class. Kinds and simple baselines are trained on the first. The second
-(validation) selects the setting of each kind, and the kind, within the limits. All figures are of the third (holdout).
+(validation) selects the setting of each kind, and the kind, within the limits. All figures are measured on the third
+(holdout).
 
 ==============  ============================================================================
 module          contents

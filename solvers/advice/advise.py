@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from models import Dataset, DatasetFacts, FeatureTable, Trace
+from models import Dataset, DatasetFacts, FeatureTable, Trace, apply_weights
 from models.advice import AdviceLimits, AdviceRows, AdviceVerdict, KindAdvice, TradeOffPoint
 from models.arrays import Int32s, Int64s
 from models.savings import SimpleBaseline
 from solvers import KINDS
-from solvers.advice.candidates import Candidate, evaluate_candidates
+from solvers.advice.candidates import Candidate, CandidateRows, evaluate_candidates
 from solvers.advice.choice import AdviceGoal, choose_candidate, compare_replays, is_within
 from solvers.advice.fixed_sets import replay_fixed_sets, replay_most_common
 from solvers.advice.summary import format_query, write_summary
 from solvers.base import BuildContext, make_generator, refuse_few_items, scale_progress
 from solvers.item_splits import ItemRows, effective_rows, rarest_label_of_items
 from solvers.kind import AnyKind
+from solvers.partial_traces import estimate_uncalled
 from solvers.policy.sensors import item_sensor_costs
 from solvers.savings import BaselineReplays, Replay, mean_interval, measure_savings
-from solvers.statistics import wilson_interval
+from solvers.statistics import accuracy_interval, mean_accuracy
 from solvers.trace_baselines import most_accurate_baseline, replay_baselines_on
 
 _OF_TWENTY = (10, 15)
@@ -38,7 +39,11 @@ class AdviceSplit:
 
     @classmethod
     def from_labels(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "AdviceSplit":
-        """Split items at random, stratified by class, given codes (n,); a class's first item is for training."""
+        """Split items at random, stratified by class; the first item of each class is for training.
+
+        Args:
+            labels: (n,), class codes.
+        """
         grouped = ItemRows.from_codes(items)
         own = rarest_label_of_items(grouped, labels)
         order = rng.permutation(len(own))
@@ -55,24 +60,49 @@ class AdviceSplit:
         return np.concatenate((self.validation, self.holdout))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AdviceSource:
+    """The unseen rows that advice is based on.
+
+    Attributes:
+        items: (n,), equal for rows of one item.
+        today: the name of the baseline that is used today; None if unknown.
+        unit: the unit of costs.
+        loss_scale: the largest loss, in that unit; 0 if all errors are equal.
+    """
+
+    items: Int64s
+    today: str | None
+    unit: str
+    loss_scale: float
+
+    def find_mean_loss(self, accuracy: float) -> float | None:
+        """Return the mean loss at an accuracy; None if all errors are equal."""
+        return self.loss_scale * (1 - accuracy) if self.loss_scale else None
+
+
 def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: BuildContext) -> dict[str, Any]:
     """Build every kind that the dataset allows, and return the fields of ``Advice``.
 
-    Kinds that exceed their share of the seconds are excluded. Raises InvalidRequest for fewer than 100 rows.
+    Kinds that exceed their share of ``seconds`` are excluded. Raises InvalidRequest for fewer than 100 rows.
     """
     check(DatasetFacts.from_dataset(dataset))
+    dataset = apply_weights(dataset)
+    estimated = estimate_uncalled(dataset, seed)
     rng = make_generator(seed)
     parts = AdviceSplit.from_labels(dataset.labels, dataset.item_codes, rng)
-    learned, unseen = dataset.take(parts.training), dataset.take(parts.unseen)
+    learned, unseen = estimated.take(parts.training), estimated.take(parts.unseen)
+    split = CandidateRows(dataset.take(parts.training), dataset.take(parts.unseen), learned, unseen)
     baselines = _replay_baselines(
         learned, unseen, seed, replace(run, progress=scale_progress(run.progress, 0, 10, 100))
     )
     rest = replace(run, progress=scale_progress(run.progress, 10, 99, 100))
-    candidates, excluded = evaluate_candidates(_list_kinds(dataset), learned, unseen, seed, seconds, rest)
+    candidates, excluded = evaluate_candidates(_list_kinds(dataset), split, seed, seconds, rest)
     late = [one.kind for one in excluded if one.timed_out]
     items = unseen.item_codes
     today = most_accurate_baseline(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
-    advised = _recommend(limits, parts, items, today, dataset.spec.unit, candidates, baselines, late, rng)
+    source = AdviceSource(items, today, dataset.spec.unit, dataset.loss_scale)
+    advised = _recommend(limits, parts, source, candidates, baselines, late, rng)
     run.progress(100, 100, "done")
     rows = AdviceRows(training=len(parts.training), validation=len(parts.validation), holdout=len(parts.holdout))
     requested = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
@@ -106,9 +136,7 @@ def _replay_baselines(learned: Dataset, unseen: Dataset, seed: int, run: BuildCo
 def _recommend(
     limits: AdviceLimits,
     parts: AdviceSplit,
-    items: Int64s,
-    today: str | None,
-    unit: str,
+    source: AdviceSource,
     candidates: list[Candidate],
     baselines: dict[str, Replay],
     late: list[str],
@@ -118,11 +146,13 @@ def _recommend(
     validation = np.arange(len(parts.validation))
     holdout = len(validation) + np.arange(len(parts.holdout))
     validated = [replay.take(validation) for replay in (*baselines.values(), *(one.replay for one in candidates))]
-    goal = AdviceGoal.from_limits(limits, validated, effective_rows(items[validation]))
+    items, unit = source.items, source.unit
+    goal = AdviceGoal.from_limits(limits, validated, effective_rows(items[validation]), source.loss_scale)
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in baselines.items() if is_within(in_time, replay.take(validation))}
-    compared = BaselineReplays.from_replays(allowed, items, today, unit).take(holdout) if allowed else None
-    kinds = _report(candidates, goal, validation, holdout, items[holdout], compared, rng)
+    replays = BaselineReplays.from_replays(allowed, items, source.today, unit, source.loss_scale) if allowed else None
+    compared = None if replays is None else replays.take(holdout)
+    kinds = _report(candidates, goal, validation, holdout, replace(source, items=items[holdout]), compared, rng)
     affordable = [name for name, replay in allowed.items() if is_within(limits, replay.take(validation))]
     simple = min(affordable, key=lambda name: goal.rank_replay(baselines[name].take(validation)), default=None)
     feasible = [one for one in (choose_candidate(candidates, goal, validation),) if one is not None]
@@ -130,7 +160,9 @@ def _recommend(
         baselines[name].take(validation) for name in affordable
     ]
     reached = not tried or any(goal.is_reached(replay) for replay in tried)
-    every = tuple(sorted((_baseline(n, r.take(holdout)) for n, r in baselines.items()), key=lambda one: one.cost))
+    every = tuple(
+        sorted((_baseline(n, r.take(holdout), source) for n, r in baselines.items()), key=lambda one: one.cost)
+    )
     nearest = None if simple is None else next(one for one in every if one.name == simple)
     recommended, sentence = write_summary(limits, unit, kinds, nearest, late, reached=reached)
     return {"recommended": recommended, "summary": sentence, "kinds": kinds, "alternatives": every}
@@ -141,7 +173,7 @@ def _report(
     goal: AdviceGoal,
     validation: Int64s,
     holdout: Int64s,
-    items: Int64s,
+    source: AdviceSource,
     alternatives: BaselineReplays | None,
     rng: np.random.Generator,
 ) -> tuple[KindAdvice, ...]:
@@ -156,10 +188,12 @@ def _report(
     )
     kinds = []
     for place, one in enumerate(feasible):
-        first, other = feasible[0].replay.take(holdout), one.replay.take(holdout)
-        verdict = compare_replays(first, other, items, rng, compare_costs=goal.wanted is not None) if place else "best"
+        first, other = (goal.make_comparable(each.replay.take(holdout)) for each in (feasible[0], one))
+        verdict: AdviceVerdict = "best"
+        if place:
+            verdict = compare_replays(first, other, source.items, rng, compare_costs=goal.compares_costs)
         points = _points(by_kind[one.kind], holdout)
-        kinds.append(_kind_advice(one, verdict, holdout, items, alternatives, points, rng))
+        kinds.append(_kind_advice(one, verdict, holdout, source, alternatives, points, rng))
     infeasible = [kind for kind, one in chosen.items() if one is None]
     return (*kinds, *(_infeasible(kind, _points(by_kind[kind], holdout)) for kind in infeasible))
 
@@ -168,22 +202,23 @@ def _kind_advice(
     one: Candidate,
     verdict: AdviceVerdict,
     holdout: Int64s,
-    items: Int64s,
+    source: AdviceSource,
     alternatives: BaselineReplays | None,
     points: tuple[TradeOffPoint, ...],
     rng: np.random.Generator,
 ) -> KindAdvice:
     replay = one.replay.take(holdout)
-    accuracy = float(replay.right.mean())
+    accuracy = float(mean_accuracy(replay.right))
     return KindAdvice(
         kind=one.kind,
         verdict=verdict,
         params=dict(one.params),
         query=dict(one.query),
         accuracy=accuracy,
-        accuracy_interval=wilson_interval(accuracy, float(effective_rows(items))),
+        accuracy_interval=accuracy_interval(replay.right, source.items),
+        loss=source.find_mean_loss(accuracy),
         cost=float(replay.costs.mean()),
-        cost_interval=mean_interval(replay.costs, items, rng),
+        cost_interval=mean_interval(replay.costs, source.items, rng),
         savings=None if alternatives is None else measure_savings(format_query(one.query), replay, alternatives, rng),
         points=points,
     )
@@ -196,9 +231,10 @@ def _infeasible(kind: str, points: tuple[TradeOffPoint, ...]) -> KindAdvice:
 
 def _points(candidates: list[Candidate], holdout: Int64s) -> tuple[TradeOffPoint, ...]:
     replays_here = [one.replay.take(holdout) for one in candidates]
-    pairs = {(float(replay.costs.mean()), float(replay.right.mean())) for replay in replays_here}
+    pairs = {(float(replay.costs.mean()), float(mean_accuracy(replay.right))) for replay in replays_here}
     return tuple(TradeOffPoint(accuracy=accuracy, cost=cost) for cost, accuracy in sorted(pairs))
 
 
-def _baseline(name: str, replay: Replay) -> SimpleBaseline:
-    return SimpleBaseline(name=name, accuracy=float(replay.right.mean()), cost=float(replay.costs.mean()))
+def _baseline(name: str, replay: Replay, source: AdviceSource) -> SimpleBaseline:
+    accuracy, cost = float(mean_accuracy(replay.right)), float(replay.costs.mean())
+    return SimpleBaseline(name=name, accuracy=accuracy, cost=cost, loss=source.find_mean_loss(accuracy))

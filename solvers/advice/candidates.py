@@ -1,19 +1,23 @@
 """Candidates of advice: every setting of every kind that a dataset allows, evaluated on unseen rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
+from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Trace, Value
 from models.advice import ExcludedKind
 from models.errors import Cancelled, SolverTimeout
-from solvers.base import BuildContext, scale_progress
+from solvers.base import BuildContext, Plan, scale_progress
 from solvers.kind import AnyKind
-from solvers.savings import Replay
+from solvers.partial_traces import prepare_rows, replay_on_complete_rows
+from solvers.savings import Replay, SettingReplay
 
 STEPS_PER_KIND = 1000
+MIN_COMPLETE_ROWS = 500
+"""Complete rows among the unseen rows of a partial trace by which a kind that needs them can be compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +30,42 @@ class Candidate:
     replay: Replay
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateRows:
+    """Training rows and unseen rows, and both with estimates for missing calls.
+
+    Without missing calls, the estimated rows equal the rows.
+    """
+
+    learned: Dataset
+    unseen: Dataset
+    estimated_learned: Dataset
+    estimated_unseen: Dataset
+
+    def select_learned(self, kind: AnyKind, seed: int) -> Dataset:
+        """Return the rows that a kind is built from.
+
+        Raises InvalidRequest for a partial trace with too few complete rows, if the kind needs these.
+        """
+        if kind.takes_partial_traces:
+            return self.estimated_learned
+        unseen = self.unseen
+        if isinstance(unseen, Trace) and unseen.is_partial and unseen.complete_rows < MIN_COMPLETE_ROWS:
+            raise InvalidRequest(
+                f"all classifiers were called in {unseen.complete_rows} of {unseen.rows} unseen rows; "
+                f"{MIN_COMPLETE_ROWS} are needed to compare it with others"
+            )
+        return prepare_rows(self.learned, seed, takes_partial=False)
+
+    def replay_settings(self, kind: AnyKind, plan: Plan, seed: int) -> Sequence[SettingReplay]:
+        """Return the outcomes of a plan's settings on unseen rows."""
+        if isinstance(self.unseen, Trace) and self.unseen.is_partial and not kind.takes_partial_traces:
+            return replay_on_complete_rows(self.unseen, seed, partial(kind.replay_settings, plan))
+        return kind.replay_settings(plan, self.estimated_unseen)
+
+
 def evaluate_candidates(
-    kinds: list[AnyKind], learned: Dataset, unseen: Dataset, seed: int, seconds: float, run: BuildContext
+    kinds: list[AnyKind], rows: CandidateRows, seed: int, seconds: float, run: BuildContext
 ) -> tuple[list[Candidate], list[ExcludedKind]]:
     """Build each kind on training rows and evaluate its settings on unseen rows; return candidates and excluded kinds.
 
@@ -45,7 +83,7 @@ def evaluate_candidates(
             parts = scale_progress(
                 run.progress, at * STEPS_PER_KIND, (at + 1) * STEPS_PER_KIND, len(kinds) * STEPS_PER_KIND
             )
-            candidates += _evaluate_kind(kind, learned, unseen, seed, replace(run, progress=parts), share)
+            candidates += _evaluate_kind(kind, rows, seed, replace(run, progress=parts), share)
         except Cancelled:
             raise
         except ParsimonyError as error:
@@ -53,14 +91,12 @@ def evaluate_candidates(
     return candidates, excluded
 
 
-def _evaluate_kind(
-    kind: AnyKind, learned: Dataset, unseen: Dataset, seed: int, run: BuildContext, until: float
-) -> list[Candidate]:
+def _evaluate_kind(kind: AnyKind, rows: CandidateRows, seed: int, run: BuildContext, until: float) -> list[Candidate]:
     """Build a kind by each of its trials that the dataset allows, and evaluate its settings.
 
     On a timeout it returns the previous trials; raises SolverTimeout if it is the first.
     """
-    every = list[Candidate]()
+    every, learned = list[Candidate](), rows.select_learned(kind, seed)
     trials = _list_trials(kind, learned)
     for at, (params, options) in enumerate(trials):
         steps = STEPS_PER_KIND // len(trials)
@@ -74,7 +110,7 @@ def _evaluate_kind(
             raise
         every += [
             Candidate(kind.name, params, trade_off.query, trade_off.replay)
-            for trade_off in kind.replay_settings(plan, unseen)
+            for trade_off in rows.replay_settings(kind, plan, seed)
         ]
     return every
 

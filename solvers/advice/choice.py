@@ -19,32 +19,59 @@ Rank = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class AdviceGoal:
-    """Selection goal: the cheapest with at least the ``wanted`` accuracy, or, with None, the most accurate."""
+    """Selection goal.
+
+    Attributes:
+        wanted: the cheapest setting with at least this accuracy; None: the most accurate one.
+        loss_scale: the largest loss; if above 0, the goal is the setting with the least sum of cost and loss.
+    """
 
     limits: AdviceLimits
     wanted: float | None
+    loss_scale: float = 0.0
 
     @classmethod
-    def from_limits(cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int) -> "AdviceGoal":
+    def from_limits(
+        cls, limits: AdviceLimits, validation: Sequence[Replay], rows: int, loss_scale: float = 0.0
+    ) -> "AdviceGoal":
         """Build the goal of some limits.
 
-        It is ``min_accuracy`` plus a standard error, against selection bias; with a budget the highest accuracy; else
-        nearly the highest accuracy within the limits. rows: number of independent validation rows.
+        The goal is ``min_accuracy`` plus a standard error, against selection bias. With a budget, it is the highest
+        accuracy. With losses, it is the least sum of cost and loss. Otherwise it is nearly the highest accuracy within
+        the limits.
+
+        Args:
+            rows: number of independent validation rows.
+            loss_scale: the largest loss, in the unit of costs; 0 if all errors are equal.
         """
         if limits.min_accuracy is not None:
             margin = standard_error(limits.min_accuracy, rows)
             return cls(limits, min(limits.min_accuracy + margin, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
+        if loss_scale:
+            return cls(limits, None, loss_scale)
         levels = [replay.right.mean() for replay in validation if is_within(limits, replay)]
         return cls(limits, float(max(levels, default=0.0)) - MAX_ACCURACY_LOSS)
 
     def rank_replay(self, replay: Replay) -> Rank:
-        """Return a sort key, the best first; those below the wanted accuracy come last, the most accurate first."""
-        accuracy, cost = float(replay.right.mean()), float(replay.costs.mean())
+        """Return a sort key: the best replay first; replays below the wanted accuracy last, by falling accuracy."""
+        compared = self.make_comparable(replay)
+        accuracy, cost = float(compared.right.mean()), float(compared.costs.mean())
         if self.wanted is None:
             return 0.0, -accuracy, cost
         return (0.0, cost, -accuracy) if self.is_reached(replay) else (1.0, -accuracy, cost)
+
+    @property
+    def compares_costs(self) -> bool:
+        """Whether the costs of two settings are compared, or only their accuracies."""
+        return self.wanted is not None or self.loss_scale > 0
+
+    def make_comparable(self, replay: Replay) -> Replay:
+        """Return the replay for comparisons; if the goal is the least sum of cost and loss, its costs are that sum."""
+        if not self.loss_scale:
+            return replay
+        return Replay(np.ones_like(replay.right), replay.costs + self.loss_scale * (1 - replay.right))
 
     def is_reached(self, replay: Replay) -> bool:
         """Return whether a replay has the wanted accuracy."""
@@ -52,7 +79,7 @@ class AdviceGoal:
 
 
 def is_within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
-    """Return whether a replay is within budget and deadline, and the query's deadline within the limit's."""
+    """Return whether a replay is within budget and deadline, and the query's deadline within the limits' deadline."""
     deadline = np.inf if limits.deadline is None else limits.deadline
     budget = np.inf if limits.budget is None else limits.budget
     late = float((query or {}).get("deadline", 0.0)) > deadline

@@ -1,6 +1,6 @@
 """Simple baselines for feature tables: classifiers on fixed feature sets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,13 +8,14 @@ from threadpoolctl import threadpool_limits
 
 from models import Dataset, FeatureTable
 from models.arrays import Floats, Int32s, Int64s
+from models.losses import Losses
 from solvers.learners.table_preparation import Preparation
 from solvers.policy.sensors import Sensors
 from solvers.savings import Replay, set_name
 
 MAX_SINGLE = 8
 """Maximum number of single features."""
-MAX_PREFIXES = 6
+MAX_CHEAPEST_BASELINES = 6
 """Maximum number of sets of the cheapest, and of the most important, features."""
 
 
@@ -23,7 +24,8 @@ def replay_fixed_sets(
 ) -> dict[str, Replay]:
     """Train logistic regression and boosted trees on fixed feature sets, and replay them on unseen rows.
 
-    Sets: no feature, single ones, the cheapest ones, the most important ones (by a random forest), and all.
+    Sets: no feature, each single feature, the cheapest features, the most important features (by a random forest), and
+    all features.
 
     Args:
         costs: (n, M), cost of each feature for each unseen row.
@@ -40,15 +42,22 @@ def replay_fixed_sets(
         report(done, len(sets))
         columns, price = np.isin(owners, members), costs[:, list(members)].sum(axis=1)
         name = long_name if len(members) == len(names) else set_name([names[f] for f in members], long_name)
-        for suffix, labels in _predict(table[:, columns], learned.labels, unseen_table[:, columns], seed):
-            replays[f"{name}{suffix}"] = Replay(np.equal(labels, unseen.labels).astype(np.float64), price)
+        for suffix, probabilities in _predict(table[:, columns], learned.labels, unseen_table[:, columns], seed):
+            replays[f"{name}{suffix}"] = Replay(_losses(learned).grade_answers(probabilities, unseen.labels), price)
     return replays
 
 
 def replay_most_common(learned: Dataset, unseen: Dataset) -> dict[str, Replay]:
-    """Return the free baseline: the most common class of the training rows for every unseen row."""
-    common = np.equal(unseen.labels, np.bincount(learned.labels).argmax())
-    return {set_name([], ""): Replay(common.astype(np.float64), np.zeros(unseen.rows))}
+    """Return the free baseline, which answers every unseen row by the most common class of training rows, or by that of
+    least loss."""
+    losses = _losses(learned)
+    shares = np.bincount(learned.labels, minlength=len(losses.matrix)) / learned.rows
+    right = losses.grade_answers(np.tile(shares, (unseen.rows, 1)), unseen.labels)
+    return {set_name([], ""): Replay(right, np.zeros(unseen.rows))}
+
+
+def _losses(dataset: Dataset) -> Losses:
+    return dataset.losses or Losses.zero_one(len(dataset.classes))
 
 
 def _categorical(dataset: FeatureTable) -> Any:
@@ -67,18 +76,25 @@ def _choose_sets(important: Int64s, cheapest: Int64s) -> dict[tuple[int, ...], s
     """Return feature sets with their names if they are long."""
     n = len(important)
     sets: dict[tuple[int, ...], str] = {(feature,): "" for feature in important[:MAX_SINGLE].tolist()}
-    for count in np.unique(np.geomspace(1, n, min(n, MAX_PREFIXES)).round().astype(int)).tolist():
+    for count in np.unique(np.geomspace(1, n, min(n, MAX_CHEAPEST_BASELINES)).round().astype(int)).tolist():
         sets.setdefault(tuple(sorted(cheapest[:count].tolist())), f"the {count} cheapest features")
         sets.setdefault(tuple(sorted(important[:count].tolist())), f"the {count} most useful features")
     return sets | {tuple(range(n)): "all features"}
 
 
-def _predict(table: Floats, labels: Any, unseen: Floats, seed: int) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Yield the name suffix and the predictions of each learner."""
+def _predict(table: Floats, labels: Int32s, unseen: Floats, seed: int) -> Iterator[tuple[str, Floats]]:
+    """Yield the name suffix and the class probabilities, (n, C), of each learner."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
     with threadpool_limits(1, user_api="blas"):
-        yield "", LogisticRegression(max_iter=1000).fit(table, labels).predict(unseen)
+        yield "", _probabilities(LogisticRegression(max_iter=1000).fit(table, labels), unseen)
     boosted = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
-    yield " (boosted trees)", boosted.fit(table, labels).predict(unseen)
+    yield " (boosted trees)", _probabilities(boosted.fit(table, labels), unseen)
+
+
+def _probabilities(model: Any, unseen: Floats) -> Floats:
+    """Return probabilities of all classes, also of those between others that were not learned."""
+    probabilities = np.zeros((len(unseen), int(model.classes_.max()) + 1))
+    probabilities[:, model.classes_] = model.predict_proba(unseen)
+    return probabilities

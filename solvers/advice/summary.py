@@ -16,7 +16,7 @@ def format_query(query: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value:.4g}" for name, value in query.items())
 
 
-def format_limits(limits: AdviceLimits, unit: str) -> str:
+def format_limits(limits: AdviceLimits, unit: str, *, has_losses: bool = False) -> str:
     """Format limits as the start of a sentence.
 
     >>> format_limits(AdviceLimits(budget=5, min_accuracy=0.9), "ms"), format_limits(AdviceLimits(), "ms")
@@ -29,7 +29,8 @@ def format_limits(limits: AdviceLimits, unit: str) -> str:
         parts.append(f"never more than {limits.deadline:g} {unit}")
     if limits.min_accuracy is not None:
         parts.append(f"at least {100 * limits.min_accuracy:g} % accuracy")
-    return f"For {' and '.join(parts)}" if parts else "For the lowest cost at nearly the best accuracy"
+    without = "For the lowest cost at nearly the best accuracy"
+    return f"For {' and '.join(parts)}" if parts else "For the lowest cost and loss" if has_losses else without
 
 
 def write_summary(
@@ -46,7 +47,7 @@ def write_summary(
     Args:
         simple: the best baseline within the limits.
         late: kinds that exceeded the time limit.
-        reached: whether anything was accurate enough on validation rows.
+        reached: whether any kind or baseline reached the wanted accuracy on validation rows.
     """
     write = _write_recommendation if reached else _write_nearest
     recommended, sentence = write(limits, unit, kinds, simple)
@@ -70,7 +71,8 @@ def _write_nearest(
 def _write_recommendation(
     limits: AdviceLimits, unit: str, kinds: Sequence[KindAdvice], simple: SimpleBaseline | None
 ) -> tuple[str, str]:
-    start = format_limits(limits, unit)
+    has_losses = any(one.loss is not None for one in kinds) or (simple is not None and simple.loss is not None)
+    start = format_limits(limits, unit, has_losses=has_losses)
     best = next((one for one in kinds if one.verdict == "best"), None)
     if best is None and simple is None:
         return "nothing", f"{start}, every kind and every baseline exceeds these limits."
@@ -110,7 +112,13 @@ def _find_equal_baseline(
 
 
 def _format_baseline(simple: SimpleBaseline, unit: str) -> str:
-    return f"{simple.name}: {simple.accuracy:.1%} accuracy for {simple.cost:.4g} {unit} per item"
+    return f"{simple.name}: {_format_outcome(simple, unit)}"
+
+
+def _format_outcome(one: SimpleBaseline | KindAdvice, unit: str) -> str:
+    if one.loss is None:
+        return f"{one.accuracy:.1%} accuracy for {one.cost:.4g} {unit} per item"
+    return f"a cost of {one.cost:.4g} and a loss of {one.loss:.4g} {unit} per item"
 
 
 def _no_better_kind(kinds: Sequence[str]) -> str:
@@ -118,7 +126,7 @@ def _no_better_kind(kinds: Sequence[str]) -> str:
 
 
 def _format_figures(best: KindAdvice, unit: str) -> str:
-    figures = f"{best.accuracy:.1%} accuracy for {best.cost:.4g} {unit} per item"
+    figures = _format_outcome(best, unit)
     if best.savings is None:
         return f"{figures}; no baseline meets the deadline"
     if best.savings.has_savings:

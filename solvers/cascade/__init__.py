@@ -1,4 +1,4 @@
-"""IDK classifier cascades: the order of classifiers with least expected duration within a deadline.
+"""IDK classifier cascades: order classifiers for the least expected duration within a deadline.
 
 A classifier either answers or returns IDK ("I don't know"); the next one is then called. ``solve`` orders given
 classifiers; ``kind`` fits a plan to a trace.
@@ -9,7 +9,7 @@ module                  algorithms              scope
 ``ratio_order``         ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
 ``power_order``         power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
 ``groups.states``       group-states            independent groups of dependent classifiers: results of Algorithm 3
-``groups.labels``       group-states, -beam     the same with deadlines, and with more states than can be enumerated
+``groups.labels``       group-states, -beam     the same with deadlines, or with too many states to enumerate
 ``groups.lower_bound``                          lower bound of group-beam
 ``subset_search``       set-states              arbitrary dependence, counted in a trace
 ``frontier``            frontier                trade-off of cost, error, and worst-case time; not in the paper

@@ -9,6 +9,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
+from models.losses import REJECT
 from solvers.cascade.replay import ReplayRows
 from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
 from solvers.item_splits import effective_rows
@@ -16,12 +17,12 @@ from solvers.item_splits import effective_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredClassifiers:
-    """Usable classifiers, the deterministic one last, and excluded ones with reasons.
+    """Usable classifiers, the deterministic one last, and excluded classifiers with reasons.
 
     Attributes:
-        columns: columns of the trace.
-        thresholds: accept thresholds, NaN where every answer is accepted.
-        bounds: best precision bounds.
+        columns: index of each usable classifier in the trace.
+        thresholds: accept thresholds; NaN if every answer is accepted.
+        bounds: highest lower bound of the precision of each classifier at any threshold.
         left_out: excluded classifiers, with reasons.
     """
 
@@ -31,8 +32,8 @@ class MeasuredClassifiers:
     bounds: tuple[float | None, ...]
     left_out: tuple[dict[str, Any], ...]
 
-    def place_of(self, name: str) -> int:
-        """Return the place of a classifier by name."""
+    def index_of(self, name: str) -> int:
+        """Return the index of a usable classifier, by name."""
         return next(i for i, k in enumerate(self.classifiers) if k.name == name)
 
 
@@ -49,7 +50,8 @@ def measure_classifiers(
         if j == last:
             continue
         if spec.confidence is None:
-            left_out.append({"name": spec.name, "reason": "has no confidence", "best_precision_bound": None})
+            reason = "rejects are decided on the trade-off curve" if spec.name == REJECT else "has no confidence"
+            left_out.append({"name": spec.name, "reason": reason, "best_precision_bound": None})
             continue
         confidences = dataset.confidences[build, j]
         threshold = find_threshold(
@@ -83,7 +85,8 @@ def _choose_deterministic(dataset: Trace, options: CascadeOptions, build: Int64s
         return names.index(options.deterministic)
     right = dataset.quality[build].sum(axis=0).tolist()
     costs = dataset.costs[build].mean(axis=0).tolist()
-    return min(range(len(names)), key=lambda j: (-right[j], costs[j], names[j]))
+    answering = [j for j, name in enumerate(names) if name != REJECT]
+    return min(answering, key=lambda j: (-right[j], costs[j], names[j]))
 
 
 def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
@@ -95,5 +98,5 @@ def _describe_classifier(dataset: Trace, options: CascadeOptions, build: Int64s,
 
 
 def take_replay_rows(dataset: Trace, measured: MeasuredClassifiers, rows: Int64s) -> ReplayRows:
-    """Return rows of the trace, in the columns of usable classifiers."""
+    """Return rows of the trace with the columns of usable classifiers only."""
     return ReplayRows.from_trace(dataset, rows, measured.columns, measured.thresholds)

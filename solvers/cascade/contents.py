@@ -20,7 +20,8 @@ MAX_CALLS = 500
 class CascadeContents(FrontierContents):
     """The best cascade for every deadline, as k steps, and the frontier for budgets and accuracies.
 
-    A step is valid from its maximum duration to the next one's. There are n classifiers, and r calls in all steps.
+    A step applies to deadlines from its maximum duration up to the next step's. There are n classifiers, and r calls in
+    all steps.
     """
 
     names: tuple[str, ...]
@@ -38,7 +39,7 @@ class CascadeContents(FrontierContents):
     offsets: Int64s
     """(k + 1,) offsets of steps in ``members`` and ``reaching``."""
     members: Int32s
-    """(r,) classifiers of each step in calling order, as places in ``names``."""
+    """(r,) classifiers of each step in calling order, as indices of ``names``."""
     reaching: Probabilities
     """(r,) probability that the call is made."""
     algorithm: Algorithm
@@ -65,7 +66,7 @@ class CascadeContents(FrontierContents):
         return *times, *durations, self.offsets, self.members, self.reaching, *measured
 
     def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: plans may be untrusted bytes."""
+        """Raise InvalidRequest for inconsistent arrays, because plans may come from untrusted bytes."""
         if any(array.ndim != 1 for array in self._arrays()):
             raise InvalidRequest("not a valid cascade plan: arrays must have one dimension")
         refuse_out_of_range(self)

@@ -1,9 +1,9 @@
 """Optimal continuation of a running cascade, given the called classifiers and the remaining time.
 
-The *states* of a plan are the sets of classifiers that its cascades have called at some step; their reaching
-probabilities are known. From a state, a run may continue as any cascade that passes it, or with the deterministic
-classifier. Worst-case times are added in any order, so the remaining time depends on the state alone, and one pass over
-the reachable states finds the best continuation (Bellman's principle).
+A *state* is the set of classifiers that a cascade of the plan has called before some step. The probability of reaching
+each state is known. From a state, a run may continue like any cascade that passes through it, or with the deterministic
+classifier. A sum of worst-case times does not depend on their order, so the remaining time depends only on the state.
+So one pass over the reachable states finds the best continuation (Bellman's principle).
 """
 
 from dataclasses import dataclass, field
@@ -59,8 +59,8 @@ class Continuations:
     def find_best(self, called: CalledSet, remaining_time: float) -> tuple[int, ...] | None:
         """Return the calls of least expected duration within the remaining time.
 
-        The last one is the deterministic classifier, alone from unknown states; None if even that does not fit in the
-        worst case.
+        The last call is the deterministic classifier. From an unknown state it is the only call. None if even the
+        deterministic classifier exceeds the remaining time in the worst case.
 
         Complexity: O(e) for e transitions between states.
         """

@@ -5,11 +5,16 @@ from models.feedback import Expectations
 from solvers.cascade.plan import CascadePlan
 
 
-def estimate_outcomes(plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision) -> Expectations:
-    """Return the expected accuracy and cost or time on holdout rows.
+def estimate_outcomes(
+    plan: CascadePlan, query: CascadeQuery, decision: CascadeRunDecision, held_out: int = 0
+) -> Expectations:
+    """Return the expected accuracy and cost or time.
 
-    Without holdout results it is the solved duration; for a mixture of two cascades the mean over all items. With
-    skipped classifiers nothing is known.
+    For a mixture of two cascades, the estimates are means over all items. Without holdout results, the only estimate is
+    the duration that the solver computed. If classifiers are skipped, nothing is estimated.
+
+    Args:
+        held_out: number of holdout rows that measured the cascades for deadlines; 0 if unknown.
     """
     if decision.skipped:
         return Expectations.from_figures()
@@ -24,5 +29,5 @@ def estimate_outcomes(plan: CascadePlan, query: CascadeQuery, decision: CascadeR
     if measured is None:
         return Expectations.from_figures(time=decision.expected_duration)
     return Expectations.from_figures(
-        accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error
+        accuracy=measured.accuracy, time=measured.duration, time_error=measured.duration_error, rows=held_out or None
     )

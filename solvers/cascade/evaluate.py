@@ -6,6 +6,7 @@ import numpy as np
 
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
+from models.losses import REJECT
 from solvers.base import round_up
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan
@@ -16,7 +17,7 @@ from solvers.kind import OperatingPoint
 def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> Evaluated:
     """Replay every item through the cascade that is decided for it.
 
-    Costs are the items' own where they are sent, else the mean execution times.
+    The cost of a call is the item's cost if it is given, else the mean execution time.
 
     Complexity: O(k) for k calls of an item.
     """
@@ -25,7 +26,9 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
     for at, item in enumerate(items.ids):
         steps = plan.decide(query.model_copy(update={"item": item})).steps
         called, answers = _walk_steps(steps, items, at)
-        if not any(f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct")):
+        if answers != REJECT and not any(
+            f"{answers}.{part}" in items.values[at] for part in ("label", "confidence", "correct", "loss")
+        ):
             raise items.make_fault(at, "values", f"{answers}.label", message="is missing")
         labels.append(label_from_cell(items.values[at].get(f"{answers}.label")))
         answering.append(answers)
@@ -37,6 +40,7 @@ def evaluate(plan: CascadePlan, limits: CascadeLimits, items: CompleteItems) -> 
         costs=np.array(costs),
         paths=tuple(paths),
         confidences=np.array([np.nan if one is None else one for one in confidences]),
+        accepted=np.array([name != REJECT for name in answering]) if REJECT in plan.point_names else None,
         classifiers=tuple(answering),
     )
 
@@ -71,7 +75,7 @@ def _call_cost(step: CascadeStep, items: CompleteItems, at: int) -> float:
 
 
 def list_operating_points(plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
-    """Return the frontier's points within a deadline; without a frontier the cascade of each deadline."""
+    """Return the frontier's points within a deadline; a plan without a frontier has the cascade of each deadline."""
     if not len(plan.point_maxima):
         return [_deadline_point(plan, deadline) for deadline in plan.maximum_durations.tolist()]
     deadline = {} if query.deadline is None else {"deadline": query.deadline}

@@ -1,8 +1,11 @@
-"""Fit of a cascade to a trace: thresholds, times, and probabilities on the build half, replay on the holdout half.
+"""Fit of a cascade to a trace: the frontier by cross-fitting, and the cascades for deadlines by halves.
+
+Budgets and accuracies select points of the frontier, which learns from all rows (``frontier.fit``). Deadlines alone
+select cascades by the paper's method, which learn from one half of the rows and are replayed on the other half.
 
 The build half, a random half of the rows, determines each IDK classifier's accept threshold (``thresholds``), its
-times, and the share of rows it answers. The algorithm for the dependence then finds the best cascade for every
-deadline.
+times, and the share of rows it answers. The algorithm for the chosen ``dependence`` between classifiers then finds the
+best cascade for every deadline.
 """
 
 from dataclasses import replace
@@ -32,8 +35,11 @@ from solvers.cascade.summary import (
     replay_deadline,
     summarize,
 )
-from solvers.item_splits import ItemRows, split_rows
+from solvers.chat_rules import check_tool_rule
+from solvers.item_splits import ItemRows, fold_rows, split_rows
 
+FOLDS = 5
+"""Cross-fitting folds of the frontier."""
 MIN_ROWS = 20
 """Minimum number of rows: ten for each half."""
 
@@ -41,13 +47,14 @@ MIN_ROWS = 20
 def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: BuildContext) -> Fitted[CascadePlan]:
     """Fit the best cascade for every deadline to a trace.
 
-    Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic one is
-    given, else the most accurate on the build half, then the cheaper, then by name. An IDK classifier that answers all
-    N build rows gets probability N / (N + 1), so that it does not become deterministic; ``joint`` uses the counts
-    themselves.
+    Classifiers without confidence, or whose precision never reaches the target, are excluded. The deterministic
+    classifier is the one in the options, else the most accurate on the build half; ties go to the cheaper, then by
+    name. An IDK classifier that answers all N build rows has the success probability N / (N + 1), so that it is not
+    treated as deterministic; ``joint`` uses the counts instead.
 
-    The target precision holds for each classifier on all rows above its threshold. Rows that earlier classifiers leave
-    are harder, so a cascade's accuracy can be lower; the summary has it for both halves.
+    The target precision holds for each classifier on all rows above its threshold. A cascade's accuracy can be lower
+    than the target, because rows that earlier classifiers leave unclassified are harder. The summary has the accuracy
+    on both halves.
 
     Returns:
         The plan; its savings; and its summary: unit, rows, options, classifiers, left_out, discarded, optimality;
@@ -60,6 +67,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     ``joint``).
     """
     check_dataset(DatasetFacts.from_dataset(dataset), options)
+    dataset = dataset.with_reject()
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     items = dataset.item_codes
     build, held_out = split_rows(items, [dataset.rows // 2], rng)
@@ -71,8 +79,11 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     plan = _build_plan(dataset, options, build, measured)
     plan = add_holdout_results(plan, measured, take_replay_rows(dataset, measured, held_out), items[held_out])
     step = total - 1 - len(options.deadlines)
-    frontier, calibrated = fit_frontier(
-        dataset, options, build, held_out, lambda message: run.progress(step, total, message)
+    folds = _split_folds(items, rng)
+    if options.in_time_order:
+        folds = [(build, held_out)]
+    frontier, calibrated, outcomes = fit_frontier(
+        dataset, options, folds, lambda message: run.progress(step, total, message)
     )
     plan = replace(plan, **frontier)
     replays = []
@@ -80,17 +91,19 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the holdout half")
         replays.append(replay_deadline(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
-    summary |= row_counts({"build": build, "held_out": held_out}, items)
+    summary |= row_counts({"build": build, "held_out": held_out, "frontier": outcomes.rows}, items)
     summary["baselines"] = replay_baselines(dataset, measured, build, held_out)
     summary["deadlines"] = describe_deadlines(dataset, options, build)
     summary["notes"] = list_notes(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
-    return Fitted(plan, summary, measure_cascade_savings(plan, dataset, (build, held_out), rng))
+    tuning = build if options.in_time_order else None
+    return Fitted(plan, summary, measure_cascade_savings(plan, dataset, outcomes, tuning, rng))
 
 
 def check_dataset(facts: DatasetFacts, options: CascadeOptions) -> None:
     """Raise InvalidRequest for too few rows or an unknown deterministic classifier."""
     refuse_few_items(facts, MIN_ROWS, "a cascade")
+    check_tool_rule(facts, options)
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
         reason = f"{options.deterministic!r} not found; available: {', '.join(names)}"
@@ -102,6 +115,12 @@ def _split_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
     grouped = ItemRows.from_codes(items)
     is_early = grouped.place < len(grouped.first) // 2
     return np.flatnonzero(is_early), np.flatnonzero(~is_early)
+
+
+def _split_folds(items: Int64s, rng: np.random.Generator) -> list[tuple[Int64s, Int64s]]:
+    """Return the rows that learn, and the rows that are measured, of each fold."""
+    fold = fold_rows(items, FOLDS, rng)
+    return [(np.flatnonzero(fold != part), np.flatnonzero(fold == part)) for part in range(FOLDS)]
 
 
 def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: MeasuredClassifiers) -> CascadePlan:
@@ -120,7 +139,7 @@ def _build_plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured
     calls = [[*step.members, len(problem.idk)] for step in steps]
     return CascadePlan(
         names=tuple(names),
-        thresholds=np.array([measured.thresholds[measured.place_of(name)] for name in names]),
+        thresholds=np.array([measured.thresholds[measured.index_of(name)] for name in names]),
         execution_times=np.append(problem.times, last.execution_time),
         worst_case_times=np.append(problem.worst, last.worst_case),
         maximum_durations=np.array([step.maximum for step in steps]),
@@ -143,7 +162,7 @@ def _with_counts(problem: CascadeProblem, measured: MeasuredClassifiers, rows: R
         limit = f"'joint' supports at most {MAX_CLASSIFIERS} IDK classifiers, got {n}"
         hint = "use fewer classifiers, or independent, dependent, or grouped"
         raise InvalidRequest.from_faults(Fault(("dependence",), f"{limit}; {hint}"))
-    order = [measured.place_of(k.name) for k in problem.idk]
+    order = [measured.index_of(k.name) for k in problem.idk]
     return replace(problem, counts=count_unclassified(rows.answers[:, order]))
 
 

@@ -16,6 +16,7 @@ from models.cascade import (
     CascadeRunDecision,
 )
 from models.feedback import Expectations
+from models.losses import REJECT
 from models.run import RunItem, RunLimits
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.cascade.estimates import estimate_outcomes
@@ -62,7 +63,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def called_names(self, plan: CascadePlan) -> tuple[str, ...]:
         """Return the names of the classifiers of all cascades."""
-        return tuple(dict.fromkeys((*plan.names, *plan.point_names)))
+        return tuple(name for name in dict.fromkeys((*plan.names, *plan.point_names)) if name != REJECT)
 
     def decide(
         self,
@@ -71,14 +72,14 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         unavailable: Collection[str] = (),
         models: ModelRunner = IN_PROCESS,
     ) -> tuple[CascadeQuery, CascadeRunDecision]:
-        """Decide a cascade, and skip unavailable classifiers, as its run does."""
+        """Decide a cascade without its unavailable classifiers, as in a run."""
         decision = plan.decide(query)
         return query, plan.skip_classifiers(decision, tuple(unavailable)) if unavailable else decision
 
     def keepable_limits(
         self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
-        """Raise the budget to that of the cheapest cascade without unavailable classifiers."""
+        """Return the limits with the budget raised to the cheapest cascade without unavailable classifiers."""
         return {"budget": max(limits.get("budget", 0.0), plan.min_budget_without(unavailable))}
 
     def highest_cost(self, plan: CascadePlan, query: CascadeLimits) -> float:
@@ -88,12 +89,12 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     def estimate_outcome(
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
-        """Return accuracy, cost, and duration on holdout rows."""
-        return estimate_outcomes(plan, query, decision)
+        """Return accuracy, cost, and duration, measured on rows that the cascade was not learned from."""
+        return estimate_outcomes(plan, query, decision, read_row_count(summary, "held_out"))
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
-        """Return the number of holdout rows."""
-        return read_row_count(summary, "held_out")
+        """Return the number of rows that measured the frontier."""
+        return read_row_count(summary, "frontier")
 
     def item_columns(self, plan: CascadePlan) -> Columns:
         """Return label, confidence, cost, and correctness of each classifier."""
@@ -102,14 +103,14 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     def evaluate(
         self, plan: CascadePlan, limits: CascadeLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
     ) -> Evaluated:
-        """Replay items through the cascades that are decided for them."""
+        """Replay each item through the cascade that is decided for it."""
         return evaluate(plan, limits, items)
 
     def curve(self, plan: CascadePlan, query: CascadeCurveQuery) -> Sequence[OperatingPoint]:
         """Return the points of the frontier within a deadline."""
         return list_operating_points(plan, query)
 
-    def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
+    def make_run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
         """Return the query of an item within a deadline and a budget, or for an accuracy."""
         return make_query(
             CascadeQuery,
@@ -133,3 +134,8 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
         planned |= {step.classifier: step.execution_time for step in decision.steps}
         return StartedRun(decision, runner, planned)
+
+    def mean_costs(self, plan: CascadePlan) -> Mapping[str, float]:
+        """Return the mean cost of each classifier."""
+        times = zip((*plan.names, *plan.point_names), (*plan.execution_times, *plan.point_times), strict=True)
+        return {name: float(cost) for name, cost in times if name != REJECT}

@@ -35,7 +35,7 @@ class HoldoutResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CascadePlan(CascadeContents):
-    """A cascade for every deadline, and for every budget or accuracy of the frontier."""
+    """Precomputed cascades: one per deadline, and the frontier's operating points for budgets and accuracies."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -68,7 +68,7 @@ class CascadePlan(CascadeContents):
         """Return the best cascade for a deadline, or the best point for a budget or an accuracy.
 
         If no cascade with the deterministic classifier is within the deadline, and the query has no ``min_accuracy``,
-        the most accurate point within it is returned.
+        the most accurate point within the deadline is returned.
 
         Raises:
             Infeasible: no cascade is within the limits.
@@ -89,7 +89,7 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
     def skip_classifiers(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Remove classifiers from a decided cascade, except the last.
+        """Remove classifiers from a decided cascade; the last one always stays.
 
         Probabilities of reaching later steps become upper bounds.
         """
@@ -133,7 +133,10 @@ class CascadePlan(CascadeContents):
         return list(able)
 
     def select_points(self, query: CascadeQuery) -> PointMixture | None:
-        """Select points for a budget or an accuracy, or for a deadline below every step; None if a step decides."""
+        """Return the operating points for a query; None if a step of the step function decides.
+
+        Points decide if the query has a budget or an accuracy, or if its deadline is below that of every step.
+        """
         if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._selector_without(query.excluded) if query.excluded else self._selector).choose(query)
@@ -160,23 +163,24 @@ class CascadePlan(CascadeContents):
         """Return the least feasible ``budget`` without some classifiers.
 
         Raises:
-            Infeasible: all cascades call one of them.
+            Infeasible: every cascade calls an excluded classifier.
         """
         return self._selector_without(tuple(left_out)).list_min_budgets(None)[0][0]
 
     def list_points_within(self, deadline: float | None) -> list[tuple[float, int]]:
-        """Return least budget and place of each point on the hull within a deadline.
+        """Return the operating points that a budget can select within a deadline, as (least budget that selects it,
+        index of the point).
 
         Raises:
-            Infeasible: there is none.
+            Infeasible: no point keeps the deadline.
         """
         return self._selector.list_min_budgets(deadline)
 
     def list_reachable_points(self) -> list[tuple[dict[str, float], int]]:
-        """Return points with limits that select them.
+        """Return operating points, as (limits that select the point, index of the point).
 
-        These are points on the overall hull, by budget, and points on the hull within their own maximum duration, by
-        both.
+        A budget selects the points on the cost-accuracy hull of all points. A budget and a deadline select the points
+        on the hull of those that keep the deadline; as deadlines, the maximum durations of points are used.
         """
         if not len(self.point_maxima):
             return []
@@ -245,12 +249,12 @@ class CascadePlan(CascadeContents):
 
     @cached_property
     def continuations(self) -> Continuations:
-        """States from which a run may continue, computed at first use."""
+        """States from which a run can continue; computed at first use."""
         times = self.execution_times, self.worst_case_times
         return Continuations.from_plan_arrays(*times, self.offsets, self.members, self.reaching)
 
     def continue_from(self, called: Sequence[str], remaining_time: float) -> tuple[CascadeStep, ...] | None:
-        """Return the remaining steps of least expected duration (see ``continuation``).
+        """Return the continuation of a run with the least expected duration (see ``continuation``).
 
         Args:
             called: classifiers that have been called.

@@ -1,11 +1,11 @@
 """Fully dependent IDK classifiers: Algorithm 2, and results of Algorithm 5 for all deadlines at once.
 
-Items that a classifier leaves unclassified are also left by every less powerful one (Definition 2). So an optimal
-cascade has increasing P, and an item reaches K_i with probability 1 - P_h, with h the classifier before it.
+If a classifier leaves an item unclassified, every less powerful classifier does, too (Definition 2). So an
+optimal cascade has increasing P, and an item reaches K_i with probability 1 - P_h, where K_h is called before K_i.
 
 ``power_order`` evaluates Equation 6 in O(n^2) time and O(n) memory. ``power_frontier`` evaluates Equation 15 over
 non-dominated pairs of maximum and expected duration, for real times and every deadline in one pass: O(n l log l) time
-for l labels, at most 2 million of 24 bytes. With more, fronts are thinned and the result has a lower bound.
+for l labels, at most 2 million of 24 bytes. Beyond that, fronts are thinned, and the result has a lower bound.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, TIE_TOLERANC
 
 
 def power_order(problem: CascadeProblem) -> CascadeFront:
-    """Order fully dependent classifiers without a deadline (Algorithm 2); among equals the smaller maximum."""
+    """Order fully dependent classifiers without a deadline (Algorithm 2); ties go to the smaller maximum duration."""
     n = len(problem.idk)
     times = [*problem.times.tolist(), problem.last.execution_time]
     worst = [*problem.worst.tolist(), problem.last.worst_case]

@@ -1,13 +1,14 @@
 """Problem definition of the paper: IDK classifiers, a deterministic classifier, and their dependence.
 
-All dependences are groups: classifiers of a group are fully dependent (Definition 2), groups are independent
-(Definition 1). *independent* has one group per classifier, *dependent* one group for all. A classifier leaves the share
-q = 1 - P of items unclassified, a group the share q of its most powerful member that has run, a cascade the product
-over groups (Equation 10).
+Every type of dependence is expressed by groups: classifiers of a group are fully dependent (Definition 2), and groups
+are independent (Definition 1). *independent* has one group per classifier, *dependent* one group for all. The share of
+items that remain unclassified is q = 1 - P after a single classifier. For a group, it is q of the most powerful member
+that has run; for a cascade, the product over groups (Equation 10).
 
-The expected duration sums mean execution times, the maximum duration (Section 6) worst-case times. The order rules of
-the paper (Lemma 2, increasing P within a group) come from exchanging neighbors, which changes only the expected
-duration, because a sum of worst-case times does not depend on the order. So they hold for both kinds of times.
+The expected duration sums mean execution times; the maximum duration (Section 6) sums worst-case times. The paper
+proves its order rules (Lemma 2, increasing P within a group) by exchanging neighbors. An exchange changes only the
+expected duration, because a sum of worst-case times does not depend on the order. So the rules also hold with two
+different times per classifier.
 """
 
 import math
@@ -32,7 +33,7 @@ MAX_LABELS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class CascadeSolution:
-    """A cascade with its durations; members are places of IDK classifiers, in calling order."""
+    """A cascade with its durations; members are indices of IDK classifiers, in calling order."""
 
     members: tuple[int, ...]
     expected: float
@@ -50,7 +51,8 @@ class CascadeProblem:
         powers: (n,), success probabilities P.
         idk_shares: (n,), shares 1 - P left unclassified.
         groups: (n,), group numbers from 0.
-        counts: (2^n,), items that each set leaves unclassified, where dependence is counted instead of assumed.
+        counts: (2^n,), number of items that each set of classifiers leaves unclassified, if dependence is counted in a
+            trace instead of assumed.
     """
 
     idk: tuple[Classifier, ...]
@@ -87,7 +89,8 @@ class CascadeProblem:
     def reaching_probabilities(self, members: Sequence[int]) -> list[float]:
         """Return the probability of reaching each classifier and, at the end, the deterministic one.
 
-        Equation 10 before each call; Lemma 1 and Equation 6 are the cases of single groups and of one group.
+        By Equation 10, before each call. Lemma 1 is the special case of groups with one member, Equation 6 that of a
+        single group.
         """
         if self.counts is not None:
             return _counted_shares(self.counts, members)
@@ -105,7 +108,7 @@ class CascadeProblem:
         return reached
 
     def evaluate(self, members: Iterable[int]) -> CascadeSolution:
-        """Compute the durations of a cascade by definition, with exactly rounded sums."""
+        """Compute the expected and the maximum duration of a cascade by definition, with exactly rounded sums."""
         chosen = tuple(members)
         times, worst = self.times.tolist(), self.worst.tolist()
         called = [*(times[k] for k in chosen), self.last.execution_time]
@@ -114,7 +117,7 @@ class CascadeProblem:
         return CascadeSolution(chosen, expected, maximum)
 
     def remove_redundant(self, solution: CascadeSolution) -> CascadeSolution:
-        """Remove members without which the cascade is not worse; O(n^3) for n members, usually O(n^2)."""
+        """Remove members whose removal does not make the cascade worse; O(n^3) for n members, usually O(n^2)."""
         for i in range(len(solution.members)):
             shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
             if shorter.expected <= solution.expected * (1 + TIE_TOLERANCE):
@@ -140,7 +143,7 @@ class CascadeFront:
     """Result of an algorithm: cascades by increasing maximum and decreasing expected duration.
 
     Attributes:
-        cascades: lazy, from the least expected duration to the largest.
+        cascades: computed at first use, from the least expected duration to the largest.
         lower_bound: bound of the expected duration within the deadline; None if the front is exact.
     """
 
@@ -149,9 +152,10 @@ class CascadeFront:
 
 
 def find_best_within(problem: CascadeProblem, front: CascadeFront, deadline: float | None) -> CascadeSolution:
-    """Return the cascade of least expected duration whose exactly rounded maximum is within the deadline.
+    """Return the cascade of the lowest expected duration whose worst-case duration is within the deadline.
 
-    Among equals it has the smaller maximum. The deterministic classifier alone must be within the deadline.
+    Worst-case durations are correctly rounded sums. Ties go to the smaller worst-case duration.
+    The deterministic classifier alone must be within the deadline.
     """
     best: CascadeSolution | None = None
     for members in front.cascades:

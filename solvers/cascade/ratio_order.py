@@ -5,8 +5,8 @@ exceeds the deterministic classifier's time C_n.
 
 ``ratio_order`` is Algorithm 1 in O(n log n) time. ``ratio_frontier`` evaluates recurrence (13) over non-dominated pairs
 of maximum and expected duration instead of integers up to a deadline: times may be real numbers, and one pass solves
-every deadline. It takes O(l log l) time for l labels. The number of distinct sums bounds l, which is limited to 2
-million labels of about 24 bytes. With more, fronts are thinned and the result has a lower bound.
+every deadline. It takes O(l log l) time for l labels. l is at most the number of distinct sums, and is limited to 2
+million labels of about 24 bytes. Beyond that, fronts are thinned, and the result has a lower bound.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from solvers.cascade.problem import DEADLINE_TOLERANCE, MAX_LABELS, CascadeFront
 
 
 def sort_by_ratio(problem: CascadeProblem) -> list[int]:
-    """Sort by C / P, without those at or above C_n; ties keep the problem's order.
+    """Return the classifiers with C / P below C_n, sorted by C / P; ties keep the problem's order.
 
-    A ratio equal to C_n saves nothing and would increase the maximum.
+    A classifier with a ratio equal to C_n saves nothing and would increase the maximum duration.
     """
     ratios = problem.times / problem.powers
     order = np.argsort(ratios, kind="stable")

@@ -1,4 +1,4 @@
-"""Replay of a cascade on the rows of a trace, with each row's own answers and costs."""
+"""Replay of a cascade on the rows of a trace, with the answers and costs of each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from models.arrays import Bools, Floats, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayRows:
-    """Rows of a trace.
+    """Answers and costs of n classifiers on N rows of a trace.
 
     Attributes:
-        answers: (N, n), True where a classifier does not return IDK.
+        answers: (N, n), whether each classifier returns an answer instead of IDK.
         quality: (N, n), quality of each answer, in [0, 1].
         costs: (N, n).
     """
@@ -39,7 +39,8 @@ def replay_cascade(rows: ReplayRows, cascade: Sequence[int], names: Sequence[str
     Args:
         cascade: columns of ``rows`` in calling order.
     Returns:
-        mean_duration, maximum_duration, accuracy, and answered, the share of rows that each classifier answers.
+        ``mean_duration``, ``maximum_duration``, ``accuracy``, and ``answered``: the share of rows that each classifier
+        answers.
     Complexity: O(N) per classifier.
     """
     duration, right, answered = walk_rows(rows, cascade)

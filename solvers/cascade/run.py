@@ -6,6 +6,7 @@ A classifier that fails, times out, or is unavailable counts as IDK.
 from math import inf
 
 from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
+from models.losses import REJECT
 from solvers.cascade.plan import CascadePlan
 from solvers.running import Call, CallResult, ResultsSoFar, RunAnswer, Runner, accept_result
 
@@ -25,7 +26,8 @@ def run(
 
     Args:
         remaining_seconds: time limit of the run.
-        unit_s: seconds per unit of the plan's times; None if these are not times, then the order stays as decided.
+        unit_s: seconds per unit of the plan's times; None if the unit is not a unit of time. The order then stays as
+            decided.
         excluded: classifiers that must not be called.
     Raises:
         EndpointFailed, RunTimeout: no call answered.
@@ -37,6 +39,8 @@ def run(
             return so_far.most_confident(remaining_seconds, OUT_OF_TIME)
         step, *ahead = ahead
         called.append(step)
+        if step.classifier == REJECT:
+            return RunAnswer(None, degraded=so_far.failures)
         result = CallResult(step.classifier, attempts=0, error="its circuit is open")
         if step.classifier not in excluded:
             within, is_last = _call_timeout(remaining_seconds, step, ahead, unit_s), step.confidence_threshold is None
@@ -61,7 +65,9 @@ def _is_accepted(step: CascadeStep, result: CallResult) -> bool:
     if result.label is None:
         return False
     threshold = step.confidence_threshold
-    return threshold is None or (result.confidence is not None and result.confidence >= threshold)
+    if threshold is None or result.verdict is not None:
+        return threshold is None or result.verdict == "accept"
+    return result.confidence is not None and result.confidence >= threshold
 
 
 def _answer(

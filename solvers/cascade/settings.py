@@ -17,12 +17,12 @@ def replay_settings(plan: CascadePlan, dataset: Trace) -> list[SettingReplay]:
 
     Complexity: O(N) per call.
     """
-    rows = np.arange(dataset.rows)
+    rows, dataset = np.arange(dataset.rows), dataset.with_reject()
     return [*replay_frontier(plan, dataset, rows), *_replay_deadlines(plan, dataset, rows)]
 
 
 def replay_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[SettingReplay]:
-    """Replay rows at points on the overall hull, and on the hull within each maximum duration."""
+    """Replay rows at the points on the hull of all points, and on the hull within each maximum duration."""
     places = _column_places(dataset, plan.point_names)
     where = np.ix_(rows, places)
     known = CalibratedRows(

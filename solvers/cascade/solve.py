@@ -50,16 +50,16 @@ def solve(
 ) -> CascadeDecision:
     """Find the cascade of least expected duration whose maximum duration is within the deadline.
 
-    Expected durations sum ``execution_time``, the deadline limits the sum of ``worst_case_time``; sums are exactly
-    rounded. Dominated classifiers are discarded: deterministic ones that are slower in both times, and IDK ones that
-    are not faster than the last or do not fit before it. Among equal expected durations the smaller maximum is
-    preferred. The result does not depend on the order of the input. Algorithms: 1 and 4 for independent, 2 and 5 for
-    dependent, 3 for grouped classifiers, without a grid of deadlines.
+    Expected durations sum ``execution_time``; the deadline limits the sum of ``worst_case_time``. Sums are exactly
+    rounded. Dominated classifiers are discarded: deterministic ones that are slower in both times, and IDK classifiers
+    that are not faster than the last classifier or do not fit before it. Among cascades of equal expected duration, the
+    smallest maximum wins. The result does not depend on the order of the input. Algorithms: 1 and 4 for independent, 2
+    and 5 for dependent, 3 for grouped classifiers, without a grid of deadlines.
 
     Args:
         classifiers: with times in the unit of the deadline; at least one has success probability 1.
-        dependence: by default grouped if any classifier has a group, else independent. In ``grouped``, a classifier
-            without a group is its own group; the others ignore groups.
+        dependence: by default grouped if any classifier has a group, else independent. With ``grouped``, a classifier
+            without a group forms a group of one; other dependences ignore groups.
         algorithm: by default the best that is applicable.
     Raises:
         InvalidRequest: a field is invalid.
@@ -118,8 +118,8 @@ def _select_deterministic(classifiers: Sequence[Classifier], deadline: float | N
         raise InvalidRequest.from_faults(Fault(("deadline",), f"must be finite and above 0, got {deadline}"))
     ends = [k for k in classifiers if k.deterministic]
     if not ends:
-        rule = "must include a deterministic classifier, of success probability 1"
-        raise InvalidRequest.from_faults(Fault(("classifiers",), f"{rule}, got {len(classifiers)} others"))
+        rule = "must include a classifier with success probability 1"
+        raise InvalidRequest.from_faults(Fault(("classifiers",), f"{rule}, got {len(classifiers)} without"))
     fastest = min(k.worst_case for k in ends)
     if deadline is not None and fastest > deadline:
         times = f"takes {format_number(fastest)}, the deadline is {format_number(deadline)}"

@@ -1,13 +1,13 @@
 """Arbitrary dependence, counted in a trace: exact dynamic program over sets of IDK classifiers.
 
-left(S) is the number of items for which every member of S returns IDK. It is counted for all 2^n sets at once: items
-are binned by their set of IDK classifiers, then summed over supersets. Then, over N items,
+left(S) is the number of items for which every member of S returns IDK. It is computed for all 2^n sets at once: items
+are binned by the set of classifiers that return IDK, and the bins are summed over supersets. Then, over N items,
 
     V(∅) = 0,    V(S) = min over k in S of V(S without k) + C_k · left(S without k) / N
 
-is the least expected duration of calling exactly S, and V(S) + C_n · left(S) / N that of the cascade. The set
-determines its worst-case time, so one pass solves all deadlines. Lemma 1 and Definition 2 of the paper are special
-cases of left.
+is the least expected duration of calling exactly S, and V(S) + C_n · left(S) / N is that of the complete cascade. The
+set determines the worst-case time, so one pass solves all deadlines. Lemma 1 and Definition 2 of the paper are special
+cases of left(S).
 
 Complexity: O(N n + n 2^n) time; about 70 bytes per set, 67 MiB for n = 20, the maximum.
 """
@@ -48,7 +48,7 @@ def count_unclassified(answers: Bools) -> Int64s:
 
 
 def solve_set_states(problem: CascadeProblem) -> CascadeFront:
-    """Order classifiers exactly for every deadline, by the problem's counts."""
+    """Order classifiers for every deadline, exactly, by the counts of the problem."""
     n, counts = len(problem.idk), problem.counts
     if counts is None or len(counts) != 1 << n:
         raise ValueError("set-states needs the problem's counts of all sets")

@@ -10,13 +10,15 @@ from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
+from models.losses import REJECT
 from models.savings import Savings
+from solvers.base import round_up
 from solvers.cascade.classifier_measurements import MeasuredClassifiers
+from solvers.cascade.frontier.cross_fit import PointOutcomes
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import ReplayRows, replay_cascade, walk_rows
-from solvers.cascade.settings import replay_frontier
 from solvers.item_splits import ItemRows
-from solvers.savings import BaselineReplays, measure_best_savings
+from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
 from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 
@@ -56,7 +58,7 @@ def summarize(
 def replay_deadline(
     plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None
 ) -> dict[str, Any]:
-    """Return predicted results for a deadline, and those of both halves of the rows."""
+    """Return the predicted results for a deadline, and the measured results on both halves of the rows."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
     except Infeasible as error:
@@ -87,7 +89,8 @@ def replay_deadline(
 
 
 def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Return how often calls exceed their worst-case times, and classifiers whose times depend on order.
+    """Return the expected rate of calls above their worst-case time, and classifiers whose times depend on the order of
+    rows.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
     probability 1 - k / (n + 1). Bursts violate exchangeability; a runs test on the first row of each item detects them.
@@ -107,9 +110,13 @@ def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -
 def add_holdout_results(
     plan: CascadePlan, measured: MeasuredClassifiers, rows: ReplayRows, items: Int64s
 ) -> CascadePlan:
-    """Add the results of each step's cascade on the holdout half; items: (n,)."""
+    """Return the plan with the results of each step's cascade on the holdout half.
+
+    Args:
+        items: (n,), equal for rows of one item.
+    """
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
-    walks = [walk_rows(rows, [measured.place_of(plan.names[k]) for k in own]) for own in calls]
+    walks = [walk_rows(rows, [measured.index_of(plan.names[k]) for k in own]) for own in calls]
     return replace(
         plan,
         accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
@@ -124,7 +131,7 @@ def replay_baselines(
     """Replay two baselines on the holdout half: always the deterministic, and always the cheapest classifier."""
     names = [spec.name for spec in dataset.spec.classifiers]
     costs = dataset.costs[build].mean(axis=0).tolist()
-    cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
+    cheapest = min((j for j, name in enumerate(names) if name != REJECT), key=lambda j: (costs[j], names[j]))
     every = np.ones((len(held_out), len(names)), dtype=bool)
     rows = ReplayRows(every, dataset.quality[held_out], dataset.costs[held_out])
     chosen = {"always-deterministic": measured.columns[-1], "always-cheapest": cheapest}
@@ -159,18 +166,29 @@ def list_notes(options: CascadeOptions, replays: list[dict[str, Any]], deadlines
 
 
 def measure_cascade_savings(
-    plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator
+    plan: CascadePlan, dataset: Trace, outcomes: PointOutcomes, tuning: Int64s | None, rng: np.random.Generator
 ) -> Savings:
-    """Return savings of the best point over single classifiers: selected on the build, measured on the holdout half."""
-    rows = np.concatenate(halves)
+    """Select a point and the baselines on one half of the measured rows, and measure savings on the other half.
+
+    Args:
+        outcomes: cross-fitted outcomes of the points.
+        tuning: rows that tune the baselines; None: the rows that select the point.
+    """
+    rows = outcomes.rows
     points = {
-        f"budget {one.query['budget']:g}": one
-        for one in replay_frontier(plan, dataset, rows)
-        if one.query.keys() == {"budget"}
+        f"budget {round_up(query['budget']):g}": SettingReplay(
+            {"budget": round_up(query["budget"])}, Replay(outcomes.right[i], outcomes.costs[i])
+        )
+        for query, i in plan.list_reachable_points()
+        if query.keys() == {"budget"}
     }
-    parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
-    baselines = replay_trace_baselines(dataset, halves[0])
+    parts = split_in_halves(dataset.item_codes[rows], rng)
+    tuned_on = rows[parts[0]] if tuning is None else tuning
     alternatives = BaselineReplays.from_replays(
-        baselines, dataset.item_codes, most_accurate_baseline(dataset, halves[0]), dataset.spec.unit
+        replay_trace_baselines(dataset, tuned_on),
+        dataset.item_codes,
+        most_accurate_baseline(dataset, tuned_on),
+        dataset.spec.unit,
+        dataset.loss_scale,
     )
     return measure_best_savings(points, alternatives.take(rows), parts, rng)

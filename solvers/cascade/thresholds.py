@@ -22,13 +22,13 @@ def find_threshold(
 ) -> AcceptThreshold:
     """Return the smallest observed confidence such that answers at or above it are precise enough.
 
-    Precise enough: the Wilson lower bound of their precision at the one-sided confidence ``level`` is at least
-    ``target``. It also holds for graded answers, which vary no more than binary ones.
+    Answers are precise enough if the Wilson lower bound of their precision, at the one-sided confidence ``level``, is
+    at least ``target``. The bound also holds for graded answers, whose variance is at most that of binary ones.
 
     Args:
         confidences: (N,), finite, N at least 1; equal confidences stay together.
         quality: (N,), in [0, 1]; 0 or 1 for answers that are wrong or correct.
-        independence: effective rows per row, below 1 where items repeat.
+        independence: effective rows per row; below 1 if items repeat.
     Complexity: O(N log N).
 
     >>> find_threshold(np.array([0.2, 0.9, 0.9, 0.9]), np.array([0.0, 1.0, 1.0, 1.0]), 0.5, 0.9).confidence

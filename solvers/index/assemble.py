@@ -1,7 +1,7 @@
 """Last steps of a build: choose candidates, index them over sizes, and assemble the plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanSchema:
-    """What the plan's numbers refer to.
+    """Names of the features, columns, and classes of a plan, with the unit and the number of rows.
 
     Attributes:
         features: F names.
@@ -36,8 +36,9 @@ class PlanSchema:
         unit: the unit of costs.
         rows: number of rows of the accuracies; 0: none.
         left_out: features excluded by preselection.
-        left_out_costs: their costs.
+        left_out_costs: costs of the excluded features.
         encoding: numerical encoding of the cells.
+        loss_matrix: (C, A), losses; (0, 0) if all errors are equal.
     """
 
     features: tuple[str, ...]
@@ -49,6 +50,7 @@ class PlanSchema:
     left_out: tuple[str, ...] = ()
     left_out_costs: SetCosts | None = None
     encoding: CellEncoding | None = None
+    loss_matrix: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +61,9 @@ class SearchResult:
         expanded: the expanded sets.
         alpha: the smallest affordable alpha.
         accuracies: accuracy of every set, by mask.
-        lambdas: (q,), weights of cost of the sequences.
-        orders: (q, l), features of the sequences.
-        median_size: the size at which sequences weigh cost.
+        lambdas: (q,), weight of cost of each greedy sequence.
+        orders: (q, l), features of each greedy sequence, in order.
+        median_size: the size at which greedy sequences compare costs.
     """
 
     expanded: ExpandedSets
@@ -74,14 +76,14 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModels:
-    """Trained models. kind: as in ``learners``; by_mask: the bytes of each."""
+    """Trained models. kind: format of the models (``learners``); by_mask: bytes of each set's model."""
 
     kind: str
     by_mask: dict[int, bytes]
 
 
 def choose_lambdas(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
-    """Return the weights of cost: 0, those given or the defaults, and infinity.
+    """Return the weights of cost: 0, the given or default weights, and infinity.
 
     >>> choose_lambdas([2.0, 0.5], np.array([1.0])).tolist()
     [0.0, 0.5, 2.0, inf]
@@ -98,25 +100,25 @@ def index_sets(
     names: Sequence[str],
     *,
     alpha: float = 0.0,
-    own_alpha: float = inf,
+    requested_alpha: float = inf,
     budget: float | None = None,
 ) -> tuple[Int64s, SkylineIndex]:
     """Choose the candidates and index them over all sizes.
 
-    With a budget (Problem 3), sets that never fit it are dropped, and a set that fits up to a larger size counts as
-    cheaper. Sizes of several dimensions have no index.
+    With a fixed budget (Problem 3), sets that never fit the budget are dropped. Of two sets, the one that fits up to a
+    larger size counts as cheaper. Sizes of several dimensions have no index.
 
     Args:
-        alpha, own_alpha: as in ``choose_candidates``.
+        alpha, requested_alpha: as in ``choose_candidates``.
     Returns:
-        The candidates' places in ``expanded``, by preference, and the index.
+        The indices of the candidates in ``expanded``, by preference, and the index over sizes.
     """
     curves = costs.sum_features(expanded.masks)
     if budget is not None and costs.dimensions <= 1:
         reach = costs.find_affordable_sizes(curves, budget)
         able = np.flatnonzero(np.isfinite(reach))
         constant = np.zeros((1, 0), dtype=np.int64)
-        factors = {"alpha": alpha, "own_alpha": own_alpha}
+        factors = {"alpha": alpha, "requested_alpha": requested_alpha}
         chosen = choose_candidates(expanded.select(able), -reach[able][:, None], constant, names, **factors)
         empty = np.flatnonzero(expanded.masks == 0)  # needed when part of the budget is spent
         places = np.union1d(able[chosen], empty)
@@ -126,7 +128,7 @@ def index_sets(
     if budget is not None:
         able = np.flatnonzero(costs.evaluate(curves, (1.0,) * costs.dimensions) <= budget)
     sets = expanded.select(able)
-    factors = {"alpha": alpha, "own_alpha": own_alpha, "largest": costs.largest}
+    factors = {"alpha": alpha, "requested_alpha": requested_alpha, "largest": costs.largest}
     places = able[choose_candidates(sets, curves[able], costs.powers, names, **factors)]
     if costs.dimensions > 1:
         return places, SkylineIndex(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
@@ -142,17 +144,17 @@ def index_regions(
     levels: Floats,
     *,
     alpha: float = 0.0,
-    own_alpha: float = inf,
+    requested_alpha: float = inf,
 ) -> tuple[Int64s, SkylineIndex]:
-    """Choose candidates for each region of sizes and index them, by the accuracies there.
+    """Choose candidates for each region of sizes, by the region's accuracies, and index them.
 
     Args:
-        pooled: places of the candidates for all sizes, which are kept.
+        pooled: indices in ``expanded`` of the candidates for all sizes, which are kept in every region.
         levels: (R, m), accuracies in each region.
-        alpha, own_alpha: as in ``choose_candidates``.
+        alpha, requested_alpha: as in ``choose_candidates``.
     """
     curves = costs.sum_features(expanded.masks)
-    factors = {"alpha": alpha, "own_alpha": own_alpha, "largest": costs.largest}
+    factors = {"alpha": alpha, "requested_alpha": requested_alpha, "largest": costs.largest}
     chosen = [pooled]
     for own, extents in zip(levels, _region_ranges(regions), strict=True):
         near = _near_the_best(curves, costs, own, extents)
@@ -192,10 +194,10 @@ def _near_the_best(curves: Floats, costs: SetCosts, levels: Floats, extents: Seq
 
 
 def join_indexes(indexes: Sequence[SkylineIndex], orders: Sequence[Int64s], edges: Floats) -> SkylineIndex:
-    """Join the regions' indexes, each from its edge to the next.
+    """Join the indexes of the regions; each is valid from its edge to the next edge.
 
     Args:
-        orders: for each region, the places of its curves among all curves.
+        orders: for each region, indices of its curves in the list of all curves.
     """
     bounds = [1.0, *edges.tolist(), inf]
     sizes, skylines = [], []
@@ -236,7 +238,7 @@ def assemble_plan(
     """Return the plan.
 
     Args:
-        indexed: the candidates' places among the expanded sets, and the index.
+        indexed: the indices of the candidates in ``searched.expanded``, and the index over sizes.
         reaching: the plan's fields of bias-corrected accuracies.
     """
     places, index = indexed
@@ -269,6 +271,7 @@ def assemble_plan(
         model_numbers=np.frombuffer(b"" if archived else flat, dtype=np.float64).copy(),
         model_bytes=np.frombuffer(flat if archived else b"", dtype=np.uint8).copy(),
         class_shares=names.class_shares,
+        loss_matrix=names.loss_matrix,
         largest_size=options.max_size,
         fixed_size=sizes_of(options.fixed_size),
         fixed_budget=options.fixed_budget,

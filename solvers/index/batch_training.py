@@ -7,8 +7,11 @@ from typing import TypeVar
 import numpy as np
 
 from models.arrays import Floats, Int32s
+from models.losses import Losses
+from solvers.index.selection_bias import pack_outcomes
 from solvers.learners.batch_logistic import fit_sets
 from solvers.learners.estimators import Folds
+from solvers.statistics import softmax
 
 T = TypeVar("T")
 
@@ -25,19 +28,29 @@ def split_into_batches(values: Sequence[T], size: int) -> Iterator[tuple[T, ...]
 
 
 def validate_sets(
-    table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float, folds: Folds
+    table: Floats,
+    labels: Int32s,
+    classes: int,
+    sets: Sequence[Sequence[int]],
+    C: float,
+    folds: Folds,
+    losses: Losses | None,
 ) -> list[bytes]:
-    """Cross-validate models of sets of columns; return packed bits of the correct rows."""
-    right = np.zeros((len(sets), len(labels)), dtype=bool)
+    """Cross-validate models of sets of columns; return the outcomes of the rows (``pack_outcomes``)."""
+    right = np.zeros((len(sets), len(labels)), dtype=bool if losses is None else np.float64)
     for train, test in folds:
         mean, scale = _standardization(table[train])
         models = fit_sets((table[train] - mean) / scale, labels[train], classes, sets, C)
         unseen = (table[test] - mean) / scale
         for place, (columns, model) in enumerate(zip(sets, models, strict=True)):
             scores = unseen[:, columns] @ model[:, :-1].T + model[:, -1]
+            if losses is not None:
+                logits = np.column_stack((np.zeros(len(scores)), scores[:, 0])) if classes == 2 else scores
+                right[place, test] = losses.grade_answers(softmax(logits), labels[test])
+                continue
             codes = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
             right[place, test] = codes == labels[test]
-    return [np.packbits(each).tobytes() for each in right]
+    return [pack_outcomes(each) for each in right]
 
 
 def train_sets(table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float) -> list[bytes]:

@@ -1,9 +1,10 @@
 """Candidate sets: every other expanded set is alpha-dominated by one of them (Algorithm 1, Definition 3.1).
 
-A kept set t may replace s if it costs no more at any size and (1 + alpha) · A(t) ≥ D(s), the demand of s: the largest
-accuracy that s replaces (``lattice``). Then t takes D(s) over. So every feature set, trained or not, has a candidate
-that costs no more and is as accurate within one factor 1 + alpha, however long the chain of replacements. A reading of
-Properties 3.6 and 3.7 that compares with A(s) loses a factor at every step of a chain of near-ties.
+A kept set t may replace a set s if t costs no more at any size and (1 + alpha) · A(t) ≥ D(s). The demand D(s) is the
+largest accuracy of any set that s replaces (``lattice``). When t replaces s, the demand of t becomes at least D(s). So
+for every feature set, trained or not, a candidate exists that costs no more and is as accurate within a single factor 1
++ alpha, even after a chain of replacements. Properties 3.6 and 3.7 can be read as comparing with A(s) instead; then
+each replacement of a chain would lose a factor.
 """
 
 from collections.abc import Sequence
@@ -24,18 +25,18 @@ def choose_candidates(
     names: Sequence[str],
     *,
     alpha: float = 0.0,
-    own_alpha: float = inf,
+    requested_alpha: float = inf,
     largest: float = inf,
 ) -> Int64s:
-    """Return the places in ``expanded`` of the sets to keep, by preference.
+    """Return the indices in ``expanded`` of the sets to keep, by preference.
 
-    Sets are visited from the cheapest on, so that a kept set is never replaced itself. Sizes of several dimensions are
+    Sets are visited by rising cost, so that a kept set is never replaced itself. Sizes of several dimensions are
     compared by terms (``dominance``).
 
     Args:
         curves: (m, t), cost coefficients of the sets over the terms ``powers``, (t, k).
-        own_alpha: a replaced set may be more accurate by at most the factor 1 + own_alpha; the requested alpha, where
-            ``alpha`` is larger than requested.
+        requested_alpha: the alpha of the request, which ``alpha`` may exceed; a replaced set is more accurate than its
+            replacement by at most the factor 1 + requested_alpha.
     Complexity: O(m · c · t) for m expanded sets and c candidates.
 
     >>> expanded = ExpandedSets(1, np.array([0, 1]), np.array([0.7, 0.7]), np.array([0.7, 0.7]))
@@ -45,7 +46,7 @@ def choose_candidates(
     rank = rank_by_preference(expanded.masks, expanded.accuracies, names)
     kept: list[int] = []
     demands = expanded.demands.copy()
-    reaches, own = (1 + alpha) * expanded.accuracies, (1 + own_alpha) * expanded.accuracies
+    reaches, own = (1 + alpha) * expanded.accuracies, (1 + requested_alpha) * expanded.accuracies
     for s in _cheapest_first(curves, powers, rank).tolist():
         places = np.array(kept, dtype=np.int64)
         able = places[(reaches[places] >= demands[s]) & (own[places] >= expanded.accuracies[s])]
@@ -61,12 +62,13 @@ def choose_candidates(
     return np.array(sorted(kept, key=lambda place: int(rank[place])), dtype=np.int64)
 
 
-def choose_any_time_sets(expanded: ExpandedSets, *, alpha: float = 0.0, own_alpha: float = inf) -> Int64s:
-    """Return the places in ``expanded`` of sets that can be the best one once some features are computed.
+def choose_any_time_sets(expanded: ExpandedSets, *, alpha: float = 0.0, requested_alpha: float = inf) -> Int64s:
+    """Return the indices in ``expanded`` of sets that can be the best once some features are computed.
 
-    Computed features cost nothing more, so only a subset surely costs no more than a set, whatever is computed. A set
-    is dropped if a kept subset meets its demand within alpha, and its accuracy within ``own_alpha``. Sets are visited
-    layer by layer from the empty one, so that a kept set is never replaced itself.
+    Computed features have no further cost. So only subsets of a set are certain to cost no more, whichever features are
+    computed. A set is dropped if a kept subset reaches the set's demand within alpha, and the set's accuracy within
+    ``requested_alpha``. Sets are visited layer by layer from the empty set, so that a kept set is never replaced
+    itself.
 
     Complexity: O(F² · 2^F) time, O(2^F) memory.
 
@@ -75,7 +77,7 @@ def choose_any_time_sets(expanded: ExpandedSets, *, alpha: float = 0.0, own_alph
     [0, 1, 2]
     """
     sizes = np.bitwise_count(expanded.masks)
-    wanted = np.maximum(expanded.demands / (1 + alpha), expanded.accuracies / (1 + own_alpha))
+    wanted = np.maximum(expanded.demands / (1 + alpha), expanded.accuracies / (1 + requested_alpha))
     stays: list[Int64s] = []
     best = np.full(1 << expanded.features, -inf)  # of all subsets that stay, by mask
     for size in range(expanded.features + 1):

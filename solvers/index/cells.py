@@ -1,7 +1,7 @@
 """Numerical encoding of categories and missing cells: models receive complete numbers only.
 
-A table is encoded before training (``solvers.cell_encoding``): each feature then has a column for each number of its
-encoding. A plan keeps the encoding of its features and accepts cells in the table's original form.
+A table is encoded before training (``solvers.cell_encoding``): the encoding of a feature has one or more numerical
+columns. A plan keeps the encoding and accepts cells in the table's original form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def list_column_owners(columns: Sequence[Sequence[str]]) -> Int32s:
 
 
 def encode_table(table: FeatureTable) -> FeatureTable:
-    """Encode a mixed table numerically: the same features, each with a column for each number.
+    """Return a mixed table in numerical encoding: the same features, each with the columns of its encoding.
 
     Tables of complete numbers are returned unchanged.
     """
@@ -54,7 +54,7 @@ def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
     lacking = [name for name in names if name not in known]
     if lacking:
         raise InvalidRequest.from_faults(
-            Fault(("dataset", "features"), f"feature {lacking[0]!r} of the index not found")
+            Fault(("dataset", "features"), f"feature {lacking[0]!r} of the index is not in this dataset")
         )
     features = tuple(known[name] for name in names)
     place = {column: at for at, column in enumerate(table.spec.feature_columns)}
@@ -70,7 +70,7 @@ def encode_items(
     """Encode some columns of items numerically: (n, D).
 
     Args:
-        columns: place in the encoding and name of each column.
+        columns: index in the encoding, and name, of each column.
     Raises:
         InvalidRequest: an item lacks a column or has an invalid cell.
     """
@@ -82,7 +82,7 @@ def encode_items(
                 raise InvalidRequest.from_faults(Fault(("items", i, column), "is required by the chosen features"))
             cell = item[column]
             try:
-                row += [to_finite(cell)] if encoding is None else encoding.encode_values(place, cell)
+                row += [to_finite(cell)] if encoding is None else encoding.encode_cell(place, cell)
             except ValueError as error:
                 faults.append(Fault(("items", i, column), str(error)))
         rows.append(row)

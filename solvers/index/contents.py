@@ -6,6 +6,7 @@ import numpy as np
 
 from models import InvalidRequest
 from models.arrays import Amounts, Bools, Floats, Int32s, Int64s, Probabilities, UInt8s
+from models.losses import Losses
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import list_column_owners
@@ -119,6 +120,23 @@ class IndexContents:
     """Categories known to the models."""
     cells_missing: bool = False
     """Whether cells may be missing."""
+    loss_matrix: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(C, A), loss of each answer for each true class, in ``unit``; with A = C + 1 the last answer is to reject
+    (``Losses``). (0, 0): all errors are equal.
+    """
+
+    @property
+    def losses(self) -> Losses | None:
+        """The loss matrix; None if all errors are equal."""
+        if not len(self.loss_matrix):
+            return None
+        truths, answers = self.loss_matrix.shape
+        return Losses(self.loss_matrix, float(self.loss_matrix.max()), answers > truths)
+
+    def choose_answers(self, probabilities: Floats) -> Int64s:
+        """Return the codes of the answers, (n,), for probabilities, (n, C); C rejects."""
+        losses = self.losses
+        return np.asarray(probabilities.argmax(axis=1)) if losses is None else losses.choose(probabilities)[0]
 
     @property
     def encoding(self) -> CellEncoding | None:
@@ -167,7 +185,7 @@ class IndexContents:
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
     matrices = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
-    dimensions = dict.fromkeys((*matrices, "size_optimism", "size_spread"), 2)
+    dimensions = dict.fromkeys((*matrices, "size_optimism", "size_spread", "loss_matrix"), 2)
     dimensions |= {"size_levels": 3, "size_covariance": 3}
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
@@ -203,6 +221,12 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "costs of at least 0 for each feature left out, or of none": _left_out_costs(plan),
+        "losses of each answer for each class, and probabilities, or no losses": plan.loss_matrix.shape == (0, 0)
+        or (
+            plan.loss_matrix.shape in tuple((len(plan.classes), len(plan.classes) + more) for more in (0, 1))
+            and bool(plan.loss_matrix.any())
+            and plan.model_kind != "none"
+        ),
         "no fixed size with costs that depend on size": not plan.fixed_size or powers.shape[-1] == 0,
     }
 

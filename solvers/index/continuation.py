@@ -1,8 +1,9 @@
-"""Any-time prediction: the best reachable set when some features are computed and part of the budget is spent.
+"""Any-time prediction: the best feature set after some features were computed and part of the budget was spent.
 
-The paper leaves this any-time use to the future. Computed features cost nothing more, so the cheapest set need not be a
-candidate, which is chosen by its whole cost. Only a subset surely costs no more, whatever is computed; so a set is
-dropped only if a subset of it is as accurate (``candidates.choose_any_time_sets``).
+The paper leaves any-time prediction to future work. Candidates are chosen by their total cost. But computed features
+have no further cost, so the best reachable set is not always a candidate. Only subsets of a set are certain to cost no
+more, whichever features are computed. So a set is dropped only if one of its subsets is as accurate
+(``candidates.choose_any_time_sets``).
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class ReachableSets:
 
     @classmethod
     def from_sets(cls, masks: Int64s, accuracies: Floats, features: int) -> "ReachableSets":
-        """Sort sets given in any order and with repetitions; one of them must be free.
+        """Sort sets, which may be in any order and repeated; one set must be free.
 
         >>> reachable = ReachableSets.from_sets(np.array([0, 1, 2, 3]), np.array([0.5, 0.7, 0.9, 0.9]), 2)
         >>> costs = np.array([0.0, 4.0, 2.0, 6.0])
@@ -56,13 +57,13 @@ class ReachableSets:
     ) -> tuple[int, float, float]:
         """Return mask, accuracy, and remaining cost of the most accurate set that fits the budget.
 
-        Sets of computed features only always fit. Ties are broken by remaining cost.
+        Sets of only computed features always fit. Ties go to the least remaining cost.
 
         Args:
             computed: mask of the computed features.
             feature_costs: (F,), cost of each feature for this item.
             spent: cost of the computed features; None: by ``feature_costs``.
-            exact: returns costs of sets in the rounding of decisions.
+            exact: returns costs of sets, rounded as in decisions.
         Complexity: O(m F).
         """
         owed = feature_costs.copy()

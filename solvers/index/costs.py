@@ -95,12 +95,20 @@ def list_members(mask: int) -> list[int]:
 
 
 def evaluate_horner(curves: Floats, sizes: Floats | float) -> Floats:
-    """Return the values of curves (m, d + 1) at one size, or at a size each, (m,)."""
+    """Return the values of curves (m, d + 1) at one size, or each at its own size, (m,)."""
     value = np.zeros(len(curves))
     with np.errstate(over="ignore"):
         for column in curves.T[::-1]:
             value = value * sizes + column
     return value
+
+
+def evaluate_at_sizes(curve: Floats, powers: Int64s, sizes: Floats) -> Floats:
+    """Return the values, (n,), of one curve (t,) at sizes (n, k). One dimension uses Horner's rule."""
+    if powers.shape[1] <= 1:
+        at = sizes[:, 0] if powers.shape[1] else 1.0
+        return evaluate_horner(np.broadcast_to(curve, (len(sizes), len(curve))), at)
+    return np.asarray(_evaluate_terms(powers, sizes[:, None, :]) @ curve)
 
 
 MAX_TERMS = 4096
@@ -125,9 +133,13 @@ def evaluate_curves(curves: Floats, powers: Int64s, size: Sequence[float]) -> Fl
     """Return the values, (m,), of curves (m, t) at one size. One dimension uses Horner's rule."""
     if powers.shape[1] <= 1:
         return evaluate_horner(curves, size[0] if powers.shape[1] else 1.0)
+    return np.asarray(curves @ _evaluate_terms(powers, np.asarray(size)))
+
+
+def _evaluate_terms(powers: Int64s, sizes: Floats) -> Floats:
+    """Return the products of powers, (..., t), of sizes that broadcast with ``powers``, (t, k)."""
     with np.errstate(over="ignore"):
-        terms = np.prod(np.asarray(size) ** powers, axis=1)
-    return np.asarray(curves @ np.minimum(terms, MAX_TERM))
+        return np.asarray(np.minimum(np.prod(sizes**powers, axis=-1), MAX_TERM))
 
 
 def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[SetCosts, dict[str, Residuals]]:
@@ -175,7 +187,7 @@ def check_dimensions(size: tuple[float, ...], dimensions: int, where: str) -> tu
 
 
 def choose_median_size(dataset: FeatureTable, options: IndexOptions, dimensions: int) -> tuple[float, ...]:
-    """Return the size at which greedy sequences weigh cost; () if costs do not depend on size."""
+    """Return the size at which greedy sequences compare costs; () if costs do not depend on size."""
     if not dimensions:
         return ()
     if options.median_size is not None:

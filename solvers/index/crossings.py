@@ -1,22 +1,22 @@
 """Index over sizes: skylines between the breakpoints where they change (Algorithm 3, Lemma 3.12, Theorem 3.13).
 
-Candidate curves are kept in order of cost while the size grows from 1. Only neighbors can cross next, so a priority
-queue holds one crossing for each pair of neighbors. At a crossing the two swap places, and the skyline changes only if
-(Theorem 3.13, with curve 2 below curve 1 before and above it after)
+Candidate curves are kept in order of cost while the size grows from 1. Only neighbors in this order can cross next, so
+a priority queue holds one crossing for each pair of neighbors. At a crossing, two curves swap places. Let curve 2 be
+below curve 1 before the crossing, and above it afterward. The skyline changes only if (Theorem 3.13)
 
-1. both are on the skyline: curve 1 is the more accurate, curve 2 leaves;
-2. curve 2 is on it and curve 1 is not, and no curve below curve 2 is as accurate as curve 1: curve 1 joins, and curve 2
-   leaves if it is not more accurate (the case of equal accuracies, which the theorem leaves out).
+1. both are on the skyline: curve 1 is more accurate, so curve 2 leaves;
+2. curve 2 is on the skyline, curve 1 is not, and no curve below curve 2 is as accurate as curve 1: curve 1 joins, and
+   curve 2 leaves if it is not more accurate (the case of equal accuracies, which the theorem omits).
 
-The skyline is a linked list in order of cost, so either takes O(1): "no curve below curve 2" is the list's member
-before curve 2. A skyline is stored at breakpoints only.
+The skyline is a linked list in order of cost, so each test takes O(1): the list's member before curve 2 is the most
+accurate curve below curve 2. A skyline is stored only at breakpoints.
 
-**Degenerate crossings.** Whether one curve is below another at a given size depends on the pair alone: on the roots
-where their difference changes sign, computed once in a fixed order. Curves that touch have no such root and never swap;
-identical curves stay in order of preference; of curves that cross in one point each pair swaps. If rounding makes the
-orders of several pairs contradict each other, every swap still satisfies one pair and changes no other, so the sweep
-(``crossings_kernel``) terminates, and the order is correct again as soon as the pairs agree. Sizes within
-``MERGE_SHARE`` are one point. Remaining rounding errors are corrected at look-up, where costs are recomputed
+**Degenerate crossings.** Whether one curve is below another at a given size depends only on these two curves: on the
+roots where their difference changes sign, computed once in a fixed order. Curves that touch have no such root and never
+swap. Identical curves stay in order of preference. If several curves cross in one point, each pair swaps. If rounding
+makes the orders of several pairs contradict each other, every swap still corrects one pair and changes no other pair.
+So the sweep (``crossings_kernel``) terminates, and the order is correct again as soon as the pairs agree. Sizes within
+``MERGE_SHARE`` count as one point. Remaining rounding errors are corrected at look-up, where costs are recomputed
 (``plan``).
 """
 
@@ -88,7 +88,7 @@ def build_budget_index(affordable: Floats, accuracies: Floats) -> SkylineIndex:
     """Build the index for one budget (Problem 3): the best affordable set between breakpoints.
 
     Args:
-        affordable: (c,), the largest size at which each set is affordable; one must be always.
+        affordable: (c,), the largest size at which each set is affordable; one set must be affordable at every size.
         accuracies: (c,), falling; the preferred set first among equals.
     Complexity: O(c) time.
 

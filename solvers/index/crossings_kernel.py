@@ -1,8 +1,8 @@
-"""Compiled plane sweep over sizes for ``crossings``. Sizes are float64, curves int64 places in the table.
+"""Compiled plane sweep over sizes for ``crossings``. Sizes are float64, curves int64 indices of rows.
 
 A curve is a row of coefficients by rising power. The queue is a tournament tree over the c - 1 pairs of neighbors in
-the order of cost: leaf ``len(queue) // 2 + i`` holds the size at which places i and i + 1 swap, and queue[1] the
-smallest of them.
+the order of cost: leaf ``len(queue) // 2 + i`` holds the size at which the curves at positions i and i + 1 swap;
+queue[1] is the smallest of these sizes.
 """
 
 from typing import NamedTuple
@@ -51,7 +51,7 @@ def sum_magnitudes(d: Floats, degree: int, x: float) -> float:
 
 @compile_kernel()
 def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float:
-    """Return where a polynomial changes sign between low and high, to the last bit."""
+    """Return the point between low and high at which a polynomial changes sign, exact to the last bit."""
     rising = evaluate_polynomial(d, degree, high) > 0
     for _ in range(200):
         middle = low + (high - low) / 2
@@ -66,7 +66,7 @@ def bisect_sign_change(d: Floats, degree: int, low: float, high: float) -> float
 
 @compile_kernel()
 def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: Floats) -> int:
-    """Write the sign changes of c0 + c1 x + c2 x² from ``start`` on into roots; return their number."""
+    """Write the points from ``start`` on at which c0 + c1 x + c2 x² changes sign into roots; return their number."""
     if c2 == 0.0:
         if c1 == 0.0:
             return 0
@@ -90,7 +90,7 @@ def find_quadratic_roots(c0: float, c1: float, c2: float, start: float, roots: F
 
 @compile_kernel()
 def bound_roots(c: Floats, degree: int, start: float) -> float:
-    """Return a size beyond all roots: Cauchy's bound, with a margin for rounding."""
+    """Return a size above all roots: Cauchy's bound, with a margin for rounding."""
     limit = 0.0
     for p in range(degree):
         limit = max(limit, abs(c[p] / c[degree]))
@@ -98,7 +98,7 @@ def bound_roots(c: Floats, degree: int, start: float) -> float:
 
 
 @compile_kernel()
-def differentiate(c: Floats, degree: int, order: int, d: Floats) -> None:
+def compute_gradients(c: Floats, degree: int, order: int, d: Floats) -> None:
     """Write the derivative of an order, of degree ``degree - order``, into d."""
     for p in range(degree - order + 1):
         factor = 1.0
@@ -134,7 +134,7 @@ def find_roots_between(d: Floats, degree: int, start: float, cuts: Floats, limit
 def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: Floats) -> int:
     """Write the sign changes of a polynomial of degree 3 or more into roots; return their number.
 
-    From the linear derivative up, the roots of each derivative cut the next into monotone pieces.
+    The roots of each derivative, from the linear one up, cut the next derivative into monotone pieces.
     """
     limit = bound_roots(c, degree, start)
     cuts = np.empty(degree + 2)
@@ -143,7 +143,7 @@ def find_high_degree_sign_changes(c: Floats, degree: int, start: float, roots: F
     for order in range(degree - 1, -1, -1):
         for k in range(count):
             cuts[k] = roots[k]
-        differentiate(c, degree, order, d)
+        compute_gradients(c, degree, order, d)
         count = find_roots_between(d, degree - order, start, cuts[:count], limit, roots)
     return count
 
@@ -161,7 +161,7 @@ def find_sign_changes(c: Floats, start: float, roots: Floats) -> int:
 
 @compile_kernel()
 def find_next_exchange(curves: Floats, lower: int, upper: int, now: float, d: Floats, roots: Floats) -> float:
-    """Return the size at which the upper of two curves must swap with the lower: now, later, or inf.
+    """Return the size at which two neighboring curves must swap: the current size, a later one, or inf.
 
     Args:
         d: (p,), workspace.
@@ -202,7 +202,7 @@ def make_queue(curves: Floats, order: Int64s, d: Floats, roots: Floats) -> Float
 
 @compile_kernel()
 def find_next_place(queue: Floats) -> int:
-    """Return the place of the lower of the two curves that cross next."""
+    """Return the position, in the order of cost, of the lower of the two curves that cross next."""
     leaves = len(queue) // 2
     node = 1
     while node < leaves:
@@ -214,7 +214,7 @@ def find_next_place(queue: Floats) -> int:
 def update_queue(
     queue: Floats, curves: Floats, order: Int64s, place: int, now: float, d: Floats, roots: Floats
 ) -> None:
-    """Update the three pairs of neighbors that include the curves at this place and the next."""
+    """Update the three pairs of neighbors that include the curves at positions ``place`` and ``place + 1``."""
     for near in range(max(place - 1, 0), min(place + 2, len(order) - 1)):
         node = len(queue) // 2 + near
         queue[node] = find_next_exchange(curves, order[near], order[near + 1], now, d, roots)
@@ -241,7 +241,7 @@ def make_skyline(order: Int64s, accuracies: Floats) -> LinkedSkyline:
 
 @compile_kernel()
 def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
-    """Link a curve after another, or as the first if that is -1."""
+    """Link a curve into the skyline after ``below``, or as the first member if ``below`` is -1."""
     skyline.before[curve] = below
     if below < 0:
         skyline.ends[FIRST] = curve
@@ -251,7 +251,7 @@ def link_member(skyline: LinkedSkyline, below: int, curve: int) -> None:
 
 @compile_kernel()
 def exchange_curves(skyline: LinkedSkyline, accuracies: Floats, curve1: int, curve2: int) -> bool:
-    """Update the skyline after member curve 2 rose above curve 1; return whether it changed."""
+    """Update the skyline where curve 2, a member, exceeds curve 1 from now on; return whether the skyline changed."""
     before, after, on, ends = skyline.before, skyline.after, skyline.on, skyline.ends
     below = before[curve2]
     if on[curve1]:  # both are on it, so curve 1 is the more accurate: curve 2 leaves

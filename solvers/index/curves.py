@@ -1,8 +1,8 @@
 """Charts of an index over sizes and budgets: cost curves, their crossings, and a map of decisions.
 
-Each cell of the map is a call of ``decide``. A skyline changes where two of its curves cross (Theorem 3.13); the two
-are found from the skylines on both sides of a breakpoint. Where accuracies depend on size, the skyline also changes at
-the edges of regions, which are not crossings.
+Each cell of the map is a call of ``decide``. A skyline changes where two of its curves cross (Theorem 3.13). The
+skylines on both sides of a breakpoint show which two curves cross there. If accuracies depend on size, they are
+constant on regions of sizes. The skyline then also changes at the edges of regions, which are not crossings.
 """
 
 from dataclasses import dataclass

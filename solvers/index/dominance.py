@@ -1,9 +1,9 @@
 """Exact dominance test of cost curves: whether one polynomial is never above another, by roots, not by sampling.
 
 A curve is a polynomial in one size, given by the coefficients of 1, n, n², … Dominance (Definition 3.1) covers all
-sizes n ≥ 1, or 1 ≤ n ≤ N where sizes are limited. Touching counts as not above. Coefficients are floating-point
-numbers, which are exact rationals: where rounding could matter, Sturm's theorem counts the roots in an interval in
-rational arithmetic.
+sizes n ≥ 1, or 1 ≤ n ≤ N where sizes are limited. A curve that only touches another is not above it. Coefficients are
+floating-point numbers, which are exact rationals: where rounding could matter, Sturm's theorem counts the roots in an
+interval in rational arithmetic.
 """
 
 from fractions import Fraction
@@ -22,7 +22,7 @@ _WITNESSES = 1.0 + np.concatenate(([0.0], np.logspace(-2, 6, 33)))
 
 
 def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools:
-    """Return (m,), whether each curve is at no size from 1 to ``largest`` above the other one.
+    """Return whether each curve is at most ``other`` at every size from 1 to ``largest``, (m,).
 
     Args:
         curves: (m, d + 1), coefficients by rising power.
@@ -54,11 +54,11 @@ def is_never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools
 
 
 def is_never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bools:
-    """Return (m,), whether each curve is provably never above the other one.
+    """Return whether each curve is provably never above ``other``: (m,).
 
-    For sizes of several dimensions: with n_i = 1 + u_i the difference is a polynomial in u ≥ 0; if all its coefficients
-    are at least 0, so is the difference. The test is sufficient, not necessary: false negatives keep more candidates
-    than needed, never too few.
+    For sizes of several dimensions: with n_i = 1 + u_i, the difference of two curves is a polynomial in u ≥ 0. If all
+    its coefficients are at least 0, the difference is, too. The test is sufficient, not necessary: an undetected
+    dominance keeps more candidates than needed, never too few.
 
     Args:
         curves: (m, t).
@@ -82,8 +82,9 @@ def is_never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bo
 def has_negative_value(coefficients: list[Fraction], largest: float = inf) -> bool:
     """Return whether a polynomial is negative at some size from 1 to ``largest``, in rational arithmetic.
 
-    It is, if it is negative at an end, or changes sign in between. Square-free factorization makes all roots simple;
-    factors of odd multiplicity change sign there, and Sturm's theorem counts their roots.
+    A polynomial is negative somewhere if it is negative at an end of the interval, or changes sign inside. Square-free
+    factorization makes all roots simple. The polynomial changes sign at the roots of factors of odd multiplicity, which
+    Sturm's theorem counts.
 
     >>> [has_negative_value([Fraction(c), Fraction(-6), Fraction(1)]) for c in (9, 8)]
     [False, True]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from models import InvalidRequest
+from models.arrays import Floats
 from models.feedback import Expectations
 from models.index import IndexCurveQuery, IndexEvaluateLimits, IndexLimits, IndexQuery
 from solvers.base import ModelRunner, round_up
@@ -24,8 +25,8 @@ def evaluate(
 ) -> Evaluated:
     """Classify every item with the model chosen for its size.
 
-    Columns of features that are not chosen may be missing. There is one decision for each distinct size, and one
-    batch of predictions for each distinct feature set.
+    Columns of features that are not chosen may be missing. Each distinct size is decided once, and each distinct
+    feature set predicts in one batch.
     """
     shared_limits = shared_fields(limits, IndexLimits)
     sizes = [limits.size if size is None else size for size in items.sizes]
@@ -34,7 +35,7 @@ def evaluate(
     for at, size in enumerate(sizes):
         groups[by_size[size].features].append(at)
     n = len(items)
-    labels, paths = [""] * n, [by_size[size].features for size in sizes]
+    labels, paths = list[str | None]([None] * n), [by_size[size].features for size in sizes]
     probabilities = np.full((n, len(plan.classes)), np.nan)
     for features, rows in groups.items():
         try:
@@ -50,9 +51,18 @@ def evaluate(
         labels=tuple(labels),
         costs=np.array([by_size[size].cost for size in sizes]),
         paths=tuple(paths),
-        confidences=probabilities.max(axis=1) if has_probabilities else np.full(n, np.nan),
+        confidences=_confidences(labels, plan.classes, probabilities) if has_probabilities else np.full(n, np.nan),
+        accepted=None if plan.losses is None else np.array([label is not None for label in labels]),
         classes=tuple(plan.classes),
         probabilities=probabilities if has_probabilities else None,
+    )
+
+
+def _confidences(labels: Sequence[str | None], classes: Sequence[str], probabilities: Floats) -> Floats:
+    """Return the probability of each answer, (n,); NaN for rejected items."""
+    places = {name: place for place, name in enumerate(classes)}
+    return np.array(
+        [np.nan if label is None else row[places[label]] for label, row in zip(labels, probabilities, strict=True)]
     )
 
 

@@ -2,12 +2,12 @@
 
 1. Categories and missing cells are encoded numerically (``cells``).
 2. Tables of more than 20 features are narrowed to 20 (``preselection``).
-3. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9). After the first search the
-   greedy sequence by accuracy is grown (``greedy``), so that the budget always affords one; after preselection all
-   sequences are.
-4. The other greedy sequences are grown within the remaining budget. Candidates are chosen (``candidates``) and indexed
-   over all sizes (``crossings``).
-5. Models are trained on all rows (``training``): of candidates, sequences, and sets that can become the best one once
+3. The lattice is searched (``lattice``), with a search budget from coarse to fine (Property 3.9). The greedy sequence
+   by accuracy is built after the first search (``greedy``), so that the search budget always suffices for one sequence.
+   After preselection, all sequences are built then.
+4. The other greedy sequences are built within the remaining search budget. Candidates are chosen (``candidates``) and
+   indexed over all sizes (``crossings``).
+5. Models are trained on all rows (``training``): of candidates, of sequences, and of sets that can become the best once
    some features are computed.
 """
 
@@ -43,7 +43,7 @@ from solvers.index.lattice import BudgetExhausted, ExpandedSets, expand_lattice
 from solvers.index.plan import IndexPlan
 from solvers.index.preselection import narrow_table
 from solvers.index.savings import measure_index_savings
-from solvers.index.selection_bias import measure_reached_accuracies, unpack_bits
+from solvers.index.selection_bias import measure_reached_accuracies, unpack_outcomes
 from solvers.index.size_curves import MAX_JUDGED_SETS, SizeRegions, find_regions, fit_size_curves, region_levels
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
@@ -68,23 +68,23 @@ def fit(
     rng: np.random.Generator,
     run: BuildContext,
 ) -> Fitted[IndexPlan]:
-    """Fit the index of feature sets to a table.
+    """Fit an index to a feature table.
 
-    With ``max_models``, or if the whole lattice is estimated to exceed ``max_seconds``, the lattice is searched for
-    alpha = 2, 1, 0.5, … down to the requested one. The last finished search counts, then the smallest affordable alpha
-    by bisection. Sets trained by sequences and unfinished searches may become candidates too. No set is excluded that
-    is more accurate, by more than the requested alpha, than all sets that cost no more.
+    Search budgets: with ``max_models``, or if the search of all sets is estimated to exceed ``max_seconds``, the
+    lattice is searched for alpha = 2, 1, 0.5, … down to the requested alpha. The last completed search is used, and
+    bisection then lowers its alpha until the budget is exhausted. This alpha guarantees: for every excluded set, a kept
+    set exists that costs no more, and the excluded set is more accurate by at most a factor 1 + alpha.
 
-    ``max_models`` bounds the feature sets whose accuracy is estimated, trained or cached, but not the final models.
-    ``max_seconds`` bounds searches and sequences, but not the final models; with it the plan depends on the speed of
-    the machine.
+    - ``max_models`` bounds the number of feature sets whose accuracy is estimated, including cached ones.
+    - ``max_seconds`` bounds the time of searches and greedy sequences; the plan then depends on the machine's speed.
+    - Neither bounds the training of final models.
 
-    Tables of more than 20 features are narrowed to 20 on a third of the rows, within 600 feature sets unless another
-    budget is given; the other rows estimate accuracies, and final models are trained on all rows.
+    More than 20 features: a third of the rows selects 20 of them. The default budget is then 600 feature sets. The
+    other rows estimate accuracies. Final models are trained on all rows.
 
     Raises:
         InvalidRequest: a class has fewer rows than folds, the learner is not allowed or not a classifier, the sizes of
-            costs differ in their dimensions, or the first search exceeds max_models.
+            costs differ in their dimensions, or the first search exceeds ``max_models``.
     """
     original, dataset = dataset, encode_table(dataset)
     spec = dataset.spec
@@ -95,7 +95,7 @@ def fit(
     if table.left_out:
         left_out_costs = _select_costs(costs, dataset, table.left_out)
         options = _set_default_budget(options)
-        dataset, spec = table.others, table.whole.spec
+        dataset, spec = table.other_rows, table.all_rows.spec
         costs, residuals = read_costs(dataset, options)
     features = tuple(feature.name for feature in spec.features)
     trainer = Trainer.from_dataset(
@@ -104,14 +104,14 @@ def fit(
     trainer.report_progress(0, "searching the lattice")
     searched = _search(trainer, costs, features, median, is_narrowed=bool(table.left_out))
     trainer.report_progress(trainer.total_steps - 2, "choosing candidates")
-    factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
+    factors = {"alpha": searched.alpha, "requested_alpha": options.alpha}
     indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
     regions = _find_size_regions(trainer, searched.expanded, indexed[0], costs)
     if len(regions.edges):
         levels = region_levels(regions, _list_bits(trainer, searched.expanded.masks), dataset.sizes)
         indexed = index_regions(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
     kept = _list_kept_masks(searched, indexed[0], options)
-    last = trainer.with_dataset(table.whole) if table.left_out else trainer
+    last = trainer.with_dataset(table.all_rows) if table.left_out else trainer
     models = TrainedModels(get_model_kind(trainer.classifier), dict(zip(kept, last.train_models(kept), strict=True)))
     names = _make_schema(select_features(original, features), dataset, table.left_out, left_out_costs)
     reaching = _measure_reached_fields(trainer, list_known_masks(searched), costs, median, regions, rng)
@@ -131,7 +131,7 @@ def _find_size_regions(trainer: Trainer, expanded: ExpandedSets, candidates: Int
     if not sizes.shape[1]:
         return SizeRegions()
     judged = candidates[np.unique(np.linspace(0, len(candidates) - 1, MAX_JUDGED_SETS).round().astype(int))]
-    right = np.stack([unpack_bits(bits, len(sizes)) for bits in _list_bits(trainer, expanded.masks[judged])])
+    right = np.stack([unpack_outcomes(bits, len(sizes)) for bits in _list_bits(trainer, expanded.masks[judged])])
     is_cut = costs.dimensions == sizes.shape[1] and trainer.options.fixed_budget is None
     return find_regions(right, sizes, trainer.dataset.item_codes, has_regions=is_cut)
 
@@ -181,6 +181,7 @@ def _make_schema(
         left_out,
         left_out_costs,
         encoding=encoding,
+        loss_matrix=dataset.loss_matrix,
     )
 
 
@@ -199,7 +200,7 @@ def _list_kept_masks(searched: SearchResult, candidates: Int64s, options: IndexO
     """Return the masks of the sets that keep a model. candidates: places among the expanded sets."""
     expanded = searched.expanded
     if options.any_time:
-        stay = choose_any_time_sets(expanded, alpha=searched.alpha, own_alpha=options.alpha)
+        stay = choose_any_time_sets(expanded, alpha=searched.alpha, requested_alpha=options.alpha)
         candidates = np.union1d(candidates, stay)
     return [int(mask) for mask in list_modeled_sets(searched, expanded.masks[candidates])]
 

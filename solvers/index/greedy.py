@@ -4,10 +4,12 @@ For each λ a sequence starts from the empty set and adds, one at a time, the fe
 
     gain = (increase in accuracy) - λ · (increase in cost at the median size).
 
-λ = 0 is by accuracy only, λ → ∞ by cost only. The paper uses the names Greedy-Acc and Greedy-Cost for these both ways
-round; here ``greedy-acc`` is λ = 0, the largest increase in accuracy first, and ``greedy-cost`` the cheapest first.
+With λ = 0 only accuracy counts, with λ → ∞ only cost. The paper uses the names Greedy-Acc and Greedy-Cost
+inconsistently. Here ``greedy-acc`` is λ = 0, the largest increase in accuracy first; ``greedy-cost`` is λ → ∞, the
+cheapest feature first.
 
-``build_sequences`` builds them; ``FeatureSequences`` chooses one at look-up and adds features within the budget.
+``build_sequences`` builds the sequences; ``FeatureSequences`` chooses a sequence at look-up and adds features within
+the budget.
 """
 
 from bisect import bisect_right
@@ -89,7 +91,7 @@ class FeatureSequences:
         accuracies: accuracies of the prefixes.
         curves: cost polynomials of the prefixes, highest power first; by terms for several dimensions.
         skyline_costs: costs of the undominated prefixes at the median size, rising.
-        skyline_sequences: the sequence of each.
+        skyline_sequences: the sequence of each of these prefixes.
     """
 
     lambdas: list[float]
@@ -122,7 +124,7 @@ class FeatureSequences:
         )
 
     def choose_sequence(self, method: str, budget: float) -> int:
-        """Return the method's sequence, or that of the best set within the budget at the median size."""
+        """Return the sequence of a greedy method, or the best sequence within the budget at the median size."""
         if method == "greedy-acc":
             return self.lambdas.index(0.0)
         if method == "greedy-cost":
@@ -130,8 +132,8 @@ class FeatureSequences:
         place = bisect_right(self.skyline_costs, budget) - 1
         return self.skyline_sequences[max(place, 0)]
 
-    def add_affordable(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
-        """Return the number of features that fit the budget at one size, in order, and their cost.
+    def count_affordable(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
+        """Return how many first features of a sequence fit the budget at a size, and their cost.
 
         Costs rise along a sequence, so the last prefix that fits is found by bisection.
         """
@@ -150,9 +152,9 @@ class FeatureSequences:
 
 
 def continue_sequence(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
-    """Continue a sequence when some features are computed; return the reached set and the remaining cost.
+    """Continue a sequence when some features are computed; return the reached set and its additional cost.
 
-    It stops at the first feature that does not fit.
+    The continuation stops at the first feature that does not fit the budget.
 
     Args:
         orders: the features in order.

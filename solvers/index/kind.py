@@ -34,7 +34,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     name = "index"
     plural = "indexes"
-    example = "digits-sizes"
+    example = "documents"
     datasets = (FeatureTable,)
     options = IndexOptions
     query = IndexQuery
@@ -61,7 +61,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         return plan.features
 
     def answering_names(self, plan: IndexPlan) -> tuple[str, ...]:
-        """Return (): a model answers, not a classifier."""
+        """Return no names: the answer is from a model of the plan, not from a called classifier."""
         return ()
 
     def highest_cost(self, plan: IndexPlan, query: IndexQuery) -> float:
@@ -71,12 +71,12 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     def estimate_outcome(
         self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision
     ) -> Expectations:
-        """Return the chosen model's expected accuracy, by holdout rows, and its cost."""
+        """Return the chosen model's expected accuracy, measured on holdout rows, and its cost."""
         accuracy, rows = plan.estimate_accuracy(query, decision)
         return Expectations.from_figures(accuracy=accuracy, cost=decision.cost, rows=rows or None)
 
     def judged_on(self, summary: Mapping[str, Any]) -> int:
-        """Return the number of rows of the estimates."""
+        """Return the number of rows that the estimates are based on."""
         return read_row_count(summary)
 
     def with_number(self, plan: IndexPlan, query: Any) -> Any:
@@ -97,7 +97,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Return the operating points of the skyline at a size."""
         return list_operating_points(plan, query)
 
-    def run_query(self, plan: IndexPlan, item: RunItem, limits: RunLimits) -> IndexQuery:
+    def make_run_query(self, plan: IndexPlan, item: RunItem, limits: RunLimits) -> IndexQuery:
         """Return the query for an item's size, budget, and minimum accuracy."""
         return make_query(IndexQuery, size=item.size, budget=limits.budget, min_accuracy=limits.min_accuracy)
 

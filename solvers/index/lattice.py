@@ -1,19 +1,19 @@
-"""Lattice search: which feature sets to train, from both ends of the lattice of subsets (Algorithm 2).
+"""Lattice search: selects the feature sets to train, from both ends of the lattice of subsets (Algorithm 2).
 
 A feature set is a bit mask over the F features. To *expand* it is to estimate its accuracy A, which costs a training.
-A set x strictly between expanded sets s and r (s ⊂ x ⊂ r) is pruned if s dominates r within alpha (Property 3.3; 3.11
-with tolerance τ for accuracies that fall by at most τ when features are added):
+A set x strictly between expanded sets s and r (s ⊂ x ⊂ r) is pruned if s dominates r within alpha (Property 3.3). The
+tolerance τ is the most by which accuracies can fall when features are added (Property 3.11):
 
     (1 + alpha) · A(s) ≥ A(r) + τ   implies   (1 + alpha) · A(s) ≥ A(x),   and s ⊂ x costs no more for any size.
 
-The best bounds of x are its most accurate expanded subset and its least accurate expanded superset. So one maximum over
-subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice. Read
-literally, Algorithm 2 visits only neighbors of expanded sets: it misses sets that are not pruned themselves but whose
-neighbors all are. Here every set is visited.
+The best s is the most accurate expanded subset of x, the best r its least accurate expanded superset. So one maximum
+over subsets and one minimum over supersets decide all sets of a layer at once, by transforms over the lattice. Read
+literally, Algorithm 2 visits only neighbors of expanded sets. It misses a set that is not pruned but whose neighbors
+all are. Here every set is visited.
 
-**Demands.** A set s that prunes x replaces it later, and x may be as accurate as A(r) + τ. Each expanded set carries a
-demand D(s), the largest accuracy that any set it replaces can have, itself included. A set that replaces s must meet
-D(s) within alpha, not only A(s): so factors 1 + alpha do not compound (``candidates``).
+**Demands.** If s prunes x, s replaces x in the index, although x may be as accurate as A(r) + τ. So each expanded set s
+has a demand D(s): the largest accuracy that s, or any set that s replaces, can have. A set that replaces s must reach
+D(s) within alpha, not only A(s). This prevents factors 1 + alpha from compounding (``candidates``).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +41,8 @@ class ExpandedSets:
     Attributes:
         features: the number of features.
         masks: (m,) int64, expanded sets in the order of expansion.
-        accuracies: (m,).
-        demands: (m,).
+        accuracies: (m,), A.
+        demands: (m,), D.
     """
 
     features: int
@@ -55,9 +55,9 @@ class ExpandedSets:
         """The number of feature sets that were not expanded."""
         return (1 << self.features) - len(self.masks)
 
-    def select(self, places: Int64s) -> "ExpandedSets":
+    def select(self, indices: Int64s) -> "ExpandedSets":
         """Return some of the sets."""
-        return ExpandedSets(self.features, self.masks[places], self.accuracies[places], self.demands[places])
+        return ExpandedSets(self.features, self.masks[indices], self.accuracies[indices], self.demands[indices])
 
 
 Report = Callable[[int, int], None]
@@ -82,10 +82,11 @@ def expand_lattice(
 
     Args:
         accuracy: called once for each layer that has sets to expand, with all of them.
-        covering: use Property 3.4 too: if s dominates several supersets, nothing between s and their union is expanded.
-            It claims more than Axiom 2.1 gives: two features that are useless alone and perfect together break it.
-        known: sets expanded by an earlier search. So a search for a smaller alpha expands a superset of what the
-            larger one did (Property 3.9, which two independent searches need not have).
+        covering: use Property 3.4, too: if s dominates several supersets, no set between s and their union is expanded.
+            Property 3.4 does not follow from Axiom 2.1: two features that are useless alone and perfect together
+            violate it.
+        known: sets expanded by an earlier search. With it, a search for a smaller alpha expands all sets of the search
+            for a larger alpha (Property 3.9, which two independent searches need not satisfy).
     Complexity: O(F · 2^F) time for each of at most F + 1 layers that expand sets, O(2^F) for the others, in addition to
         the trainings; O(2^F) memory.
 
@@ -101,9 +102,9 @@ def expand_lattice(
         fresh = layer[~state.is_expanded[layer]]
         lower, upper = state.find_bounds(fresh)
         skip = (1 + alpha) * lower.accuracies >= upper.accuracies + tolerance
-        state.raise_demands(lower.places[skip], upper.accuracies[skip] + tolerance)
+        state.raise_demands(lower.indices[skip], upper.accuracies[skip] + tolerance)
         if covering:
-            skip |= state.find_covered(fresh, ~skip, lower.places, (alpha, tolerance))
+            skip |= state.find_covered(fresh, ~skip, lower.indices, (alpha, tolerance))
         kept = fresh[~skip]
         if len(kept):
             state.add(kept, np.array(accuracy(kept.tolist()), dtype=np.float64))
@@ -130,14 +131,14 @@ class _Side:
     """For each queried set the best expanded set on one side: its accuracy and its place in the order of expansion."""
 
     accuracies: Floats
-    places: Int64s
+    indices: Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranked:
     """Best rank among the expanded subsets, below, and supersets, above, of every set: (2^F,) each.
 
-    order: (m,), places of the expanded sets by rank: by accuracy; ties by larger set, then by larger mask.
+    order: (m,), indices of the expanded sets by rank: by accuracy; ties by larger set, then by larger mask.
     """
 
     order: Int64s
@@ -188,9 +189,9 @@ class _State:
         self.is_expanded[masks] = True
         self.ranked = None
 
-    def raise_demands(self, places: Int64s, accuracies: Floats) -> None:
+    def raise_demands(self, indices: Int64s, accuracies: Floats) -> None:
         """Raise the demands of sets that replace others."""
-        np.maximum.at(self.demands, places, accuracies)
+        np.maximum.at(self.demands, indices, accuracies)
 
     def find_bounds(self, queried: Int64s) -> tuple[_Side, _Side]:
         """Return the most accurate expanded subset and the least accurate expanded superset of each set.
@@ -202,8 +203,8 @@ class _State:
             self.ranked = _Ranked.from_sets(self.features, self.masks, self.accuracies)
         low, high = self.ranked.below[queried], self.ranked.above[queried]
         accuracies = np.concatenate((self.accuracies[self.ranked.order], [np.inf], [-np.inf]))  # the last: of rank -1
-        places = np.concatenate((self.ranked.order, [-1, -1]))
-        return _Side(accuracies[low], places[low]), _Side(accuracies[high], places[high])
+        indices = np.concatenate((self.ranked.order, [-1, -1]))
+        return _Side(accuracies[low], indices[low]), _Side(accuracies[high], indices[high])
 
     def find_covered(self, queried: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
         """Return the sets that Property 3.4 or its mirror prunes, and raise the demands of the sets that replace them.

@@ -1,8 +1,8 @@
 """Look-up of the candidate for a size and budget: two binary searches, or a linear scan.
 
-At a breakpoint, where curves meet, all candidates are scanned. Rounding can also put two curves in the wrong order
-elsewhere. Costs on the skyline rise, so an answer can be wrong only if the next cost exceeds the budget by no more than
-rounding; then all candidates are scanned. No answer ever costs more than the budget.
+At a breakpoint, where curves meet, all candidates are scanned. Elsewhere, rounding can put two curves in the wrong
+order. Costs on the skyline rise, so the result can be wrong only if the next cost on the skyline exceeds the budget by
+at most a rounding error. In this case all candidates are scanned, too. The result never costs more than the budget.
 """
 
 from bisect import bisect_right
@@ -34,11 +34,11 @@ class BudgetLookUp:
     Attributes:
         curves: (c, t), cost curves over the terms, by preference.
         powers: (t, k), powers of the terms.
-        accuracies: (R, c), in each region of sizes.
-        edges: R - 1 extents where regions begin.
+        accuracies: (R, c), accuracies in each region of sizes.
+        edges: R - 1 extents (products of the numbers of a size) where regions begin.
         _polynomials: the curves with the highest power first, for Horner's rule.
-        _hot: inputs of ``find``: start and end of the scanned range at each breakpoint, in turn; the index's offsets
-            and members; the curves; whether they are quadratic.
+        _hot: inputs of ``find``: start and end of the scanned range at each breakpoint, alternately; the index's
+            offsets and members; the curves; whether they are quadratic.
     """
 
     curves: Floats
@@ -62,7 +62,7 @@ class BudgetLookUp:
         return cls(curves, powers, accuracies, edges.tolist(), polynomials, hot)
 
     def find_region(self, size: float | tuple[float, ...] | None) -> int:
-        """Return the region of a size; 0 where accuracies do not depend on it."""
+        """Return the index of a size's region; 0 if accuracies do not depend on size."""
         return bisect_right(self.edges, prod(sizes_of(size))) if self.edges else 0
 
     def find_skyline(self, costs: Floats, region: int) -> Int64s:
@@ -115,7 +115,7 @@ class BudgetLookUp:
         return choice, float(costs[choice]), len(undominated) - 1 - place
 
     def scan_one_by_one(self, size: float, budget: float) -> tuple[int, float]:
-        """Return place and cost by Naive-Lookup, which visits all candidates one by one."""
+        """Return index and cost of the candidate by Naive-Lookup, which visits all candidates one by one."""
         best, least, level = 0, inf, -inf
         quadratic = self._hot[-1]
         levels = self.accuracies[self.find_region(size)].tolist()

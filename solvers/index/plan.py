@@ -21,7 +21,7 @@ from solvers.index.costs import SetCosts, evaluate_curves, list_members
 from solvers.index.crossings import SkylineIndex
 from solvers.index.greedy import FeatureSequences, continue_sequence
 from solvers.index.look_up import BudgetLookUp, Choice
-from solvers.index.predictions import Predictions, classify_rows, predict_items, read_values
+from solvers.index.predictions import Predictions, classify_rows, encode_features, predict_items
 from solvers.index.size_curves import spline_basis
 from solvers.index.size_expectations import SizeExpectations
 from solvers.statistics import standard_error
@@ -131,8 +131,8 @@ class IndexPlan(IndexContents):
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Return the best feature set for an item's size and budget.
 
-        Without ``min_accuracy`` that is the most accurate set within the budget; the empty set always is. With it, the
-        cheapest one that reaches it.
+        Without ``min_accuracy``, it is the most accurate set within the budget; one always exists, because the empty
+        set costs nothing. With ``min_accuracy``, it is the cheapest set within the budget that reaches this accuracy.
 
         Raises:
             Infeasible: no set reaches ``min_accuracy``, or every set within the budget has an excluded feature.
@@ -180,9 +180,9 @@ class IndexPlan(IndexContents):
         )
 
     def estimate_accuracy(self, query: IndexQuery, decision: IndexDecision) -> tuple[float, int]:
-        """Return the chosen model's expected accuracy at the query's size, and its number of rows.
+        """Return the chosen model's expected accuracy at the query's size, and the number of rows behind it.
 
-        With ``min_accuracy`` the estimate is by the holdout rows, which did not take part in the choice.
+        With ``min_accuracy``, only holdout rows are used, because the choice was made on validation rows.
         """
         extent = self._extent(query.size)
         if self._size_expectations is not None and extent is not None:
@@ -248,16 +248,16 @@ class IndexPlan(IndexContents):
         return predict_items(self, self._mask(names, "features"), items, learner_modules, run_in)
 
     def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
-        """Return the class codes, (n,), of rows (n, D) from ``read_values``, by some of the features."""
+        """Return the class codes, (n,), of rows (n, D) from ``encode_features``, by the model of some features."""
         return classify_rows(self, self._mask(features, "features"), values, learner_modules)
 
-    def read_values(self, table: FeatureTable) -> Floats:
+    def encode_features(self, table: FeatureTable) -> Floats:
         """Return the rows of a table in the numerical encoding of models: (n, D).
 
         Raises:
             InvalidRequest: the table lacks a feature, or its columns are of other types.
         """
-        return read_values(self, table)
+        return encode_features(self, table)
 
     def _scan_candidates(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Return the best candidate within the budget by a linear scan.
@@ -329,7 +329,7 @@ class IndexPlan(IndexContents):
         sequences = self._sequences
         chosen = sequences.choose_sequence(method, budget)
         if type(size) is float:
-            count, cost = sequences.add_affordable(chosen, size, budget)
+            count, cost = sequences.count_affordable(chosen, size, budget)
             mask = sequences.masks[chosen][count]
         else:
             mask, cost, count = self._reach_by_terms(chosen, size, budget)

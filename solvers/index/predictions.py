@@ -8,6 +8,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
+from models.errors import CorruptArtifact
 from solvers.base import run_in_process
 from solvers.index.cells import encode_items, list_column_owners, select_features
 from solvers.index.contents import IndexContents
@@ -21,11 +22,11 @@ class Predictions:
     """Predicted classes and probabilities.
 
     Attributes:
-        labels: the class of each item.
+        labels: the class of each item; None for rejected items.
         probabilities: probability of every class, in the plan's order; None if the model has none.
     """
 
-    labels: tuple[str, ...]
+    labels: tuple[str | None, ...]
     probabilities: tuple[dict[str, float], ...] | None
 
 
@@ -36,40 +37,44 @@ def predict_items(
     learner_modules: Sequence[str],
     run_in: Callable[..., Any],
 ) -> Predictions:
-    """Classify items with the model of a set; the empty set predicts the most common class.
+    """Classify items with the model of a set; the empty set predicts the most common class, or that of least loss.
 
     Raises: as ``IndexPlan.predict``.
     """
     if mask == 0:
         shares = dict(zip(kept.classes, kept.class_shares.tolist(), strict=True))
-        common = kept.classes[int(np.argmax(kept.class_shares))]
-        return Predictions((common,) * len(items), tuple(dict(shares) for _ in items))
+        common = int(kept.choose_answers(kept.class_shares[None])[0])
+        return Predictions((_name_class(kept, common),) * len(items), tuple(dict(shares) for _ in items))
     owners, every = list_column_owners(kept.columns), [column for own in kept.columns for column in own]
     columns = [(at, every[at]) for f in list_members(mask) for at in np.flatnonzero(owners == f).tolist()]
     codes, probabilities = _predict_codes(
         kept, mask, encode_items(kept.encoding, columns, items), learner_modules, run_in
     )
     return Predictions(
-        tuple(kept.classes[code] for code in codes.tolist()),
+        tuple(_name_class(kept, code) for code in codes.tolist()),
         None
         if probabilities is None
         else tuple(dict(zip(kept.classes, row, strict=True)) for row in probabilities.tolist()),
     )
 
 
+def _name_class(kept: IndexContents, code: int) -> str | None:
+    return None if code == len(kept.classes) else kept.classes[code]
+
+
 def classify_rows(kept: IndexContents, mask: int, values: Floats, learner_modules: Sequence[str]) -> Int64s:
-    """Return the class codes, (n,), of complete rows from ``read_values``, (n, D), by the model of a set."""
+    """Return the class codes, (n,), of rows (n, D) from ``encode_features``, by the model of a feature set."""
     if mask == 0:
-        return np.full(len(values), int(np.argmax(kept.class_shares)))
+        return np.full(len(values), int(kept.choose_answers(kept.class_shares[None])[0]))
     ends = np.cumsum([0, *kept.widths]).tolist()
     columns = [column for f in list_members(mask) for column in range(ends[f], ends[f + 1])]
     return _predict_codes(kept, mask, np.ascontiguousarray(values[:, columns]), learner_modules, run_in_process)[0]
 
 
-def read_values(kept: IndexContents, table: FeatureTable) -> Floats:
+def encode_features(kept: IndexContents, table: FeatureTable) -> Floats:
     """Return a table's rows in the numerical encoding of models: (n, D).
 
-    Raises: as ``IndexPlan.read_values``.
+    Raises: as ``IndexPlan.encode_features``.
     """
     own, encoding = select_features(table, kept.features), kept.encoding
     if [each.columns for each in own.spec.features] != list(kept.columns):
@@ -97,8 +102,11 @@ def _predict_codes(
     start, end = kept.model_offsets[model : model + 2].tolist()
     if kept.model_kind == "skops":
         data = kept.model_bytes[start:end].tobytes()
-        archived: tuple[Int64s, Floats | None] = run_in(
-            predict_archived, data, table, len(kept.classes), learner_modules
-        )
-        return archived
-    return predict_linear(kept.model_numbers[start:end], table, kept.model_kind)
+        codes, probabilities = run_in(predict_archived, data, table, len(kept.classes), learner_modules)
+    else:
+        codes, probabilities = predict_linear(kept.model_numbers[start:end], table, kept.model_kind)
+    if kept.losses is None:
+        return codes, probabilities
+    if probabilities is None:
+        raise CorruptArtifact("the model must have probabilities, because errors have losses")
+    return kept.choose_answers(probabilities), probabilities

@@ -1,10 +1,13 @@
-"""Feature preselection by gain and by gain per cost, for tables of more features than a lattice can hold.
+"""Feature preselection by gain and by gain per cost, for tables with too many features for a lattice search.
 
-Two matching pursuits choose features one by one, in turn. One takes the feature whose bins explain most of its residual
-of the classes, the other the one whose bins explain most per cost. Each has its own residual: a cheap feature that is
-redundant given an expensive one is still the best where the expensive one is not affordable. Bins are quantiles, so
-that effects may have any shape; interactions of features are not detected. No models are trained. Preselection uses
-rows of its own, which neither estimate accuracies nor savings: other rows expose features that fit by chance.
+Two matching pursuits choose features one by one, in turn. The first chooses the feature whose bins explain most of the
+residual of the classes; the second chooses the feature whose bins explain most per cost. Each pursuit has a separate
+residual, because a cheap feature that is redundant given an expensive one is still useful if the expensive one is not
+affordable. Bins are quantiles, so effects of any shape are detected, but interactions of features are not. No models
+are trained.
+
+The rows of the preselection are not used to estimate accuracies or savings, because on these rows, features that fit by
+chance look informative.
 """
 
 from collections.abc import Iterator
@@ -25,8 +28,8 @@ SELECTION_SHARE = 1 / 3
 BINS = 8
 MIN_PRICE_SHARE = 1e-3
 """Lower bound of prices, as a share of the most expensive one: free features compete by gain, too."""
-PASSES = 2
-"""Refits of the bins of all chosen features after each choice."""
+DESCENT_PASSES = 2
+"""Passes of coordinate descent (backfitting) over all chosen features after each choice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +37,13 @@ class NarrowedTable:
     """A table with the chosen features.
 
     Attributes:
-        whole: all rows.
-        others: the rows that did not choose features.
+        all_rows: the table of all rows.
+        other_rows: the table of the rows that were not used to choose features.
         left_out: names of the excluded features, in the table's order.
     """
 
-    whole: FeatureTable
-    others: FeatureTable
+    all_rows: FeatureTable
+    other_rows: FeatureTable
     left_out: tuple[str, ...] = ()
 
 
@@ -66,11 +69,11 @@ def narrow_table(table: FeatureTable, costs: Floats, rng: np.random.Generator) -
 
 
 def choose_features(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int) -> Int64s:
-    """Return features chosen in turn by explained variance and by explained variance per cost: (count,).
+    """Return features, chosen alternately by explained variance and by explained variance per cost: (count,).
 
     Args:
         values: (n, d).
-        labels: (n,), codes.
+        labels: (n,), class codes.
         owners: (d,), the feature of each column.
         costs: (F,), at least 0.
 
@@ -99,7 +102,7 @@ def _pursue_features(bins: UInt8s, labels: Int64s, owners: Int64s, prices: Float
         taken.append(int(np.where(gains > 0, gains / prices, gains).argmax()))
         yield taken[-1]
         columns = np.flatnonzero(np.isin(owners, taken)).tolist()
-        for column in columns * PASSES:
+        for column in columns * DESCENT_PASSES:
             residual += fitted[column][bins[column]]
             fitted[column] = _average_bins(bins[column], residual)
             residual -= fitted[column][bins[column]]

@@ -21,7 +21,8 @@ def run_item(
 ) -> Runner:
     """Run an item with its chosen features.
 
-    If features fail, the model of the others decides; without such a model, the most common class.
+    If features fail, the model of the other features classifies; without such a model, the most common class is
+    returned.
 
     Args:
         columns: columns of each feature, in the order of its endpoint's values.
@@ -47,7 +48,8 @@ def run_item(
     reason = so_far.failures or invalid
     shares = None if predictions.probabilities is None else dict(predictions.probabilities[0])
     label = predictions.labels[0]
-    return RunAnswer(label, None if shares is None else shares[label], None, shares, reason)
+    confidence = None if shares is None or label is None else shares[label]
+    return RunAnswer(label, confidence, None, shares, reason)
 
 
 def _predict_available(

@@ -1,12 +1,13 @@
-"""Savings of an index compared with fixed feature sets, at the median size."""
+"""Savings of an index compared with fixed feature sets, with the costs of each row's size."""
 
-from math import inf
+from collections.abc import Sequence
 
 import numpy as np
 
-from models.index import IndexQuery
+from models.arrays import Floats, Int64s
+from models.index import IndexQuery, size_from_lengths
 from models.savings import Savings
-from solvers.index.costs import SetCosts, list_members
+from solvers.index.costs import SetCosts, evaluate_at_sizes, list_members
 from solvers.index.plan import IndexPlan
 from solvers.index.training import Trainer
 from solvers.savings import (
@@ -19,54 +20,91 @@ from solvers.savings import (
     split_in_halves,
 )
 
-MAX_POINTS = 24
-"""Maximum number of candidate settings: the cheapest near the best accuracy."""
+MAX_BUDGETS = 24
+"""Maximum number of candidate budgets."""
+MAX_SIZES = 300
+"""Maximum number of different sizes of a budget's decisions; rows with more share the decision of the next one."""
 
 
 def measure_index_savings(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Savings:
-    """Choose a budget on one half of the rows, and measure savings on the other, all cross-validated.
+    """Choose a budget on one half of the rows, and measure savings on the other half, with cross-validated models.
 
-    At the median size, fixed sets and the index's choices have constant costs.
+    Costs of fixed sets and of the index's choices are computed for each row's size.
+
+    Complexity: O(``MAX_BUDGETS`` (``MAX_SIZES`` + n)), and the fits of sets that the search did not train.
     """
-    curves = SetCosts(plan.powers, plan.coefficients)
-    sizes = _find_supported_size(plan)
-    points, fixed = _list_points(plan, curves, sizes), list_fixed_sets(plan)
-    every = list(dict.fromkeys((*points, *fixed.values())))
-    costs = dict(zip(every, curves.evaluate(curves.sum_features(np.array(every)), sizes).tolist(), strict=True))
-    right, rows = trainer.list_correct(every), trainer.dataset.rows
-    replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
+    curves, fixed = SetCosts(plan.powers, plan.coefficients), list_fixed_sets(plan)
+    sizes = _supported_sizes(plan, trainer)
+    representatives, places = _group_sizes(curves, sizes)
+    chosen = {
+        budget: np.array([_decide(plan, size, budget) for size in representatives.tolist()])[places]
+        for budget in _list_budgets(plan, curves, representatives)
+    }
+    every = sorted({*fixed.values(), *(mask for masks in chosen.values() for mask in np.unique(masks).tolist())})
+    right = trainer.list_correct(every)
+    outcomes = np.column_stack([right[mask] for mask in every])
+    costs = _row_costs(curves, every, sizes)
+
+    def replay(masks: Int64s) -> Replay:
+        where = np.arange(len(sizes)), np.searchsorted(every, masks)
+        return Replay(outcomes[where], costs[where])
+
     items = trainer.dataset.item_codes
     today = next(name for name, mask in fixed.items() if mask + 1 == 1 << len(plan.features))
-    baselines = {name: replays[mask] for name, mask in fixed.items()}
-    alternatives = BaselineReplays.from_replays(baselines, items, today, plan.unit)
-    named = {
-        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": SettingReplay(
-            {"budget": budget}, replays[mask]
-        )
-        for mask, budget in points.items()
+    baselines = {name: replay(np.full(len(sizes), mask)) for name, mask in fixed.items()}
+    alternatives = BaselineReplays.from_replays(baselines, items, today, plan.unit, trainer.dataset.loss_scale)
+    settings = {
+        f"budget {budget:g}": SettingReplay({"budget": budget}, replay(masks)) for budget, masks in chosen.items()
     }
-    return measure_best_savings(named, alternatives, split_in_halves(items, rng), rng)
+    return measure_best_savings(settings, alternatives, split_in_halves(items, rng), rng)
 
 
-def _find_supported_size(plan: IndexPlan) -> tuple[float, ...]:
-    """Return the supported size nearest to the median."""
-    most = inf if plan.largest_size is None else plan.largest_size
-    return tuple(min(max(size, 1.0), most) for size in plan.median_size)
+def _supported_sizes(plan: IndexPlan, trainer: Trainer) -> Floats:
+    """Return the rows' sizes, (n, k), within those that the plan supports; the median size where rows have none."""
+    sizes, dimensions = trainer.dataset.sizes, plan.powers.shape[1]
+    if sizes.shape[1] != dimensions:
+        sizes = np.broadcast_to(np.array(plan.median_size), (len(sizes), dimensions))
+    return np.clip(sizes, 1.0, plan.largest_size)
 
 
-def _list_points(plan: IndexPlan, curves: SetCosts, sizes: tuple[float, ...]) -> dict[int, float]:
-    """Return the masks that the index chooses at a size, each with its smallest budget."""
+def _group_sizes(curves: SetCosts, sizes: Floats) -> tuple[Floats, Int64s]:
+    """Return at most ``MAX_SIZES`` sizes, and the place, (n,), of each row's in them.
+
+    Sizes are ordered by the cost of all features; a row's is the next one that costs at least as much.
+    """
+    if not sizes.shape[1]:
+        return sizes[:1], np.zeros(len(sizes), dtype=np.int64)
+    different, inverse = np.unique(sizes, axis=0, return_inverse=True)
+    all_features = (1 << len(curves.coefficients)) - 1
+    order = np.argsort(_row_costs(curves, [all_features], different)[:, 0], kind="stable")
+    kept = np.unique(np.linspace(0, len(order) - 1, MAX_SIZES).round().astype(np.int64))
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return different[order[kept]], np.searchsorted(kept, ranks[inverse.ravel()])
+
+
+def _row_costs(curves: SetCosts, masks: Sequence[int], sizes: Floats) -> Floats:
+    """Return the cost of each set at each size, (n, m)."""
+    sums = curves.sum_features(np.array(masks))
+    return np.column_stack([evaluate_at_sizes(curve, curves.powers, sizes) for curve in sums])
+
+
+def _list_budgets(plan: IndexPlan, curves: SetCosts, sizes: Floats) -> list[float]:
+    """Return candidate budgets: costs of nearly the most accurate sets at the sizes, evenly by rank."""
     if plan.fixed_budget is not None:
-        budgets = [plan.fixed_budget]
-    else:
-        levels = plan.accuracies[plan.candidates]
-        masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * MAX_ACCURACY_LOSS]]
-        budgets = np.sort(curves.evaluate(curves.sum_features(masks), sizes))[:MAX_POINTS].tolist()
-    points = {}
-    for budget in reversed(budgets):  # the smallest budget overwrites
-        decision = plan.decide(IndexQuery(size=sizes if len(sizes) > 1 else next(iter(sizes), None), budget=budget))
-        points[sum(1 << plan.features.index(name) for name in decision.features)] = budget
-    return points
+        return [plan.fixed_budget]
+    levels = plan.accuracies[plan.candidates]
+    masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * MAX_ACCURACY_LOSS]]
+    sums = curves.sum_features(masks)
+    spanned = np.unique([curves.evaluate(sums, size) for size in sizes.tolist()])
+    places = np.unique(np.linspace(0, len(spanned) - 1, MAX_BUDGETS).round().astype(np.int64))
+    return [float(spanned[place]) for place in places]
+
+
+def _decide(plan: IndexPlan, size: list[float], budget: float) -> int:
+    """Return the mask of the set that the plan decides on."""
+    decision = plan.decide(IndexQuery(size=size_from_lengths(size), budget=budget))
+    return sum(1 << plan.features.index(name) for name in decision.features)
 
 
 def list_fixed_sets(plan: IndexPlan) -> dict[str, int]:

@@ -2,23 +2,27 @@
 
 Choosing and evaluating on the same rows is optimistically biased. The bias is estimated by resampling the rows with
 replacement and choosing again: the optimism is the chosen set's accuracy on the resample minus that on all rows.
-Choosing again without parts of the rows (cross-validation) is as unbiased, with a third more variance.
+The alternative, cross-validation of the choice, has as little bias, but a third more variance.
 
-A minimum accuracy makes a further choice. It uses the validation rows, two fifths of all; the holdout rows, which are
-the others, estimate the accuracy that is reported.
+A minimum accuracy requires a further choice. This choice uses the validation rows, two fifths of all rows. The other
+rows, the holdout rows, estimate the reported accuracy.
 
 Source: Efron, Tibshirani, *An Introduction to the Bootstrap*, Section 17.6; for many models Tsamardinos, Greasidou,
 Borboudakis, *Bootstrapping the out-of-sample predictions*, 2018.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int64s, Singles
 from solvers.item_splits import resampled_counts, split_rows
 from solvers.savings import RESAMPLINGS
 
+Outcomes = NDArray[Any]
+"""(n,): whether each row is classified correctly, or, with losses, the quality of its answer in [0, 1]."""
 VALIDATION_SHARE = 0.4
 """Share of the rows that choose the sets which reach a minimum accuracy."""
 MAX_SETS = 2000
@@ -33,11 +37,11 @@ def measure_reached_accuracies(
 ) -> tuple[Floats, float]:
     """Return bias-corrected accuracies of m sets, (m, 3), and the share of validation rows.
 
-    A set represents the choice among all sets that cost no more, or less than the cheapest more accurate one: it is the
-    best of these where it is chosen.
+    Each set is evaluated as the best among its competitors: the sets that do not cost more than it, or that cost less
+    than the cheapest more accurate set.
 
     Args:
-        right: for each set the packed bits of the rows that cross-validated models classify correctly.
+        right: for each set the outcomes of cross-validated models (``pack_outcomes``).
         items: (n,), equal for rows of one item.
         costs: (m,).
     Returns:
@@ -46,7 +50,7 @@ def measure_reached_accuracies(
     """
     choosing = draw_validation_rows(items, rng)
     parts, rows = [choosing, ~choosing], len(items)
-    halves = np.array([[bits[part].mean() for part in parts] for bits in (unpack_bits(one, rows) for one in right)])
+    halves = np.array([[bits[part].mean() for part in parts] for bits in (unpack_outcomes(one, rows) for one in right)])
     off, spread = estimate_selection_optimism(right, items, costs, rng).T
     return np.column_stack((np.clip(halves - off[:, None], 0.0, 1.0), spread)), float(choosing.mean())
 
@@ -67,33 +71,48 @@ def estimate_selection_optimism(
     weights: Floats | None = None,
     most_sets: int = MAX_SETS,
 ) -> Floats:
-    """Return the optimism of choosing each set, and the standard deviation of the choice: (m, 2).
+    """Return the winner's-curse bias and standard deviation of each choice: (m, 2).
+
+    The bias is the expected excess of the chosen set's accuracy over its true accuracy, estimated by the bootstrap.
+    Set j is evaluated as the best of its competitors (``measure_reached_accuracies``).
 
     Args:
-        right: for each set the packed bits of its correctly classified rows.
-        items: (n,), equal for rows of one item.
-        costs: (m,).
-        weights: (n,), weights of the rows in an accuracy, of sum 1; None: equal weights.
-        most_sets: sets that take part in the resampled choice.
+        right: for each of m sets, its outcomes (``pack_outcomes``).
+        items: (n,), equal for rows of one item; items are resampled as a whole.
+        costs: (m,), cost of each set.
+        weights: (n,), weights of the rows in an accuracy, with sum 1; None: equal weights.
+        most_sets: maximum number of sets among which the resampled choice is made.
     """
     rows = len(items)
-    accuracies = np.array([_weighted_mean(unpack_bits(one, rows), weights) for one in right])
+    accuracies = np.array([_weighted_mean(unpack_outcomes(one, rows), weights) for one in right])
     order = np.argsort(costs, kind="stable")
     places = _list_contenders(accuracies[order], most_sets)
-    table = np.stack([unpack_bits(right[place], rows) for place in order[places].tolist()]).astype(np.float32)
+    table = np.stack([unpack_outcomes(right[place], rows) for place in order[places].tolist()]).astype(np.float32)
     of_all = np.searchsorted(places, np.arange(len(order)), side="right") - 1
     return np.asarray(
         estimate_prefix_optimism(table, items, rng, weights)[of_all[_find_last_within(accuracies, costs, costs[order])]]
     )
 
 
-def _weighted_mean(values: Bools, weights: Floats | None) -> float:
+def _weighted_mean(values: Outcomes, weights: Floats | None) -> float:
     return float(values.mean() if weights is None else values @ weights)
 
 
-def unpack_bits(bits: bytes, rows: int) -> Bools:
-    """Return the bit of each row, (n,)."""
-    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=rows).astype(bool)
+def pack_outcomes(right: Outcomes) -> bytes:
+    """Return outcomes, (n,), as bytes: one bit per row if all are correct or wrong, else qualities in single
+    precision."""
+    return (np.packbits(right) if right.dtype == np.bool_ else right.astype("<f4")).tobytes()
+
+
+def unpack_outcomes(data: bytes, rows: int) -> Outcomes:
+    """Return the outcomes of ``pack_outcomes``, (n,).
+
+    >>> unpack_outcomes(pack_outcomes(np.array([True, False])), 2), unpack_outcomes(pack_outcomes(np.array([0.5])), 1)
+    (array([ True, False]), array([0.5]))
+    """
+    if len(data) == 4 * rows:
+        return np.frombuffer(data, dtype="<f4").astype(np.float64)
+    return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=rows).astype(bool)
 
 
 def estimate_prefix_optimism(
@@ -101,7 +120,7 @@ def estimate_prefix_optimism(
 ) -> Floats:
     """Return optimism and standard deviation of the choice among the first 1, 2, … sets: (c, 2).
 
-    Of equal accuracies the first wins.
+    Ties go to the first set.
 
     Args:
         right: (c, n), 1 where a set is correct.

@@ -1,10 +1,10 @@
-"""Replay of an index on holdout rows over a range of budgets, each row at its own size."""
+"""Replay of an index on holdout rows over a range of budgets, with the costs of each row's size."""
 
 import numpy as np
 
 from models import FeatureTable
 from models.arrays import Floats
-from models.index import IndexQuery
+from models.index import IndexQuery, size_from_lengths
 from solvers.index.plan import IndexPlan
 from solvers.savings import Replay, SettingReplay
 
@@ -17,7 +17,7 @@ def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingRepla
 
     Budgets span the skylines of the smallest and the largest item.
     """
-    sizes = _sizes(plan, dataset)
+    sizes = [size_from_lengths(own) for own in dataset.sizes[:, : plan.powers.shape[1]].tolist()]
     outer = {min(sizes, key=_extent), max(sizes, key=_extent)}
     spanned = np.unique([item.cost for size in outer for item in plan.list_skyline(size)])
     places = np.unique(np.linspace(0, len(spanned) - 1, MAX_BUDGETS).round().astype(int))
@@ -30,25 +30,15 @@ def replay_settings(plan: IndexPlan, dataset: FeatureTable) -> list[SettingRepla
     return points
 
 
-def _sizes(plan: IndexPlan, dataset: FeatureTable) -> list[float | tuple[float, ...] | None]:
-    """Return each row's size in the form of a query."""
-    match plan.powers.shape[1]:
-        case 0:
-            return [None] * dataset.rows
-        case 1:
-            return [own[0] for own in dataset.sizes.tolist()]
-        case _:
-            return [tuple(own) for own in dataset.sizes.tolist()]
-
-
 def _extent(size: float | tuple[float, ...] | None) -> float:
     return float(np.prod(size)) if size is not None else 0.0
 
 
 def _right(plan: IndexPlan, dataset: FeatureTable, chosen: list[tuple[str, ...]]) -> Floats:
-    """Return (n,), 1 where a row's own feature set classifies it correctly."""
-    right, values = np.zeros(dataset.rows), plan.read_values(dataset)
+    """Return (n,), 1 where a row's own feature set classifies it correctly; with losses, the quality."""
+    right, values = np.zeros(dataset.rows), plan.encode_features(dataset)
     for features in set(chosen):
         rows = np.array([row for row, own in enumerate(chosen) if own == features])
-        right[rows] = np.equal(plan.classify(features, values[rows]), dataset.labels[rows])
+        codes, labels = plan.classify(features, values[rows]), dataset.labels[rows]
+        right[rows] = np.equal(codes, labels) if plan.losses is None else 1 - plan.losses.measure(labels, codes)
     return right

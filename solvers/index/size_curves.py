@@ -1,10 +1,10 @@
 """Accuracy as a function of the item's size: linear splines in log size, fitted to correct and wrong answers.
 
-A feature that costs in proportion to size is often also more informative for large items, so one accuracy for all
-sizes is too high for small items and too low for large ones. The number of knots is chosen by leave-one-out
-cross-validation. With one knot, which is one accuracy for all sizes, the index is that of Poly-Dom and its guarantee
-holds. With more knots the sizes are cut into regions with their own accuracies, candidates, and skylines, and the
-guarantee holds within each region. A decision's expected accuracy is read from the spline at the item's own size.
+A feature whose cost grows with size is often more informative for large items. Then a single accuracy for all sizes is
+too high for small items and too low for large ones. The number of knots is chosen by leave-one-out cross-validation.
+One knot means one accuracy for all sizes; the index is then that of Poly-Dom, and its guarantee holds. With more knots,
+sizes are divided into regions. Each region has its own accuracies, candidates, and skylines, and the guarantee holds
+within each region. A decision's expected accuracy is the spline's value at the item's size.
 
 Source: Hastie, Tibshirani, and Friedman, *The Elements of Statistical Learning*, Section 5.2 (regression splines) and
 Equation 7.64 (leave-one-out residuals of a linear smoother).
@@ -15,8 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s
-from solvers.index.selection_bias import draw_validation_rows, estimate_selection_optimism, unpack_bits
+from models.arrays import Floats, Int64s
+from solvers.index.selection_bias import (
+    Outcomes,
+    draw_validation_rows,
+    estimate_selection_optimism,
+    unpack_outcomes,
+)
 from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
@@ -38,7 +43,7 @@ class SizeRegions:
     """Regions of sizes with different accuracies. The extent of a size is the product of its numbers.
 
     Attributes:
-        knots: (K,), logarithms of extents, rising; (0,) where one accuracy holds for all sizes.
+        knots: (K,), logarithms of extents, rising; (0,) if one accuracy holds for all sizes.
         edges: (R - 1,), extents where regions begin.
         centers: (R,), mean logarithm of the extents of a region's rows.
     """
@@ -50,13 +55,15 @@ class SizeRegions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeCurves:
-    """Splines of K knots for m feature sets, over R regions.
+    """Accuracy as a function of item size: one spline of K knots for each of m feature sets.
+
+    The knots divide sizes into R regions.
 
     Attributes:
         levels: (3, K, m), accuracies at the knots: on validation rows, holdout rows, and all rows.
         covariance: (3, K, K), covariance of the levels, for outcomes of variance 1.
         optimism: (R, m), optimism of choosing each set as the best of a region.
-        spread: (R, m), standard deviation of that choice.
+        spread: (R, m), standard deviation of this optimism.
     """
 
     levels: Floats
@@ -74,7 +81,7 @@ def spline_basis(knots: Floats, at: Floats) -> Floats:
     return np.stack([np.interp(at, knots, each) for each in np.eye(len(knots))], axis=1)
 
 
-def choose_knots(right: Bools, extents: Floats, items: Int64s) -> Floats:
+def choose_knots(right: Outcomes, extents: Floats, items: Int64s) -> Floats:
     """Choose spline knots by leave-one-out cross-validation; (0,): size does not matter.
 
     Args:
@@ -110,7 +117,7 @@ def _projection(basis: Floats) -> Floats:
     return np.asarray(np.linalg.pinv(basis.T @ basis) @ basis.T)
 
 
-def find_regions(right: Bools, sizes: Floats, items: Int64s, *, has_regions: bool) -> SizeRegions:
+def find_regions(right: Outcomes, sizes: Floats, items: Int64s, *, has_regions: bool) -> SizeRegions:
     """Find where accuracies depend on size: knots, and regions of about equally many rows.
 
     Args:
@@ -145,9 +152,11 @@ def _fit_levels(bits: Sequence[bytes], basis: Floats, rows: Int64s) -> Floats:
     """Fit the splines of m sets to some rows: (K, m), clipped to [0, 1]."""
     projection, blocks = _projection(basis[rows]), []
     for start in range(0, len(bits), _SETS_AT_ONCE):
-        right = np.stack([unpack_bits(each, len(basis))[rows] for each in bits[start : start + _SETS_AT_ONCE]], axis=1)
+        right = np.stack(
+            [unpack_outcomes(each, len(basis))[rows] for each in bits[start : start + _SETS_AT_ONCE]], axis=1
+        )
         blocks.append(projection @ right)
-    return np.clip(np.concatenate(blocks, axis=1), 0.0, 1.0)
+    return np.asarray(np.clip(np.concatenate(blocks, axis=1), 0.0, 1.0))
 
 
 def fit_size_curves(
@@ -158,7 +167,7 @@ def fit_size_curves(
     costs_at: Callable[[Floats], Floats],
     rng: np.random.Generator,
 ) -> SizeCurves:
-    """Fit accuracy over size for m feature sets, and the optimism of the choice in each region.
+    """Fit accuracy as a function of size for m feature sets, and estimate the optimism of the choice in each region.
 
     Args:
         bits: for each set the packed bits of its correctly classified rows, cross-validated.

@@ -13,14 +13,15 @@ Curve = tuple[list[float], list[float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeExpectations:
-    """Splines of all sets that can be chosen, as Python numbers for look-ups within microseconds.
+    """Accuracy splines of all sets that can be chosen, as Python numbers for look-ups within microseconds.
 
     Attributes:
         knots: logarithms of extents.
         edges: extents where regions begin.
         covariance: covariance of the levels at the knots, for holdout rows and for all rows.
-        rows: maximum effective numbers of rows, those of one region: a spline may not follow the truth.
-        levels: for each set its levels at the knots, for holdout rows and for all rows.
+        rows: upper bounds of the effective number of rows: the rows of one region, because the spline may deviate from
+            the true curve.
+        levels: for each set the accuracies at the knots, on holdout rows and on all rows.
         biases: for each set its optimism and spread by region.
     """
 
@@ -33,7 +34,7 @@ class SizeExpectations:
 
     @classmethod
     def from_contents(cls, kept: IndexContents) -> "SizeExpectations":
-        """Read them from a plan's arrays."""
+        """Read the splines from a plan's arrays."""
         places = np.union1d(kept.candidates, kept.model_sets).tolist()
         named = {place: kept.list_names(int(kept.masks[place])) for place in places}
         _, others, every = kept.size_levels

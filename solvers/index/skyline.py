@@ -8,7 +8,8 @@ from models.arrays import Floats, Int64s
 def find_skyline(costs: Floats, accuracies: Floats) -> Int64s:
     """Return the skyline of sets given by preference: falling accuracy, then fewer features, then names.
 
-    Among equally accurate sets the cheapest stays, among equally cheap ones the most accurate, among equals the first.
+    Of equally accurate sets, the cheapest is kept; of equally expensive sets, the most accurate; of equal sets, the
+    first.
 
     Args:
         costs, accuracies: (c,).

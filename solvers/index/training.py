@@ -1,8 +1,8 @@
 """Parallel, cached training of feature sets.
 
 A result is cached under the hash of everything that it depends on: the table's values and labels, learner and
-parameters, folds, seed, and the set's columns. Alpha, τ, and costs are not part of it: a second build with other values
-reuses the trainings of the first one, and a canceled build continues where it stopped.
+parameters, folds, seed, and the set's columns. The hash does not include alpha, τ, and costs. So a build with other
+values of these reuses earlier trainings, and a canceled build continues where it stopped.
 """
 
 import json
@@ -19,14 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from models import FeatureTable
+from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats
 from models.index import IndexOptions
+from models.losses import Losses
 from solvers.base import BuildContext
 from solvers.index.batch_training import split_into_batches, train_sets, validate_sets
 from solvers.index.costs import list_members
 from solvers.index.lattice import BudgetExhausted
-from solvers.index.selection_bias import unpack_bits
+from solvers.index.selection_bias import Outcomes, pack_outcomes, unpack_outcomes
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
 from solvers.parallel import run_parallel
@@ -44,10 +45,10 @@ class Trainer:
 
     Attributes:
         known: accuracies by mask.
-        bits: packed bits of the correctly classified rows, by mask.
-        max_requested, max_seconds: budgets; exceeding one raises BudgetExhausted before the training.
-        trained, recalled: feature sets whose accuracy was computed, or cached.
-        models_trained, models_recalled: final models that were trained, or cached.
+        bits: outcomes of the rows by mask (``pack_outcomes``).
+        max_requested, max_seconds: budgets; a training that would exceed a budget raises BudgetExhausted.
+        trained, recalled: number of feature sets whose accuracy was computed, and whose accuracy was in the cache.
+        models_trained, models_recalled: number of final models that were trained, and that were in the cache.
         done_steps: reported progress.
     """
 
@@ -81,10 +82,17 @@ class Trainer:
         ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
         made = cls(dataset, options, run, seed, classifier, folds, columns, _hash_inputs(dataset, options, seed))
-        common = np.equal(dataset.labels, np.argmax(np.bincount(dataset.labels)))
-        made._learn(0, np.packbits(common).tobytes())
+        made._learn(0, pack_outcomes(made._grade_empty_set()))
         made._check_serialization()
         return made
+
+    def _grade_empty_set(self) -> Outcomes:
+        """Return the outcomes of the answer without features, (n,): the most common class, or that of least loss."""
+        labels, losses = self.dataset.labels, self.dataset.losses
+        shares = np.bincount(labels, minlength=len(self.dataset.classes)) / len(labels)
+        if losses is None:
+            return np.equal(labels, shares.argmax())
+        return losses.grade_answers(np.tile(shares, (len(labels), 1)), labels)
 
     def _check_serialization(self) -> None:
         """Train and serialize one small model, to fail before many are trained."""
@@ -93,28 +101,30 @@ class Trainer:
         rows, columns = self.folds[0][0], self.columns[0]
         table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
         modules = self.run.learner_modules
-        kept = archives.to_bytes(
-            estimators.train_classifier(clone(self.classifier), table, self.dataset.labels[rows]), modules
-        )
+        trained = estimators.train_classifier(clone(self.classifier), table, self.dataset.labels[rows])
+        if self.dataset.losses is not None and not hasattr(trained, "predict_proba"):
+            message = "must have predict_proba: with losses, the answer has the least expected loss"
+            raise InvalidRequest.from_faults(Fault(("learner",), message))
+        kept = archives.to_bytes(trained, modules)
         if linear.get_model_kind(self.classifier) == "skops":
             archives.load_archive(kept, len(columns), modules)
 
     def format_counts(self) -> str:
-        """Return a message of how much was trained and how much cached.
+        """Return a message with the numbers of trained and of cached results.
 
-        It is not in the summary: equal builds have equal bytes.
+        The numbers are not in the summary, so that equal builds have equal bytes.
         """
         models = f"{self.models_trained} models trained, {self.models_recalled} cached"
         return f"done: {self.trained} feature sets trained, {self.recalled} cached; {models}"
 
     @property
     def total_steps(self) -> int:
-        """The steps of progress: every feature set, and two more."""
+        """The number of progress steps: one for each feature set, and two more."""
         return (1 << len(self.columns)) + 2
 
     @property
     def requested(self) -> int:
-        """The number of feature sets whose accuracy was requested; the empty one needs no training."""
+        """The number of feature sets whose accuracy was requested, without the empty set, which needs no training."""
         return len(self.known) - 1
 
     def report_progress(self, done: int, message: str) -> None:
@@ -133,7 +143,7 @@ class Trainer:
 
     @property
     def strength(self) -> float | None:
-        """C of a logistic regression that can be trained in batches of feature sets; None for other learners."""
+        """C of a logistic regression that can be trained on batches of feature sets; None for other learners."""
         options = self.options
         C = options.learner_params.get("C", 1.0)
         if options.learner != LOGISTIC or not options.standardize or not set(options.learner_params) <= {"C"}:
@@ -177,16 +187,18 @@ class Trainer:
 
     def _learn(self, mask: int, bits: bytes) -> None:
         self.bits[mask] = bits
-        self.known[mask] = estimators.compute_accuracy(unpack_bits(bits, self.dataset.rows), self.folds)
+        self.known[mask] = estimators.compute_accuracy(unpack_outcomes(bits, self.dataset.rows), self.folds)
 
     def list_correct(self, masks: Sequence[int]) -> dict[int, Floats]:
-        """Return, by mask, (n,): 1 where the row is classified correctly, else 0.
+        """Return for each mask whether each row is classified correctly, (n,): 1 or 0; with losses, the quality of the
+        answer.
 
-        The empty set predicts the most common class. Sets that were not requested before do not count against budgets.
+        The empty set predicts the most common class, or the answer of least loss. Sets that were not requested before
+        do not count against budgets.
         """
         others = [mask for mask in masks if mask not in self.bits]
         bits = self.bits | {mask: data for mask, data, _ in self._results("right", others)}
-        return {mask: unpack_bits(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
+        return {mask: unpack_outcomes(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
 
     def train_models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
@@ -229,10 +241,12 @@ class Trainer:
         table, labels, folds = self.dataset.values, self.dataset.labels, self.folds
         if self.strength is None:
             (columns,) = sets
-            work = _right if what == "right" else partial(_model, self.run.learner_modules)
+            losses = self.dataset.losses
+            work = partial(_right, losses) if what == "right" else partial(_model, self.run.learner_modules)
             return partial(work, self.classifier, table[:, columns], labels, folds)
         if what == "right":
-            return partial(validate_sets, table, labels, len(self.dataset.classes), sets, self.strength, folds)
+            classes = len(self.dataset.classes)
+            return partial(validate_sets, table, labels, classes, sets, self.strength, folds, self.dataset.losses)
         return partial(train_sets, table, labels, len(self.dataset.classes), sets, self.strength)
 
     def _key(self, what: str, mask: int) -> str:
@@ -242,7 +256,7 @@ class Trainer:
     def _fits(self, what: str, mask: int, data: bytes) -> bool:
         """Return whether cached bytes have the expected format."""
         if what == "right":
-            return len(data) == -(-self.dataset.rows // 8)
+            return len(data) == (-(-self.dataset.rows // 8) if self.dataset.losses is None else 4 * self.dataset.rows)
         if linear.get_model_kind(self.classifier) == "skops":
             return data[:2] == b"PK"
         return len(data) == 8 * linear.count_linear_numbers(len(self.list_columns(mask)), len(self.dataset.classes))
@@ -261,6 +275,8 @@ def _hash_inputs(dataset: FeatureTable, options: IndexOptions, seed: int) -> str
         "seed": seed,
         "versions": [version("scikit-learn"), version("numpy"), _hash_source(options.learner), "batched"],
     }
+    if dataset.losses is not None:
+        identity["losses"] = dataset.loss_matrix.tolist()
     digest = sha256(json.dumps(identity, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(dataset.values).tobytes())
     digest.update(np.ascontiguousarray(dataset.labels).tobytes())
@@ -275,9 +291,9 @@ def _hash_source(path: str) -> str:
     return sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
 
 
-def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
-    right = estimators.cross_validate(estimators.copy_classifier(classifier), table, labels, folds)
-    return [np.packbits(right).tobytes()]
+def _right(losses: Losses | None, classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
+    right = estimators.cross_validate(estimators.copy_classifier(classifier), table, labels, folds, losses)
+    return [pack_outcomes(right)]
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:

@@ -1,9 +1,9 @@
-"""Safe serialization of trained models: linear ones as numbers (``linear``), others as skops archives.
+"""Safe serialization of trained models: linear models as numbers (``linear``), others as skops archives.
 
 Archives are reproducible: skops names entries by memory addresses and dates them; both are replaced.
 
-Security: loading and predicting from untrusted bytes creates only types of ``trusted_types`` (and classes of modules
-that the caller names, with any state); they run no code of the archive, open no files, and start no processes; every
+Security: loading and predicting from untrusted bytes creates only types of ``trusted_types``, and classes of modules
+that the caller names, with any state. It runs no code of the archive, opens no files, and starts no processes. Every
 failure is a CorruptArtifact. Not covered: compiled code of scikit-learn with malicious state. Trees and support vectors
 are checked, but a crafted state can still crash the process, or exhaust its time and memory: a server must call
 ``predict_archived`` in a sandbox process.
@@ -34,7 +34,7 @@ _UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
 
 
 def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
-    """Serialize a trained classifier; raises InvalidRequest for types neither trusted nor of ``modules``."""
+    """Serialize a trained classifier; raises InvalidRequest for types that are neither trusted nor of ``modules``."""
     if get_model_kind(classifier) == "skops":
         return _write_archive(classifier, modules)
     return pack_linear(classifier).astype("<f8").tobytes()

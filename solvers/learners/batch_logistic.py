@@ -3,8 +3,9 @@
 The loss is that of scikit-learn's ``LogisticRegression``: C times the sum of the items' log losses, plus half the
 squared norm of the coefficients, without the intercept. It is convex, so Newton's method finds the unique minimum. Sets
 with equally many columns are trained together, as stacked matrices. Gradients are in double precision, the Hessian in
-single precision. For many sets, the model of all columns is trained first; each set starts at the minimum of its
-quadratic approximation without the other columns, which halves the number of steps.
+single precision. If there are many sets, the model of all columns is trained first. The start for each set minimizes a
+quadratic approximation of this model's loss in which the coefficients of all other columns are 0. This halves the
+number of steps.
 
 A model of k outputs (1 for two classes, else one for each class) over d columns is (k, d + 1) numbers, the intercept
 last.
@@ -48,7 +49,7 @@ def fit_sets(
     Args:
         table: (n, D), preferably standardized.
         labels: (n,), codes below ``classes``.
-    Complexity: O(n p²) for each of three to ten steps and each set, for p outputs times columns.
+    Complexity: O(n p²) for each set and each of three to ten steps, with p = outputs · columns.
 
     >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit_sets(x, np.array([0, 0, 1, 1]), 2, [[0]])[0][:, 0].round(4).tolist()
@@ -113,7 +114,7 @@ def predict_probabilities(model: Floats, table: Floats) -> Floats:
     """Return class probabilities, (classes, n), of items.
 
     Args:
-        model: (k, d + 1), or a batch of models, each with its own table.
+        model: (k, d + 1), or a batch of models with one table each.
         table: (d, n), transposed.
     """
     probabilities = _to_probabilities(model[..., :-1] @ table + model[..., -1:])

@@ -1,7 +1,7 @@
 """Scikit-learn classifiers by import path: creation, training, and cross-validation.
 
 Accuracy is the mean over fixed folds, the same for every feature set, so that sets are compared on the same items. The
-empty feature set is the most common class at cost 0.
+empty feature set predicts the most common class, at cost 0.
 """
 
 import inspect
@@ -17,6 +17,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
 from models.arrays import Bools, Floats, Int32s, Int64s
+from models.losses import Losses
 from solvers.item_splits import ItemRows, rarest_label_of_items
 
 Folds = Sequence[tuple[Int64s, Int64s]]
@@ -40,8 +41,8 @@ def make_classifier(
 
     Args:
         path: import path of a class that is defined in an allowed module.
-        standardize: whether to put a StandardScaler before it.
-        seed: its random_state, unless ``params`` has one.
+        standardize: whether to put a StandardScaler before the classifier.
+        seed: random_state of the classifier, unless ``params`` has one.
 
     >>> make_classifier("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
     2
@@ -100,7 +101,7 @@ def _import_class(path: str, allowed_modules: Sequence[str]) -> type:
 
 
 def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
-    """Return whether a module is an allowed one, or inside one.
+    """Return whether a module is allowed, or inside of an allowed one.
 
     >>> is_allowed("sklearn.tree", ["sklearn."]), is_allowed("mine", ["mine"]), is_allowed("mines", ["mine"])
     (True, True, False)
@@ -130,7 +131,7 @@ def make_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     return tuple((np.flatnonzero(~part), np.flatnonzero(part)) for part in tested)
 
 
-def compute_accuracy(right: Bools, folds: Folds) -> float:
+def compute_accuracy(right: Bools | Floats, folds: Folds) -> float:
     """Return the mean accuracy over folds, given which rows are correct, (n,).
 
     >>> compute_accuracy(np.array([False, True, True]), [(np.array([2]), np.array([0, 1]))])
@@ -139,21 +140,28 @@ def compute_accuracy(right: Bools, folds: Folds) -> float:
     return float(np.mean([float(np.mean(right[test])) for _, test in folds]))
 
 
-def cross_validate(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
-    """Return which rows are correct, (n,), by the classifier trained without their fold."""
+def cross_validate(
+    classifier: Any, table: Floats, labels: Int32s, folds: Folds, losses: Losses | None = None
+) -> Bools | Floats:
+    """Return whether each row is classified correctly, or with losses the quality of the answer, (n,), by classifiers
+    trained without its fold."""
     from sklearn.base import clone
 
-    right = np.zeros(len(labels), dtype=bool)
+    right = np.zeros(len(labels), dtype=bool if losses is None else np.float64)
     for train, test in folds:
         with convert_errors():
             trained = train_classifier(clone(classifier), table[train], labels[train])
-            right[test] = trained.predict(table[test]) == labels[test]
+            right[test] = (
+                trained.predict(table[test]) == labels[test]
+                if losses is None
+                else losses.grade_answers(trained.predict_proba(table[test]), labels[test])
+            )
     return right
 
 
 @contextmanager
 def convert_errors() -> Iterator[None]:
-    """Convert any exception of a classifier to InvalidRequest."""
+    """Convert every exception that a classifier raises to InvalidRequest."""
     try:
         yield
     except ParsimonyError:
@@ -165,8 +173,8 @@ def convert_errors() -> Iterator[None]:
 def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
     """Train a classifier; errors are InvalidRequest, convergence warnings are ignored.
 
-    Nearest neighbors are searched by brute force afterwards, with equal results up to ties: a search tree is compiled
-    state, which cannot be checked when it is loaded.
+    Trained nearest-neighbor classifiers are set to brute-force search, with equal results up to ties: a search tree is
+    compiled state, which cannot be checked when a model is loaded.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -180,7 +188,7 @@ def train_classifier(classifier: Any, table: Floats, labels: Int32s) -> Any:
 
 
 def copy_classifier(classifier: Any) -> Any:
-    """Copy through pickle, so that results are equal to those of another process, to the last byte."""
+    """Copy a classifier through pickle, so that results equal those of another process to the last byte."""
     from sklearn.base import clone
 
     return pickle.loads(pickle.dumps(clone(classifier)))

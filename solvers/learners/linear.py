@@ -59,7 +59,7 @@ def count_linear_numbers(columns: int, classes: int) -> int:
 
 
 def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[np.intp], Floats | None]:
-    """Predict class codes (n,), and with "softmax" probabilities (n, classes).
+    """Predict class codes, (n,), and, if ``link`` is "softmax", probabilities, (n, classes).
 
     Args:
         numbers: from ``pack_linear``.

@@ -19,7 +19,7 @@ class Preparation:
         fills: (d,), imputed values.
         shifts, scales: (d,), for numbers; 0 and 1 for categories.
         offsets: (d + 1,), offsets into ``codes`` by column, empty for numbers.
-        codes: of categories, as in the table.
+        codes: codes of the categories, as in the table.
     """
 
     fills: Floats

@@ -1,10 +1,9 @@
 """Cache of the predictions of feature sets' classifiers on the evaluation rows, with least-recently-used eviction.
 
 A stage's classifier depends only on the features acquired so far, so chromosomes share classifiers (EMSCO, Section
-4.3). The bank caches confidences and predictions per row. Accepted rows follow from them and the threshold, as bit
-sets; so a sweep over thresholds trains nothing twice. The empty set accepts nothing and is never trained.
-
-Memory is bounded: when it is full, the less recently used half of the feature sets is evicted.
+4.3). The bank caches confidences and predictions per row. From these and a threshold it computes the accepted rows, as
+bit sets. So no feature set is trained twice in a sweep over thresholds. The empty set accepts nothing and is never
+trained. When the cache is full, the less recently used half of the feature sets is evicted.
 """
 
 from collections.abc import Callable
@@ -35,7 +34,7 @@ class AnswerBank:
     Args:
         train: trains feature sets that are not cached.
         labels: (rows,), codes of the true classes, from 0 to classes - 1.
-        positive: the class whose false positives are a third bit set.
+        positive: the class whose false positives are returned as a third bit set; None: two bit sets.
         max_bytes: memory limit of the cache; a single request may exceed it.
 
     >>> rows = np.array([0, 1, 1])
@@ -70,7 +69,7 @@ class AnswerBank:
         self.trained = 0
         """Number of trained classifiers."""
         self._max_bytes = max_bytes
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         """Index of each feature set in the arrays, least recently used first."""
         self._confidence = np.zeros((0, self.rows), dtype=np.float32)
         self._predicted = np.zeros((0, self.rows), dtype=np.min_scalar_type(classes - 1))
@@ -80,7 +79,9 @@ class AnswerBank:
         self._threshold = np.zeros(0)
 
     def get_votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
-        """Return the bit sets of feature sets at a threshold, after training those that are not cached.
+        """Return the accepted and correctly accepted rows of feature sets at a threshold, as bit sets.
+
+        Feature sets that are not cached are trained first.
 
         Args:
             masks: (m,), distinct; with the bit ``MUST_ANSWER`` every row is accepted.
@@ -95,12 +96,12 @@ class AnswerBank:
         is_trained = sets != 0
         keys, last = sets[is_trained].tolist(), must_answer[is_trained]
         self._train_missing(list(dict.fromkeys(keys)))
-        places = np.array([self._places[mask] for mask in keys], dtype=np.int64)
-        self._update_bits(places[~last & ~self._current[places]])
+        indices = np.array([self._indices[mask] for mask in keys], dtype=np.int64)
+        self._update_bits(indices[~last & ~self._current[indices]])
         votes = np.zeros((len(requested), *self._packed.shape[1:]), dtype=np.uint64)
-        votes[is_trained & ~must_answer] = self._packed[places[~last]]
+        votes[is_trained & ~must_answer] = self._packed[indices[~last]]
         every = np.ones((np.count_nonzero(last), self.rows), dtype=bool)
-        votes[is_trained & must_answer] = self._pack_votes(every, self._predicted[places[last]])
+        votes[is_trained & must_answer] = self._pack_votes(every, self._predicted[indices[last]])
         return votes
 
     def get_lattice(
@@ -126,7 +127,10 @@ class AnswerBank:
         by_class = np.asarray(threshold, dtype=np.float64)
         if by_class.shape not in ((), (self._classes,)):
             raise InvalidRequest.from_faults(
-                Fault(("threshold",), f"must be one number or {self._classes}, got shape {by_class.shape}")
+                Fault(
+                    ("threshold",),
+                    f"must be one number, or one for each of the {self._classes} classes, got shape {by_class.shape}",
+                )
             )
         if not np.all((by_class >= 0) & (by_class <= 1)):
             raise InvalidRequest.from_faults(Fault(("threshold",), f"must be from 0 to 1, got {by_class.tolist()}"))
@@ -137,21 +141,21 @@ class AnswerBank:
 
     def _train_missing(self, keys: list[int]) -> None:
         """Train sets that are not cached, evict others if memory is full, and mark all as recently used."""
-        new = [mask for mask in keys if mask not in self._places]
+        new = [mask for mask in keys if mask not in self._indices]
         for mask in keys:
-            if mask in self._places:
-                self._places[mask] = self._places.pop(mask)
+            if mask in self._indices:
+                self._indices[mask] = self._indices.pop(mask)
         if not new:
             return
         confidence, predicted = self._train_checked(new)
-        if len(self._places) + len(new) > self._capacity():
+        if len(self._indices) + len(new) > self._capacity():
             self._evict(max(len(keys) - len(new), self._capacity() // 2 - len(new)))
-        start = len(self._places)
+        start = len(self._indices)
         self._reserve(start + len(new), confidence.dtype)
         self._confidence[start : start + len(new)] = confidence
         self._predicted[start : start + len(new)] = predicted
         self._current[start : start + len(new)] = False
-        self._places.update({mask: start + i for i, mask in enumerate(new)})
+        self._indices.update({mask: start + i for i, mask in enumerate(new)})
 
     def _train_checked(self, new: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
         confidence, predicted = (np.asarray(each) for each in self._train(np.array(new, dtype=np.uint64)))
@@ -171,11 +175,11 @@ class AnswerBank:
 
     def _evict(self, keep: int) -> None:
         """Evict all but the ``keep`` most recently used feature sets."""
-        kept = list(self._places.items())[max(len(self._places) - keep, 0) :]
-        places = np.array([place for _, place in kept], dtype=np.int64)
-        self._confidence, self._predicted = self._confidence[places], self._predicted[places]
-        self._packed, self._current = self._packed[places], self._current[places]
-        self._places = {mask: i for i, (mask, _) in enumerate(kept)}
+        kept = list(self._indices.items())[max(len(self._indices) - keep, 0) :]
+        indices = np.array([place for _, place in kept], dtype=np.int64)
+        self._confidence, self._predicted = self._confidence[indices], self._predicted[indices]
+        self._packed, self._current = self._packed[indices], self._current[indices]
+        self._indices = {mask: i for i, (mask, _) in enumerate(kept)}
 
     def _reserve(self, size: int, dtype: np.dtype[np.floating]) -> None:
         """Grow the arrays to a size, by at least half."""
@@ -187,8 +191,8 @@ class AnswerBank:
                 for each in (self._confidence.astype(dtype, copy=False), self._predicted, self._packed, self._current)
             )
 
-    def _update_bits(self, places: Int64s) -> None:
-        for part in np.array_split(places, len(places) // 4096 + 1):
+    def _update_bits(self, indices: Int64s) -> None:
+        for part in np.array_split(indices, len(indices) // 4096 + 1):
             confidence, predicted = self._confidence[part], self._predicted[part]
             accepted = confidence >= self._threshold.astype(confidence.dtype)[predicted]
             self._packed[part] = self._pack_votes(accepted, predicted)

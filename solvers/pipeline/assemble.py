@@ -9,7 +9,7 @@ from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.item_splits import effective_rows
 from solvers.pipeline.classifiers import Answers, Learner, predict, stack_answers, take_most_likely
-from solvers.pipeline.front import FrontSearch
+from solvers.pipeline.front import FrontResult
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
@@ -38,13 +38,13 @@ def assemble_plan(
     options: PipelineOptions,
     data: PreparedData,
     models: PipelineModels,
-    front: FrontSearch,
+    front: FrontResult,
     tested: Scores,
     cost_errors: Floats,
 ) -> PipelinePlan:
     """Return a plan, with configurations by increasing cost, then decreasing accuracy and coverage, on the test rows.
 
-    tested, cost_errors: scores of the front on the test rows, and standard errors of its costs, (s,).
+    tested: scores of the front on the test rows; cost_errors: (s,), standard errors of its costs.
     """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))

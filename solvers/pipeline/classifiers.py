@@ -42,7 +42,7 @@ class Learner:
         labels: (n,).
         columns: the columns of the table of each feature.
         classifier: untrained; None for the batched logistic regression with parameter C.
-        modules: allowed modules of learners besides scikit-learn.
+        modules: allowed modules of learners in addition to scikit-learn.
     """
 
     table: Floats
@@ -89,7 +89,7 @@ class Learner:
 
     @property
     def kind(self) -> str:
-        """Storage format of its models (``linear.get_model_kind``)."""
+        """Storage format of the learner's models (``linear.get_model_kind``)."""
         return "softmax" if self.classifier is None else linear.get_model_kind(self.classifier)
 
     def columns_of(self, mask: int) -> list[int]:
@@ -155,7 +155,7 @@ def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[st
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
-    """Return class probabilities, (rows, classes), of a serialized model for rows of its own columns."""
+    """Return class probabilities, (rows, classes), by a serialized model, for rows with only the model's columns."""
     if kind == "skops":
         probabilities = archives.predict_archived(model, table, classes, modules)[1]
     else:
@@ -166,7 +166,7 @@ def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Seque
 
 
 def stack_answers(answers: Sequence[Answers]) -> Answers:
-    """Stack the answers of feature sets."""
+    """Stack the answers of several feature sets, one row per set."""
     return np.stack([confidences for confidences, _ in answers]), np.stack([codes for _, codes in answers])
 
 

@@ -1,8 +1,8 @@
 """Pipeline configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
 
 A chromosome of n genes in {0, ..., k - 1} assigns a stage to each feature; -1 means never acquired. Chromosomes without
-gaps, whose stages 0 to s - 1 all have features, represent ordered partitions; compression closes gaps. Stage j's
-classifier knows the features of stages 0 to j: one bit mask per stage.
+gaps, whose stages 0 to s - 1 all have features, represent ordered partitions; compression closes gaps. The classifier
+of stage j uses the features of stages 0 to j, as a bit mask.
 """
 
 from collections.abc import Sequence
@@ -105,8 +105,8 @@ def compress_chromosomes(chromosomes: Int8s) -> Int8s:
     stages = int(chromosomes.max(initial=REMOVED)) + 1
     used = count_stage_features(chromosomes, stages) > 0
     removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
-    places: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
-    return np.take_along_axis(places, chromosomes.astype(np.intp) % (stages + 1), axis=1).astype(np.int8)
+    indices: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
+    return np.take_along_axis(indices, chromosomes.astype(np.intp) % (stages + 1), axis=1).astype(np.int8)
 
 
 def count_stage_features(chromosomes: Int8s, stages: int) -> Int64s:

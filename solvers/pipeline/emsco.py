@@ -2,11 +2,15 @@
 
 ``Emsco`` proposes chromosomes and receives their scores; ``evolve_front`` runs it in a loop.
 
-**Property 1** holds because a generation keeps every unique non-dominated chromosome of the previous one. So the last
-generation's front is the front of all evaluated chromosomes, and no archive is needed.
+**Property 1**: globally non-dominated chromosomes are never lost, because a generation keeps one chromosome for each
+non-dominated vector of objectives of the previous generation. So the last generation's front is the front of all
+evaluated chromosomes, and no archive is needed. In the paper, all unique chromosomes can be elites; chromosomes with
+equal objectives can then fill the population and end the run early.
 
-**Property 2** is computed in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm.
-Where a norm is 0 (no coverage, and not the cheapest while something is free) fitness is 0, and gamma excludes it.
+**Property 2**: the probability of selection rises with the rank and, within a rank, with the norm. Fitness is computed
+in logarithms, rank · log gamma + log norm, since gamma to the power of the rank overflows. A norm is 0 if a chromosome
+answers nothing and its normalized inverse cost is 0, which happens where another chromosome is free. Its fitness is 0,
+and gamma is computed from the positive norms only.
 """
 
 from collections.abc import Callable
@@ -33,13 +37,11 @@ class EvolutionSettings:
     Attributes:
         population: size of a generation.
         mutation, recombination: probabilities.
-        elite: b, the share of unique chromosomes kept, within (0, 1).
-        beta: above 0, larger for fewer stages.
-        epsilon: above 0, of gamma.
+        elite: b, the share of unique vectors of objectives that the next generation keeps, within (0, 1).
+        beta: parameter of the distribution of mutated stages, above 0; larger values favor fewer stages.
+        epsilon: above 0; gamma, the base of the rank weights (Eq. 9), exceeds its lower bound by this margin.
         generations: maximum number.
         patience: generations with the same fittest chromosome before the search ends.
-        distinct: keep one chromosome, of fewest stages, per vector of objectives. Otherwise duplicates can fill the
-            front, and end the run early (Credit with k = 4).
     """
 
     population: int = 300
@@ -50,7 +52,6 @@ class EvolutionSettings:
     epsilon: float = 0.01
     generations: int = 150
     patience: int = 20
-    distinct: bool = False
 
     def __post_init__(self) -> None:
         """Raise InvalidRequest for parameters out of range."""
@@ -92,16 +93,16 @@ class RankedPopulation:
         fitness = compute_log_fitness(rank, norms, epsilon)
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
-    def find_unique(self, by_objectives: bool) -> Int64s:
-        """Return the indices of unique chromosomes, or of the fittest per vector of objectives, in order."""
-        rows = np.ascontiguousarray(self.scores.stack_objectives() if by_objectives else self.chromosomes)
+    def find_unique(self) -> Int64s:
+        """Return the indices of the fittest chromosome per vector of objectives, in order."""
+        rows = np.ascontiguousarray(self.scores.stack_objectives())
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
-    def take(self, places: Int64s) -> "RankedPopulation":
+    def take(self, indices: Int64s) -> "RankedPopulation":
         """Select chromosomes by index."""
         return RankedPopulation(
-            self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places]
+            self.chromosomes[indices], self.scores.take(indices), self.rank[indices], self.log_fitness[indices]
         )
 
 
@@ -123,7 +124,7 @@ class Emsco:
     Args:
         features: n, at most 63.
         max_stages: k, reduced to n if larger.
-        rng: the same state gives the same run.
+        rng: random generator; equal states result in equal runs.
     Complexity: O(c² log c + c n) per generation of c, plus the evaluation.
 
     >>> from solvers.pipeline.objectives import Scores
@@ -179,15 +180,16 @@ class Emsco:
             self._proposed = self._breed(self._settings.population - len(self._elites.rank))
 
     def select_elites(self) -> RankedPopulation:
-        """Return the fittest share b of unique chromosomes, and at least all non-dominated ones (Section 3.2.2)."""
-        unique = self.current.find_unique(self._settings.distinct)
+        """Return the fittest share b of unique vectors of objectives, and at least the front (Section 3.2.2)."""
+        unique = self.current.find_unique()
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
 
     def get_front(self) -> RankedPopulation:
         """Return the non-dominated chromosomes of the whole run, by decreasing fitness.
 
-        Of equal objectives it keeps the one of fewest stages, then the first in lexicographic order.
+        Of chromosomes with equal objectives, the one with the fewest stages is kept, then the first in lexicographic
+        order.
         """
         import moocore
 
@@ -227,7 +229,7 @@ def _check(features: int, max_stages: int, settings: EvolutionSettings) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evolved:
+class EvolutionResult:
     """Result of a run: its front, numbers of generations and evaluated chromosomes, and the reason for its end."""
 
     front: RankedPopulation
@@ -244,7 +246,7 @@ def evolve_front(
     rng: np.random.Generator,
     *,
     progress: Progress = no_progress,
-) -> Evolved:
+) -> EvolutionResult:
     """Run EMSCO to its end; ``progress`` may raise to cancel."""
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
@@ -254,4 +256,4 @@ def evolve_front(
         progress(run.generation, settings.generations, "generations")
         evaluated += len(proposed)
         halted = run.halted
-    return Evolved(run.get_front(), run.generation, evaluated, halted)
+    return EvolutionResult(run.get_front(), run.generation, evaluated, halted)

@@ -21,7 +21,7 @@ def evaluate(
     """
     decision = plan.decide(limits)
     known = [items.group_cells(at, columns) for at in range(len(items))]
-    steps = plan.next_steps(decision.solution, known, models.modules, models.run)
+    steps, probabilities = plan.next_steps_with_probabilities(decision.solution, known, models.modules, models.run)
     for at, step in enumerate(steps):
         if isinstance(step, Acquire):
             raise items.make_fault(at, "values", step.features[0], message="is missing")
@@ -35,11 +35,16 @@ def evaluate(
         paths=tuple(paths[end] for end in ends),
         confidences=np.array([np.nan if isinstance(step, Acquire) else step.confidence for step in steps]),
         accepted=np.array([isinstance(step, Classify) for step in steps]),
+        classes=plan.classes,
+        probabilities=probabilities,
     )
 
 
 def curve(plan: PipelinePlan) -> Sequence[OperatingPoint]:
-    """Return the configurations of the front, chosen on validation rows; on test rows some may be dominated."""
+    """Return the configurations of the front.
+
+    The front was chosen on validation rows, so some may be dominated on test rows.
+    """
     return [
         OperatingPoint({"solution": one.solution}, make_expectations(plan, one), dict(one))
         for one in sorted(plan.list_frontier(), key=lambda one: one.cost)

@@ -1,7 +1,7 @@
 """Exact Pareto front of all ordered partitions of the features into at most k stages (EMSCO, Section 2).
 
-Branch and bound by iterative deepening: configurations of one stage, then of two, and so on. Results with few stages
-prune most of those with more (bounds: ``exact_front_kernel``).
+It is found by branch and bound with iterative deepening: configurations of one stage, then of two, and so on.
+Configurations with few stages prune most configurations with more stages (``exact_front_kernel`` has the bounds).
 """
 
 import numpy as np
@@ -24,9 +24,9 @@ def find_front(
 ) -> Frontier:
     """Find all non-dominated configurations over coverage (Eq. 3), conclusive accuracy (Eq. 4), and mean cost.
 
-    Of configurations with equal objectives it keeps the one of fewest stages, then the first in lexicographic order of
-    the chromosome. Without covered rows, accuracy is 0. Costs are exact if they have few decimals, else rounded to some
-    1e-12 of their sum (``unit_costs``).
+    Of configurations with equal objectives, the one with the fewest stages is kept, then the first in lexicographic
+    order of the chromosome. Without covered rows, accuracy is 0. Costs are exact if they have few decimals, else
+    rounded to about 1e-12 of their sum (``unit_costs``).
 
     Args:
         confident, correct: (2^n, rows); the row index is the mask of the feature set; row 0 is not used.

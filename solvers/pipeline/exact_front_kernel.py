@@ -1,27 +1,28 @@
 """Compiled branch and bound over chains of feature sets: depth first, with shared prefixes, 64 rows at a time.
 
 A configuration of s stages is a chain S_1 ⊂ ... ⊂ S_s of feature sets, the last with all features F. A search node is a
-prefix of a chain; it carries the rows R that are not accepted yet, counts of accepted and correct rows, and the cost so
-far. At the last level each superset T is closed with F at once: three bit counts per word.
+prefix of a chain, with the rows R that are not accepted yet, the counts of accepted and correct rows, and the cost so
+far. At the last level, each superset T is directly followed by F: three bit counts per word.
 
 **Bounds** for all completions of a prefix that ends with S, by sets T with S ⊂ T ⊆ F:
 
-- Covered rows: at most those covered so far, and those of R that some T accepts.
-- Correct rows: at most those correct so far, and those of R that some T accepts correctly. Wrong rows: at least those
-  wrong so far, and those of R that F accepts (so the chain accepts them) and no T accepts correctly. Both bound the
-  accuracy, since right / (right + wrong) increases with right and decreases with wrong.
-- Cost: every row of R pays for the next stage, at least its cheapest feature; rows that no T accepts pay for all.
+- Covered rows: at most the rows covered so far, plus the rows of R that some T accepts.
+- Correct rows: at most the rows correct so far, plus the rows of R that some T accepts correctly. Wrong rows: at least
+  the rows wrong so far, plus the rows of R that F accepts (so the chain accepts them) and no T accepts correctly. Both
+  bound the accuracy, since right / (right + wrong) increases with right and decreases with wrong.
+- Cost: every row of R pays for the next stage, at least the cheapest remaining feature; rows that no T accepts pay for
+  all remaining features.
 
-A node is pruned if a known configuration is at least as good in the first two bounds and cheaper than the third. With
-fewer stages, equal cost prunes too: all that remains is dominated, or equal and not preferred. Therefore stage counts
-are searched in increasing order. Otherwise equal costs do not prune, so that of equal vectors the preferred one is
-found. Given the next set T, the cost bound is sharper: R pays for T \\ S, and rows that no set accepts for F \\ T. All
-sums are exact (``unit_costs``).
+A node is pruned if a known configuration is at least as good in the first two bounds and cheaper than the third. If the
+known configuration has fewer stages, equal cost prunes, too: every completion is dominated, or equal and not preferred.
+Therefore stage counts are searched in increasing order. Otherwise equal cost does not prune, so that the preferred
+configuration of equal objectives is found. Given the next set T, the cost bound is tighter: the rows R pay for T \\ S,
+and rows that no set accepts for F \\ T. All sums are exact (``unit_costs``).
 
-**Known configurations** are in a list, and in a table of least costs over uncovered and wrong rows: a cell holds the
-least cost of a known configuration at least as good as everything in the cell. With cells one count wide the table is
-exact; with wider ones it only prunes, and the list decides. For configurations with fewer stages than the current ones
-a cell holds the next smaller number, so that equal costs are pruned too.
+**Known configurations** are in a list, and in a table over the numbers of uncovered and wrong rows. A cell holds the
+least cost of a known configuration that is at least as good as any configuration in the cell. If cells are one count
+wide, the table is exact; if they are wider, it only prunes, and the list decides. If that known configuration has fewer
+stages than the searched ones, the cell holds the next smaller number, so that equal costs are pruned, too.
 """
 
 from typing import Any, NamedTuple
@@ -44,15 +45,15 @@ class Lattice(NamedTuple):
     """Precomputed arrays by feature set (mask), with w words of rows.
 
     Attributes:
-        own: (2^n, 2, w), the rows that its classifier accepts, and accepts correctly.
-        ever: the same for the union of its proper supersets.
+        votes: (2^n, 2, w), the rows that each set's classifier accepts, and accepts correctly.
+        superset_votes: (2^n, 2, w), the rows that some proper superset's classifier accepts, and accepts correctly.
         unit_costs: (2^n,), in units.
-        cheapest: (2^n,), the cost of its cheapest feature.
+        cheapest: (2^n,), the cost of each set's cheapest feature.
         ways: (n + 1, k + 2), numbers of ordered partitions by features and stages.
     """
 
-    own: UInt64s
-    ever: UInt64s
+    votes: UInt64s
+    superset_votes: UInt64s
     unit_costs: Floats
     cheapest: Floats
     ways: Int64s
@@ -69,7 +70,7 @@ class KnownFront(NamedTuple):
     rows: int
 
 
-class WalkState(NamedTuple):
+class SearchState(NamedTuple):
     """Search state by depth: nodes (k, 5), remaining rows (k, w), costs (k,); chain buffer (k,), ``state`` (5,)."""
 
     nodes: Int64s
@@ -85,7 +86,7 @@ inner = compile_kernel(nogil=True, error_model="numpy", no_cpython_wrapper=True,
 
 @inner
 def count_word_bits(word: np.uint64) -> Any:
-    """Count bits; compilers replace this pattern by one instruction."""
+    """Count the bits of a word; compilers replace this pattern by one instruction."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -118,13 +119,13 @@ def write_entry(entry: Int64s, covered: int, right: int, stages: int, chain: Int
 
 @inner
 def find_cell(known: KnownFront, covered: int, wrong: int) -> tuple[int, int]:
-    """Return the cell of the table for these counts."""
+    """Return the cell of the table for counts of covered and wrong rows."""
     return (known.rows - covered) // known.width, wrong // known.width
 
 
 @inner
 def lower_cells(known: KnownFront, covered: int, right: int, cost: float) -> None:
-    """Lower the table's costs where a configuration is at least as good as everything in a cell."""
+    """Lower the costs of all cells for which a configuration is at least as good as any configuration in the cell."""
     least, width = known.least, known.width
     for i in range((known.rows - covered + width - 1) // width, len(least)):
         most = known.rows - i * width  # covered rows in row i; cell j has at least j * width wrong rows
@@ -169,22 +170,22 @@ def insert_entry(
 
 
 @inner
-def compute_bounds(lattice: Lattice, known: KnownFront, place: WalkState, depth: int) -> tuple[int, float, float]:
+def compute_bounds(lattice: Lattice, known: KnownFront, search: SearchState, depth: int) -> tuple[int, float, float]:
     """Return bounds of a node: rows that no superset accepts, its least cost, and the least known cost of a
     configuration with at least its best accuracy and coverage."""
-    node, now, full = place.nodes[depth], place.rest[depth], len(lattice.unit_costs) - 1
-    base, final = node[SET], lattice.own[full, 0]
-    ever, ever_right = lattice.ever[base, 0], lattice.ever[base, 1]
+    node, now, full = search.nodes[depth], search.rest[depth], len(lattice.unit_costs) - 1
+    base, final = node[SET], lattice.votes[full, 0]
+    superset_votes, ever_right = lattice.superset_votes[base, 0], lattice.superset_votes[base, 1]
     never, right, wrong = 0, node[CORRECT], node[COVERED] - node[CORRECT]
     for w in range(len(now)):
-        never += count_word_bits(now[w] & ~ever[w])
+        never += count_word_bits(now[w] & ~superset_votes[w])
         right += count_word_bits(now[w] & ever_right[w])
         wrong += count_word_bits(now[w] & final[w] & ~ever_right[w])
     covered = node[COVERED] + node[ALIVE] - never
     # maximum wrong rows of ``covered`` at an accuracy of at least right / (right + wrong)
     allowed = covered * wrong // (right + wrong) if right else covered
     cheapest = lattice.cheapest[full ^ base]
-    lowest = place.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
+    lowest = search.paid[depth] + cheapest * node[ALIVE] + (lattice.unit_costs[full ^ base] - cheapest) * never
     return never, lowest, known.least[find_cell(known, covered, allowed)]
 
 
@@ -192,7 +193,7 @@ def compute_bounds(lattice: Lattice, known: KnownFront, place: WalkState, depth:
 def close_chains(
     lattice: Lattice,
     known: KnownFront,
-    place: WalkState,
+    search: SearchState,
     depth: int,
     chain: Int64s,
     size: int,
@@ -200,16 +201,16 @@ def close_chains(
     limit: float,
 ) -> int:
     """Try every superset of a node's set as the second-last stage; return the new length of the list."""
-    node, now, unit_costs = place.nodes[depth], place.rest[depth], lattice.unit_costs
+    node, now, unit_costs = search.nodes[depth], search.rest[depth], lattice.unit_costs
     full = len(unit_costs) - 1
-    base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], place.paid[depth]
-    final, final_right = lattice.own[full, 0], lattice.own[full, 1]
+    base, covered, right, alive, paid = node[SET], node[COVERED], node[CORRECT], node[ALIVE], search.paid[depth]
+    final, final_right = lattice.votes[full, 0], lattice.votes[full, 1]
     free = full ^ base
     sub = free & -free
     while sub != free:
         spent = paid + unit_costs[sub] * alive
         if spent + unit_costs[free ^ sub] * never <= limit:
-            accepted, correct = lattice.own[base | sub, 0], lattice.own[base | sub, 1]
+            accepted, correct = lattice.votes[base | sub, 0], lattice.votes[base | sub, 1]
             rest, lost, good = 0, 0, 0
             for w in range(len(now)):
                 on = now[w] & ~accepted[w]
@@ -226,9 +227,9 @@ def close_chains(
 
 
 @inner
-def descend_chain(lattice: Lattice, place: WalkState, depth: int, needed: int) -> bool:
-    """Create the child of the node's next superset that leaves ``needed`` features; return whether there is one."""
-    node, child = place.nodes[depth], place.nodes[depth + 1]
+def descend_chain(lattice: Lattice, search: SearchState, depth: int, needed: int) -> bool:
+    """Move to the next child, a superset that leaves at least ``needed`` features to later stages; False: none."""
+    node, child = search.nodes[depth], search.nodes[depth + 1]
     full = len(lattice.unit_costs) - 1
     free = full ^ node[SET]
     sub = (node[TRIED] - free) & free
@@ -239,49 +240,49 @@ def descend_chain(lattice: Lattice, place: WalkState, depth: int, needed: int) -
         return False
     top = node[SET] | sub
     rest, good = 0, 0
-    for w in range(place.rest.shape[1]):
-        now = place.rest[depth, w]
-        place.rest[depth + 1, w] = now & ~lattice.own[top, 0, w]
-        rest += count_word_bits(now & ~lattice.own[top, 0, w])
-        good += count_word_bits(now & lattice.own[top, 1, w])
+    for w in range(search.rest.shape[1]):
+        now = search.rest[depth, w]
+        search.rest[depth + 1, w] = now & ~lattice.votes[top, 0, w]
+        rest += count_word_bits(now & ~lattice.votes[top, 0, w])
+        good += count_word_bits(now & lattice.votes[top, 1, w])
     child[SET], child[TRIED], child[ALIVE] = top, 0, rest
     child[COVERED], child[CORRECT] = node[COVERED] + node[ALIVE] - rest, node[CORRECT] + good
-    place.paid[depth + 1] = place.paid[depth] + lattice.unit_costs[sub] * node[ALIVE]
+    search.paid[depth + 1] = search.paid[depth] + lattice.unit_costs[sub] * node[ALIVE]
     return True
 
 
 @compile_kernel(nogil=True, error_model="numpy", cache=True)
-def walk_chains(lattice: Lattice, known: KnownFront, place: WalkState, stages: int, quota: int) -> None:
+def walk_chains(lattice: Lattice, known: KnownFront, search: SearchState, stages: int, quota: int) -> None:
     """Continue the search of chains of ``stages`` sets for about ``quota`` configurations, or until the list may
     overflow at the next node."""
-    nodes, state, last = place.nodes, place.state, stages - 2
+    nodes, state, last = search.nodes, search.state, stages - 2
     full = len(lattice.unit_costs) - 1
-    chain = place.chain
+    chain = search.chain
     if state[ENTERED] < stages:
         fill_cells(known, state[SIZE])
         state[ENTERED] = stages
     if stages == 1:
         node = nodes[0]
-        state[SIZE] = insert_entry(known, state[SIZE], node[COVERED], node[CORRECT], place.paid[0], stages, chain)
+        state[SIZE] = insert_entry(known, state[SIZE], node[COVERED], node[CORRECT], search.paid[0], stages, chain)
         state[LOOKED], state[DEPTH] = state[LOOKED] + 1, -1
     end = state[LOOKED] + state[PASSED] + quota
     while state[DEPTH] >= 0 and state[LOOKED] + state[PASSED] < end:
         depth = state[DEPTH]
         never, limit = 0, np.inf
         if nodes[depth, TRIED] == 0:
-            never, lowest, limit = compute_bounds(lattice, known, place, depth)
+            never, lowest, limit = compute_bounds(lattice, known, search, depth)
             if lowest > limit:
                 free = count_word_bits(np.uint64(full ^ nodes[depth, SET]))
                 state[PASSED] += lattice.ways[free, stages - depth]
                 state[DEPTH] -= 1
                 continue
         if depth < last:
-            state[DEPTH] += 1 if descend_chain(lattice, place, depth, stages - depth - 1) else -1
+            state[DEPTH] += 1 if descend_chain(lattice, search, depth, stages - depth - 1) else -1
             continue
         if state[SIZE] + full >= len(known.costs):
             break
         for d in range(depth):
             chain[d] = nodes[d + 1, SET]
-        state[SIZE] = close_chains(lattice, known, place, depth, chain, state[SIZE], never, limit)
+        state[SIZE] = close_chains(lattice, known, search, depth, chain, state[SIZE], never, limit)
         state[LOOKED] += lattice.ways[count_word_bits(np.uint64(full ^ nodes[depth, SET])), 2]
         state[DEPTH] -= 1

@@ -18,7 +18,7 @@ from solvers.pipeline.exact_front_kernel import (
     STAGES,
     KnownFront,
     Lattice,
-    WalkState,
+    SearchState,
     walk_chains,
 )
 from solvers.pipeline.unit_costs import UnitCosts
@@ -51,38 +51,38 @@ class ExactFrontSearch:
         state = np.zeros(5, dtype=np.int64)
         walk_chains(self._lattice, self._known, self._start_single_stage(state), 1, QUOTA)
         for stages in range(2, self._stages + 1):
-            place = self._start(state)
+            search = self._start(state)
             while state[DEPTH] >= 0:
                 done = int(state[LOOKED] + state[PASSED])
                 progress(done, self._total, f"configurations of {stages} stages")
                 self._make_room(int(state[SIZE]))
-                walk_chains(self._lattice, self._known, place, stages, QUOTA)
+                walk_chains(self._lattice, self._known, search, stages, QUOTA)
         progress(self._total, self._total, "configurations")
         return self._result(state)
 
-    def _start(self, state: Int64s) -> WalkState:
+    def _start(self, state: Int64s) -> SearchState:
         """Return the initial state, at the empty set, and clear the table."""
         self._known.least.fill(np.inf)
-        depths, word_count = self._stages, self._lattice.own.shape[2]
-        place = WalkState(
+        depths, word_count = self._stages, self._lattice.votes.shape[2]
+        search = SearchState(
             nodes=np.zeros((depths, 5), dtype=np.int64),
             rest=np.zeros((depths, word_count), dtype=np.uint64),
             paid=np.zeros(depths),
             chain=np.zeros(depths, dtype=np.int64),
             state=state,
         )
-        place.nodes[0, ALIVE] = self._rows
-        place.rest[0] = pack_bits(np.ones(self._rows, dtype=bool))
+        search.nodes[0, ALIVE] = self._rows
+        search.rest[0] = pack_bits(np.ones(self._rows, dtype=bool))
         state[DEPTH] = 0
-        return place
+        return search
 
-    def _start_single_stage(self, state: Int64s) -> WalkState:
+    def _start_single_stage(self, state: Int64s) -> SearchState:
         """Return the state at the configuration of one stage."""
-        place = self._start(state)
-        place.nodes[0, COVERED] = count_bits(self._lattice.own[-1, 0])
-        place.nodes[0, CORRECT] = count_bits(self._lattice.own[-1, 1])
-        place.paid[0] = self._lattice.unit_costs[-1] * self._rows
-        return place
+        search = self._start(state)
+        search.nodes[0, COVERED] = count_bits(self._lattice.votes[-1, 0])
+        search.nodes[0, CORRECT] = count_bits(self._lattice.votes[-1, 1])
+        search.paid[0] = self._lattice.unit_costs[-1] * self._rows
+        return search
 
     def _make_room(self, size: int) -> None:
         if size + len(self._lattice.unit_costs) > len(self._known.costs):
@@ -107,7 +107,7 @@ class ExactFrontSearch:
 
 
 def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stages: int) -> Lattice:
-    """Precompute what the bounds need about the supersets of each set. Complexity: O(n 2^n rows / 64)."""
+    """Precompute, for the bounds, values over the supersets of each set. Complexity: O(n 2^n rows / 64)."""
     n = len(unit_costs.by_feature)
     cheapest = np.zeros(1)
     for price in unit_costs.by_feature:
@@ -116,8 +116,8 @@ def make_lattice(accepted: UInt64s, right: UInt64s, unit_costs: UnitCosts, stage
     own = np.stack((accepted, right), axis=1).astype(np.uint64, copy=False)
     ways = [[count_partitions(m, s) if s <= stages else 0 for s in range(stages + 1)] for m in range(n + 1)]
     return Lattice(
-        own=own,
-        ever=_unite_supersets(own, n),
+        votes=own,
+        superset_votes=_unite_supersets(own, n),
         unit_costs=unit_costs.sum_sets(),
         cheapest=cheapest,
         ways=np.array(ways, dtype=np.int64),

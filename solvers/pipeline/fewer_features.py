@@ -1,13 +1,14 @@
 """Feature selection for ``search: auto``: configurations that never acquire some features.
 
-Ordered partitions acquire all features; a feature that does not repay its cost is better never acquired. Candidates
-use the first features of forward selection, for each number of features, by gain per cost and by gain: all their
-configurations if all features were searched exactly, else chains. Further candidates are chains of the cheapest
-features, single features, pairs if there are few features, and configurations of the front without their last stages.
+Ordered partitions acquire all features, but it is better never to acquire a feature that is not useful enough for its
+cost. Forward selection orders the features, once by gain per cost and once by gain. For each number k, the first k
+features of an order are candidates: in all configurations if the search of all features was exact, else in chains.
+Further candidates are chains of the cheapest features, single features, pairs if there are few features, and
+configurations of the front without their last stages.
 
 If every item is answered, non-dominated candidates join the front. If items may be rejected, candidates with few
-features have low coverage and are non-dominated by their cost alone: only those that dominate a configuration of the
-front join it.
+features have low coverage and are non-dominated only because they are cheap. Then candidates join the front only if
+they dominate one of its configurations.
 """
 
 from collections.abc import Callable
@@ -17,9 +18,9 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.base import Progress, no_progress, scale_progress
-from solvers.pipeline.chains import cut_into_stages, order_by_forward_selection
 from solvers.pipeline.configurations import REMOVED, make_single_stage
 from solvers.pipeline.exact_front import find_packed_front
+from solvers.pipeline.forward_selection import cut_into_stages, order_by_forward_selection
 from solvers.pipeline.objectives import Evaluator, Scores
 
 MAX_PAIRED = 32
@@ -41,7 +42,7 @@ def make_exact_search(evaluator: Evaluator, max_stages: int) -> SubsetSearch:
 
 
 def make_chain_search(order: Int64s, max_stages: int) -> SubsetSearch:
-    """Return a function that lists chains of some features, in an order of all features, (n,)."""
+    """Return a function that lists chains of some features, in the given order of all features, (n,)."""
 
     def list_subset_chains(features: Int64s) -> Int8s:
         ordered = np.searchsorted(features, order[np.isin(order, features)])
@@ -61,7 +62,10 @@ def find_forward_orders(evaluator: Evaluator, progress: Progress = no_progress) 
 
 
 def search_first_features(orders: tuple[Int64s, ...], search: SubsetSearch, progress: Progress = no_progress) -> Int8s:
-    """Search configurations, (c, n), of the first 1 to n - 1 features of each order, (n,); each subset once."""
+    """Return the configurations, (c, n), that ``search`` finds for the first 1 to n - 1 features of each order, (n,).
+
+    Each subset is searched once.
+    """
     n = len(orders[0])
     searched: set[bytes] = set()
     parts = [np.zeros((0, n), dtype=np.int8)]
@@ -84,7 +88,7 @@ def list_chains(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: in
 
 
 def list_singles_and_pairs(n: int, max_stages: int) -> Int8s:
-    """List single features and, of few features, pairs: in one stage, and, if allowed, in two.
+    """List single features and, if there are few features, pairs: in one stage and, if allowed, in two.
 
     >>> list_singles_and_pairs(2, 2).tolist()
     [[0, -1], [-1, 0], [0, 0], [0, 1], [1, 0]]
@@ -114,9 +118,10 @@ def drop_last_stages(chromosomes: Int8s) -> Int8s:
 def join_fronts(
     evaluator: Evaluator, front: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
 ) -> tuple[Int8s, Scores]:
-    """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows; ties keep the front's.
+    """Merge configurations, (c, n), into a front by non-dominance on the evaluator's rows; in ties, configurations of
+    the front are kept.
 
-    only_where_they_dominate: whether configurations without some features must dominate one of the front.
+    only_where_they_dominate: whether a merged configuration must dominate a configuration of the front.
     """
     import moocore
 

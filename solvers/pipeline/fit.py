@@ -19,7 +19,7 @@ from solvers.pipeline.exact_front import MAX_FEATURES as MAX_ENUMERATED
 from solvers.pipeline.front import (
     DONE,
     TOTAL,
-    FrontSearch,
+    FrontResult,
     estimate_answer_bytes,
     is_exact,
     search_by_evolution,
@@ -74,6 +74,8 @@ def fit(
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     """Raise InvalidRequest for options that the dataset does not allow, without reading its rows."""
     assert isinstance(facts.spec, FeaturesSpec)
+    if facts.spec.has_losses:
+        _refuse(("dataset", "spec", "losses"), "are not supported for a pipeline: build a policy or an index")
     count = len(facts.spec.features)
     if count > MAX_FEATURES:
         _refuse(("dataset", "features"), f"must be at most {MAX_FEATURES}, got {count}")
@@ -104,7 +106,7 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
     raise InvalidRequest.from_faults(Fault(where, message))
 
 
-def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontSearch:
+def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: BuildContext) -> FrontResult:
     """Find the front on the validation rows."""
     evaluator, n = data.make_evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):

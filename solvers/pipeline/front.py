@@ -1,4 +1,4 @@
-"""Search of the Pareto front on the validation rows: exact where that takes seconds, else evolutionary."""
+"""Search of the Pareto front on validation rows: exact if an exact search takes only seconds, else evolutionary."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,8 +38,8 @@ TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FrontSearch:
-    """Front, (s, n), its scores on validation rows, whether it is exact, and how the search ended."""
+class FrontResult:
+    """Front, (s, n), its scores on validation rows, whether it is exact, and the reason why the search ended."""
 
     chromosomes: Int8s
     scores: Scores
@@ -54,7 +54,10 @@ def estimate_answer_bytes(features: int, rows: int) -> int:
 
 
 def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
-    """Return whether to search exactly: where that takes seconds and fits into memory.
+    """Return whether to search exactly: on request, or if the search takes only seconds and fits into memory.
+
+    Args:
+        slowly: whether the learner is slow to train.
 
     >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
     (True, False)
@@ -68,7 +71,7 @@ def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool
     return few and estimate_answer_bytes(features, rows) <= MAX_BYTES and options.positive_class is None
 
 
-def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
+def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontResult:
     """Train the classifiers of all feature sets and search all configurations."""
     costs = evaluator.unit_costs.by_feature / evaluator.unit_costs.units
     n, answers = len(costs), evaluator.answers
@@ -82,12 +85,12 @@ def search_exactly(evaluator: Evaluator, max_stages: int, progress: Progress) ->
     walking = scale_progress(progress, TRAINED, WALKED, TOTAL)
     front = find_packed_front(accepted, right, answers.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were evaluated or pruned"
-    return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
+    return FrontResult(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
 
 
 def search_fewer_features(
-    evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress
-) -> FrontSearch:
+    evaluator: Evaluator, options: PipelineOptions, search: FrontResult, progress: Progress
+) -> FrontResult:
     """Add configurations without some features to a front (see ``fewer_features``)."""
     join = partial(join_fronts, evaluator, only_where_they_dominate=options.after_last_stage == "reject")
     fewer = _list_fewer(evaluator, options, search, progress)
@@ -99,7 +102,7 @@ def search_fewer_features(
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
-def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
+def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontResult, progress: Progress) -> Int8s:
     """List configurations without some features, (c, n), and chains of all features."""
     n, stages = search.chromosomes.shape[1], options.max_stages
     orders = find_forward_orders(evaluator, scale_progress(progress, WALKED, ORDERED, TOTAL))
@@ -116,8 +119,8 @@ def _list_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSea
 
 def search_by_evolution(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
-) -> FrontSearch:
-    """Search by EMSCO; of equal objectives keep the configuration of fewest stages."""
+) -> FrontResult:
+    """Search by EMSCO; of configurations with equal objectives, the one with the fewest stages is kept."""
     features, settings = len(evaluator.unit_costs.by_feature), EvolutionSettings(**options.evolution.model_dump())
     evolving = scale_progress(progress, 0, WALKED, TOTAL)
     evolved = evolve_front(evaluator, features, options.max_stages, settings, rng, progress=evolving)
@@ -130,4 +133,4 @@ def search_by_evolution(
     ended = (
         f"{evolved.generations} generations, {evolved.evaluated} configurations evaluated; ended by {evolved.halted}"
     )
-    return FrontSearch(front.chromosomes[kept], front.scores.take(kept), False, evolved.evaluated, ended)
+    return FrontResult(front.chromosomes[kept], front.scores.take(kept), False, evolved.evaluated, ended)

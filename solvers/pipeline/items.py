@@ -1,4 +1,4 @@
-"""Parsing of items: the known features of each, as numbers for classifiers."""
+"""Parsing of items: the known features of each item, as numbers for classifiers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ import numpy as np
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.columns import text_of
-from models.errors import MOST_FAULTS
+from models.errors import MAX_FAULTS
 from models.evaluation import Cell
 from models.pipeline import Cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemReader:
-    """Parser of items.
+    """Parser of the known features of items.
 
     Attributes:
-        places: index of each feature, and of its columns.
-        names: of columns.
+        indices: index of each feature, and of its columns.
+        names: names of the columns.
         categories: by column, the code of each category, None for numbers.
         missing: whether cells may be missing.
     """
 
-    places: dict[str, tuple[int, range]]
+    indices: dict[str, tuple[int, range]]
     names: tuple[str, ...]
     categories: tuple[dict[str, int] | None, ...]
     missing: bool
@@ -40,9 +40,9 @@ class ItemReader:
     ) -> "ItemReader":
         """Build a reader from features, their columns, and the columns' categories."""
         ends = np.cumsum([0, *map(len, columns)]).tolist()
-        places = {name: (f, range(ends[f], ends[f + 1])) for f, name in enumerate(features)}
+        indices = {name: (f, range(ends[f], ends[f + 1])) for f, name in enumerate(features)}
         codes = tuple({name: code for code, name in enumerate(own)} if own else None for own in categories)
-        return cls(places, tuple(name for own in columns for name in own), codes, missing)
+        return cls(indices, tuple(name for own in columns for name in own), codes, missing)
 
     def read(self, items: Sequence[Mapping[str, Cells]], where: str) -> tuple[Floats, Bools]:
         """Return values (m, d), NaN if unknown, and which features are known, (m, n).
@@ -51,14 +51,14 @@ class ItemReader:
         values, text for a number, or missing cells where they are not allowed.
         """
         values = np.full((len(items), len(self.names)), np.nan)
-        known = np.zeros((len(items), len(self.places)), dtype=bool)
+        known = np.zeros((len(items), len(self.indices)), dtype=bool)
         faults: list[Fault] = []
         for row, item in enumerate(items):
             at = (where,) if where == "acquired" else (where, row)
             for name, cell_or_cells in item.items():
-                place = self.places.get(name)
+                place = self.indices.get(name)
                 if place is None:
-                    faults.append(Fault((*at, name), f"feature not found; available: {', '.join(self.places)}"))
+                    faults.append(Fault((*at, name), f"feature not found; available: {', '.join(self.indices)}"))
                     continue
                 cells = cell_or_cells if isinstance(cell_or_cells, tuple) else (cell_or_cells,)
                 if len(cells) != len(place[1]):
@@ -67,17 +67,19 @@ class ItemReader:
                 known[row, place[0]] = True
                 for column, cell in zip(place[1], cells, strict=True):
                     values[row, column] = self._number(column, cell, (*at, name), faults)
-            if len(faults) >= MOST_FAULTS:
+            if len(faults) >= MAX_FAULTS:
                 break
         if faults:
-            raise InvalidRequest.from_faults(*faults[:MOST_FAULTS])
+            raise InvalidRequest.from_faults(*faults[:MAX_FAULTS])
         return values, known
 
     def _number(self, column: int, cell: Cell, at: tuple[str | int, ...], faults: list[Fault]) -> float:
         code_of = self.categories[column]
         if cell is None or (cell == "" and code_of is not None):
             if not self.missing:
-                faults.append(Fault(at, f"column {self.names[column]!r} must not be missing, as in the dataset"))
+                faults.append(
+                    Fault(at, f"column {self.names[column]!r} requires a value: the dataset has no missing values")
+                )
             return np.nan
         if code_of is not None:
             return code_of.get(text_of(cell), -1)

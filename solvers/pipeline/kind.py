@@ -35,7 +35,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     name = "pipeline"
     plural = "pipelines"
-    example = "tumours"
+    example = "welds"
     datasets = (FeatureTable,)
     options = PipelineOptions
     query = PipelineQuery
@@ -66,7 +66,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         return plan.features
 
     def answering_names(self, plan: PipelinePlan) -> tuple[str, ...]:
-        """Return no names: a model answers."""
+        """Return no names: the answer is from a model of the plan, not from a called classifier."""
         return ()
 
     def highest_cost(self, plan: PipelinePlan, query: PipelineLimits) -> float:
@@ -83,8 +83,8 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Return the number of test rows."""
         return read_row_count(summary, "test")
 
-    def decides_at_once(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
-        """Return whether no archived model is needed."""
+    def decides_quickly(self, plan: PipelinePlan, query: PipelineQuery) -> bool:
+        """Return whether all models of the plan are linear, so that none must be loaded from an archive."""
         return plan.answers_at_once or not query.acquired
 
     def decide(
@@ -121,7 +121,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Return the configurations of the front."""
         return curve(plan)
 
-    def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
+    def make_run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
         """Build the query for a run's limits."""
         return make_query(
             PipelineQuery,

@@ -1,7 +1,8 @@
 """Objectives of configurations: conclusiveness, conclusive accuracy, and cost (EMSCO, Section 2.2), by bit counts.
 
-A row passes stages until one accepts its prediction; it pays for the features of every stage it reaches. Counts are
-integers and sums of costs are exact (``unit_costs``), so equal configurations have equal objectives.
+A row passes from stage to stage until a prediction is accepted, and pays for the features of every stage that it
+reaches. Counts are integers and sums of costs are exact (``unit_costs``), so equal configurations have equal
+objectives.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Scores:
 
     Attributes:
         covered, right: (c,), numbers of accepted and correctly accepted rows.
-        cost: (c,), mean.
+        cost: (c,), mean cost per row.
         alarms: (c,), number of false positives among ``negatives`` rows; None without a positive class.
     """
 
@@ -45,7 +46,7 @@ class Scores:
 
     @property
     def accuracy(self) -> Floats:
-        """Conclusive accuracy, g2 (Eq. 4); 0 where no row is covered."""
+        """Conclusive accuracy, g2 (Eq. 4); 0 if no row is covered."""
         return np.asarray(self.right / np.maximum(self.covered, 1))
 
     @property
@@ -60,16 +61,19 @@ class Scores:
         return np.column_stack(columns if self.alarms is None else [*columns, 1 - self.false_positive_rate])
 
     def compute_norms(self) -> Floats:
-        """Return the l2 norm of the objectives in [0, 1], with inverse cost normalized among these (Section 3.3)."""
+        """Return the l2 norm of each configuration's objectives (Section 3.3).
+
+        All objectives are in [0, 1]; inverse cost is relative to the configurations of these scores.
+        """
         objectives = [self.coverage, self.accuracy, compute_inverse_cost(self.cost)]
         if self.alarms is not None:
             objectives.append(1 - self.false_positive_rate)
         return np.asarray(np.sqrt(sum(part * part for part in objectives)))
 
-    def take(self, places: Int64s) -> "Scores":
+    def take(self, indices: Int64s) -> "Scores":
         """Select configurations by index."""
-        alarms = None if self.alarms is None else self.alarms[places]
-        return Scores(self.rows, self.covered[places], self.right[places], self.cost[places], alarms, self.negatives)
+        alarms = None if self.alarms is None else self.alarms[indices]
+        return Scores(self.rows, self.covered[indices], self.right[indices], self.cost[indices], alarms, self.negatives)
 
     def append_scores(self, other: "Scores") -> "Scores":
         """Append scores of other configurations on the same rows."""
@@ -85,7 +89,7 @@ class Scores:
 
 
 def compute_inverse_cost(cost: Floats) -> Floats:
-    """Return the least cost divided by each, g3 (Eq. 5); with a free one, 1 for free ones and 0 for others.
+    """Return the least cost divided by each cost, g3 (Eq. 5); if the least cost is 0, 1 for zero costs and else 0.
 
     >>> compute_inverse_cost(np.array([2.0, 4.0])).tolist(), compute_inverse_cost(np.array([0.0, 4.0])).tolist()
     ([1.0, 0.5], [1.0, 0.0])
@@ -119,17 +123,17 @@ class Evaluator:
         return scores
 
     def _score_batch(self, genes: Int8s) -> Scores:
-        votes, places = self.get_votes(genes)
-        return score_configurations(votes, places, compute_stage_costs(genes, places.shape[1], self.unit_costs), self)
+        votes, indices = self.get_votes(genes)
+        return score_configurations(votes, indices, compute_stage_costs(genes, indices.shape[1], self.unit_costs), self)
 
     def get_votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
-        """Return votes of all feature sets, (m, 2 or 3, words), and their index for each stage, (c, stages)."""
+        """Return the votes of all feature sets, (m, 2 or 3, words), and the index of each stage's set, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
         masks = make_stage_masks(genes, stages)
         if self.answers_at_the_end:
             masks |= MUST_ANSWER * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
-        distinct, places = np.unique(masks, return_inverse=True)
-        return self.answers.get_votes(distinct, self.threshold), places.reshape(masks.shape)
+        distinct, indices = np.unique(masks, return_inverse=True)
+        return self.answers.get_votes(distinct, self.threshold), indices.reshape(masks.shape)
 
 
 def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
@@ -146,20 +150,24 @@ def compute_stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Flo
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
-def score_configurations(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
+def score_configurations(votes: UInt64s, indices: Int64s, paid: Floats, by: Evaluator) -> Scores:
     """Score configurations on all rows.
 
     Args:
         votes: (m, 2 or 3, words).
-        places: (c, stages), index of each stage's feature set; after its last stage, its last set.
+        indices: (c, stages), index in ``votes`` of each stage's feature set; after the last stage, of the last set.
         paid: (c, stages), cost of each stage.
     """
     rows = by.answers.rows
-    rest = np.broadcast_to(pack_bits(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
-    reached = np.full(len(places), rows, dtype=np.int64)
-    sums, right, alarms = np.zeros(len(places)), np.zeros(len(places), dtype=np.int64), np.zeros(len(places), np.int64)
-    for stage in range(places.shape[1]):
-        stage_votes = votes[places[:, stage]]
+    rest = np.broadcast_to(pack_bits(np.ones(rows, dtype=bool)), (len(indices), votes.shape[2])).copy()
+    reached = np.full(len(indices), rows, dtype=np.int64)
+    sums, right, alarms = (
+        np.zeros(len(indices)),
+        np.zeros(len(indices), dtype=np.int64),
+        np.zeros(len(indices), np.int64),
+    )
+    for stage in range(indices.shape[1]):
+        stage_votes = votes[indices[:, stage]]
         sums += paid[:, stage] * reached
         right += count_bits(rest & stage_votes[:, CORRECT])
         if votes.shape[1] > ALARM:
@@ -192,7 +200,7 @@ class Criteria:
 
     @classmethod
     def from_dataset(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
-        """Build from a table and the options of a build."""
+        """Return the criteria of a table and of the options of a build."""
         threshold = options.confidence_threshold
         by_class = [threshold[name] if isinstance(threshold, dict) else threshold for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
@@ -212,7 +220,7 @@ def read_feature_costs(spec: FeaturesSpec) -> Floats:
     for place, feature in enumerate(spec.features):
         function = cost_function(feature.cost)[0]
         if function.dimensions:
-            fault = f"of {feature.name!r} must be a number for pipelines, got a function of the item's size"
+            fault = f"the cost of {feature.name!r} must be a number for pipelines, got a function of the item's size"
             raise InvalidRequest.from_faults(Fault(("dataset", "features", place, "cost"), fault))
         costs.append(float(function(np.array(()))))
     return np.array(costs, dtype=np.float64)

@@ -47,11 +47,13 @@ def selection_probabilities(log_fitness: Floats) -> Floats:
 
 
 def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
-    """Recombine pairs of parents, (c, n) each, with normalized stages (Algorithm 2); without a crossover, copy one.
+    """Recombine pairs of parents, (c, n) each, with normalized stages (Algorithm 2).
 
-    A child has as many stages as either parent, or half their sum, rounded down, with equal probability. A gene comes
-    from either parent, its stage scaled by that parent's number of stages, halves rounded to even. Gaps are closed
-    (Section 3.1.1). A child without features is replaced by the first parent.
+    Without a crossover, the child is a copy of a parent.
+
+    The number of stages of a child is that of the first parent, that of the second, or half their sum rounded down,
+    with equal probability. A gene comes from either parent, its stage scaled by that parent's number of stages, halves
+    rounded to even. Gaps are closed (Section 3.1.1). A child without features is replaced by the first parent.
 
     >>> pair = np.array([[0, 0, 1]], dtype=np.int8), np.array([[2, 1, 0]], dtype=np.int8)
     >>> recombine_parents(*pair, 0.0, np.random.default_rng(1)).tolist()
@@ -73,8 +75,9 @@ def recombine_parents(first: Int8s, second: Int8s, rate: float, rng: np.random.G
 def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator) -> Int8s:
     """Mutate each gene, with probability ``rate``, to a stage drawn from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
-    A feature alone in its stage is unchanged, so no stage becomes empty; a gene set to |Q| opens a new stage for later
-    genes. Genes are processed in order, the t-th mutations of all chromosomes together: about n rate rounds of O(c k).
+    A feature that is alone in its stage is not mutated, so no stage becomes empty. A gene that is set to |Q| opens a
+    new stage for later genes. Genes are processed in order, the t-th mutations of all chromosomes together: about n
+    rate rounds of O(c k).
     """
     genes = chromosomes.copy()
     c, n = genes.shape
@@ -84,13 +87,13 @@ def mutate_genes(chromosomes: Int8s, rate: float, stages: int, beta: float, rng:
     sizes, used = count_stage_features(genes, stages), count_stages(genes)
     for t in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > t)
-        places = order[rows, t]
-        old = genes[rows, places].astype(np.intp)
+        indices = order[rows, t]
+        old = genes[rows, indices].astype(np.intp)
         movable = (old == REMOVED) | (sizes[rows, old] > 1)
-        rows, places, old = rows[movable], places[movable], old[movable]
+        rows, indices, old = rows[movable], indices[movable], old[movable]
         limits = np.minimum(used[rows], stages - 1)
         new = (rng.random(len(rows))[:, None] >= cumulative[limits]).sum(axis=1)
-        genes[rows, places] = new
+        genes[rows, indices] = new
         np.subtract.at(sizes, (rows[old >= 0], old[old >= 0]), 1)
         np.add.at(sizes, (rows[new >= 0], new[new >= 0]), 1)
         used[rows] = np.maximum(used[rows], new + 1)

@@ -68,7 +68,8 @@ class PipelinePlan(PipelineContents):
 
     @cached_property
     def safe_costs(self) -> Floats:
-        """Cost of each configuration plus a standard error, (s,): the least ``budget`` that allows it."""
+        """Cost of each configuration plus its standard error, (s,): the least ``budget`` that permits the
+        configuration."""
         return _safe_costs(self.tested[:, 2], self.tested_cost_errors)
 
     @cached_property
@@ -96,10 +97,11 @@ class PipelinePlan(PipelineContents):
         """Choose a configuration that meets the limits on the test rows, by its scores on the validation rows.
 
         Choosing on validation rows reduces the selection bias of the reported test scores. Limits are met with a margin
-        of one standard error, minima on both parts together. With ``budget`` the most accurate (ties: higher coverage,
-        then cheaper), with minima alone the cheapest, without limits the one with the most correct answers.
+        of one standard error; lower bounds are tested on validation and test rows together. With ``budget``, the most
+        accurate configuration is chosen; ties go to higher coverage, then to lower cost. With lower bounds only, the
+        cheapest one is chosen. Without limits, the one with the most correct answers is chosen.
 
-        Raises Infeasible, with the nearest one, if no configuration meets the limits. O(s) for s configurations.
+        Raises Infeasible, with the nearest configuration, if none meets the limits. O(s) for s configurations.
         """
         if query.solution is not None:
             return self.get_configuration(query.solution)
@@ -162,7 +164,7 @@ class PipelinePlan(PipelineContents):
     ) -> Step:
         """Return the next step of one item, like ``next_steps``."""
         values, is_known = self._reader.read([known], "acquired")
-        return self._steps(solution, values, is_known, learner_modules, run_in)[0]
+        return self._steps(solution, values, is_known, learner_modules, run_in)[0][0]
 
     def first_step(self, solution: int) -> Step:
         """Return the step of an item without known features."""
@@ -181,13 +183,23 @@ class PipelinePlan(PipelineContents):
 
         learner_modules, run_in: as for the index's ``predict``. Raises InvalidRequest for unknown features or values.
         """
+        return self.next_steps_with_probabilities(solution, items, learner_modules, run_in)[0]
+
+    def next_steps_with_probabilities(
+        self,
+        solution: int,
+        items: Sequence[Mapping[str, Cells]],
+        learner_modules: Sequence[str] = (),
+        run_in: Callable[..., Any] = run_in_process,
+    ) -> tuple[tuple[Step, ...], Floats]:
+        """Return ``next_steps``, and the probabilities by each item's last classifier, (m, c); NaN before the first."""
         values, is_known = self._reader.read(items, "items")
         return self._steps(solution, values, is_known, learner_modules, run_in)
 
     def classify(self, solution: int, values: Floats, learner_modules: Sequence[str] = ()) -> tuple[Int64s, Floats]:
         """Classify complete rows, (n, d), by a configuration: (n,) class codes, -1 if rejected, and (n,) costs."""
         is_known = np.ones((len(values), len(self.features)), dtype=bool)
-        steps = self._steps(solution, values, is_known, learner_modules, run_in_process)
+        steps, _ = self._steps(solution, values, is_known, learner_modules, run_in_process)
         code = {name: place for place, name in enumerate(self.classes)}
         paid = np.cumsum([stage.cost for stage in self._facts(solution)["stages"]])
         ends = np.array([step.stage for step in steps])
@@ -196,9 +208,10 @@ class PipelinePlan(PipelineContents):
 
     def _steps(
         self, solution: int, values: Floats, is_known: Bools, modules: Sequence[str], run_in: Callable[..., Any]
-    ) -> tuple[Step, ...]:
+    ) -> tuple[tuple[Step, ...], Floats]:
         """Send items, (m, d) values and (m, n) known features, through the stages."""
         steps: list[Step | None] = [None] * len(values)
+        every = np.full((len(values), len(self.classes)), np.nan)
         table = self._preparation.apply(values)
         rest = np.arange(len(values))
         for stage, mask in enumerate(self._masks[solution]):
@@ -210,6 +223,7 @@ class PipelinePlan(PipelineContents):
             if not len(rest):
                 break
             probabilities = self._predict_probabilities(mask, table[rest], modules, run_in)
+            every[rest] = probabilities
             codes = probabilities.argmax(axis=1)
             confidences = probabilities[np.arange(len(rest)), codes]
             last = stage == len(self._masks[solution]) - 1
@@ -222,7 +236,7 @@ class PipelinePlan(PipelineContents):
                 elif last:
                     steps[row] = Reject(confidence=confidence, stage=stage)
             rest = rest[~accepted]
-        return tuple(step for step in steps if step is not None)
+        return tuple(step for step in steps if step is not None), every
 
     def _members(self, mask: int) -> Bools:
         return np.array([mask >> f & 1 for f in range(len(self.features))], dtype=bool)

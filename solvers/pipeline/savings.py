@@ -12,7 +12,7 @@ from solvers.pipeline.configurations import make_single_stage
 from solvers.pipeline.objectives import Evaluator, compute_stage_costs
 from solvers.savings import BaselineReplays, Replay, measure_savings, set_name
 
-MAX_PREFIXES = 12
+MAX_CHEAPEST_BASELINES = 12
 """Maximum number of baselines of the cheapest features, evenly spread."""
 MAX_TWO_STAGES = 6
 """Maximum number of baselines with two stages."""
@@ -67,8 +67,8 @@ def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
 def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
     """Return correctness and cost of each row under a configuration."""
     genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
-    votes, places = evaluator.get_votes(genes)
-    bits = unpack_bits(votes, rows)[places[0]]
+    votes, indices = evaluator.get_votes(genes)
+    bits = unpack_bits(votes, rows)[indices[0]]
     paid = compute_stage_costs(genes, stages, evaluator.unit_costs)[0]
     pending, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
     for stage in range(stages):
@@ -79,10 +79,10 @@ def replay_configuration(evaluator: Evaluator, configuration: Int8s) -> Replay:
 
 
 def list_fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
-    """Return single stages, by name: all features, the cheapest, and those of forward selection."""
+    """Return single-stage configurations by name: all features, the cheapest, and those of forward selection."""
     n = len(costs)
     order = np.argsort(costs, kind="stable")
-    counts = np.unique(np.linspace(1, n, min(n, MAX_PREFIXES)).round().astype(int)).tolist()
+    counts = np.unique(np.linspace(1, n, min(n, MAX_CHEAPEST_BASELINES)).round().astype(int)).tolist()
     sets = {tuple(sorted(order[:k].tolist())): f"the {k} cheapest features" for k in counts}
     chosen: list[int] = []
     while n <= MAX_FORWARD and len(chosen) < n:

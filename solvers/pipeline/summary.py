@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from models.pipeline import Configuration
-from solvers.pipeline.front import FrontSearch
+from solvers.pipeline.front import FrontResult
 from solvers.pipeline.plan import PipelinePlan
 
 MAX_SHOWN = 8
@@ -13,7 +13,7 @@ MAX_SHOWN = 8
 
 
 def summarize(
-    plan: PipelinePlan, front: FrontSearch, counts: dict[str, dict[str, int]], baselines: list[dict[str, Any]]
+    plan: PipelinePlan, front: FrontResult, counts: dict[str, dict[str, int]], baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the results of a build as plain JSON.
 

@@ -1,9 +1,9 @@
-"""Fixed-point costs of features, so that sums are exact and equal sums are equal numbers.
+"""Fixed-point costs of features: sums are exact, and do not depend on the order.
 
-Sums of the same floating-point costs in another order may differ in the last bit, and then one configuration would seem
-to dominate another of equal cost. So costs are integers of a unit chosen so that all rows together pay at most 2^50:
-the last decimal if costs have few, else a power of two, by rounding. For a thousand rows the error is 1e-12 of the sum
-of all costs.
+Floating-point sums of the same costs in another order may differ in the last bit. Then a configuration would seem to
+dominate another one of equal cost. So costs are rounded to integer multiples of a unit. The unit is the last decimal if
+costs have few decimals, else a power of two; all rows together pay at most 2^50 units. For a thousand rows, the
+rounding error is 1e-12 of the sum of all costs.
 """
 
 from dataclasses import dataclass

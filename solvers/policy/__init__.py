@@ -1,4 +1,4 @@
-"""Acquisition DAG (budgeted feature acquisition): acquire the next sensor, or stop, by what is known.
+"""Acquisition DAG (budgeted feature acquisition): acquire the next sensor, or stop, depending on the acquired readings.
 
 A sensor is a feature or a classifier. ``kind`` fits a plan to a feature table, or to a trace whose classifiers are
 acquired one by one.

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from models.losses import matrix_of
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.item_splits import effective_rows
@@ -28,8 +29,8 @@ def assemble_plan(
     members: list[list[Forest]],
     learned: LearnedPolicies,
     is_grown: bool,
-) -> tuple[PolicyPlan, TrafficCounts]:
-    """Build the plan and its traffic from what was learned.
+) -> tuple[PolicyPlan, TrafficCounts, PointMeasurements]:
+    """Build the plan, its traffic, and the measurements of its points from the learned policies.
 
     The plan keeps the points on the hull of the trade-off curve, fixed points included, and all hard budgets and
     deadlines. A grown graph is pruned to the edges that items took.
@@ -83,10 +84,12 @@ def assemble_plan(
         **_limit_fields(task, learned),
         **({} if sensors.encoding is None else sensors.encoding.stored_fields()),
         **_embedding_fields(sensors.embedding),
+        loss_matrix=matrix_of(training.losses),
+        loss_scale=training.loss_scale or 1.0,
         answering="combined" if training.quality is None else "taken",
         **decisions,
     )
-    return plan, _count_traffic(task, part, learned, hull)
+    return plan, _count_traffic(task, part, learned, hull), measured.take(hull)
 
 
 def _prune_graph(task: PolicyTask, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> PrunedGraph:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
+from models.losses import Losses
 from models.policy import PolicyOptions
 from solvers.item_splits import ItemRows, rarest_label_of_items
 from solvers.parallel import run_parallel
 from solvers.policy.node_classifiers import to_probabilities, tree_inputs, tree_owners
-from solvers.policy.sensors import Sensors, append_embedding
+from solvers.policy.sensors import Sensors, mark_embedding
 from solvers.trees.boosting import BinnedTable, BoostingParams, boost_classes, boost_regression
 from solvers.trees.oblivious_trees import STAGE_TREES, Forest
 
@@ -42,6 +43,8 @@ class TrainingRows:
         quality: (n, M) quality of each sensor's answer where answers have no classes, else None.
         rate: learning rate of forests of class probabilities.
         items: (n,) equal for rows of one item; None if no item repeats.
+        losses: the loss matrix; None without classes, or if all errors are equal.
+        loss_scale: the largest loss, in the unit of costs; None if all errors are equal.
     """
 
     sensors: Sensors
@@ -52,6 +55,8 @@ class TrainingRows:
     quality: Floats | None = None
     rate: float = LEARNING_RATE
     items: Int64s | None = None
+    losses: Losses | None = None
+    loss_scale: float | None = None
 
     @property
     def members(self) -> int:
@@ -83,7 +88,7 @@ def train_classifiers(
         training: the rows.
         sets: (S, M), the sensors of each set.
         seeds: (S,); equal seeds give equal bits on any number of processes.
-        report: receives the number of sets that are done.
+        report: receives the number of finished sets.
     Returns:
         The K members of each set, and for each set out-of-fold posteriors (n, C).
     """
@@ -95,7 +100,7 @@ def train_classifiers(
 def train_on_reaching_rows(
     training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
 ) -> list[tuple[list[Forest], Floats]]:
-    """Fit each set's classifier to all rows or to its reaching rows, whichever has the lower loss.
+    """Fit each set's classifier to all rows, or to the rows that reach the set, whichever has the lower loss.
 
     Args:
         sets: (S, M), the sensors of each set.
@@ -147,7 +152,7 @@ class _SetInputs:
         sensors = training.sensors
         cells = sensors.known_columns(chosen)
         inputs = tree_inputs(sensors.select_columns(cells), training.cells[:, cells])
-        columns = np.flatnonzero(append_embedding(chosen)[tree_owners(sensors)])
+        columns = np.flatnonzero(mark_embedding(chosen)[tree_owners(sensors)])
         has_columns = len(columns) > 0
         if not has_columns:  # trees without splits need an input column, too
             inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)

@@ -1,9 +1,9 @@
-"""Answer selection: classifiers whose answers have no classes in common, such as texts.
+"""Answer selection among classifiers whose answers have no common classes, such as texts.
 
 Texts cannot be combined, so the policy returns the answer of one acquired classifier. Each node predicts the quality of
 every classifier's answer, acquired or not, by trees with squared loss. The reward of stopping is the highest prediction
-among acquired classifiers, and 0 if none is acquired. The advantage of an acquisition is known in part, from the
-predicted quality of its answer. The rest, the information of its confidence, is learned.
+among acquired classifiers, and 0 if none is acquired. One part of the advantage of an acquisition is known: it follows
+from the predicted quality of its answer. The other part, the information of its confidence, is learned.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
+from solvers.base import refuse_reject_cost
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import StoppingLosses
@@ -48,8 +49,8 @@ def choose_best_acquired(expected: Floats, acquired: Bools) -> Int64s:
 def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Floats:
     """Return the part of advantages that needs no learning, (n, A), never above 0.
 
-    It is the expected loss of stopping after each action, less that of stopping now. The effect of further readings on
-    the choice is left to learn.
+    It is the expected loss of stopping after each action, minus the expected loss of stopping now. The effect of
+    further readings on the choice must be learned.
 
     Args:
         expected: (n, M), predicted quality of answers.
@@ -64,7 +65,7 @@ def known_advantages(expected: Floats, acquired: Bools, further: Bools) -> Float
 
 
 def list_answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
-    """Return the trade-offs to learn for, rising: an even spread, and as many where rows change classifiers.
+    """Return the trade-offs to learn for, rising: half of them evenly spread, the others where rows change classifiers.
 
     The latter are quantiles, over rows, of the gain in expected quality per unit of extra cost, for neighbors on the
     hull of single classifiers.
@@ -105,8 +106,9 @@ def answer_losses(expected: Sequence[Floats], members: Bools, quality: Floats, s
 def build_answer_graph(has_confidence: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
     """Build the DAG of acquired sets.
 
-    A fetch without confidences is acquired last and alone, because it informs no further decision. Of the other fetches
-    all sets are states, or, of many, the sets up to some size.
+    A fetch is a set of classifiers that one call acquires. A fetch without confidences comes last and alone, because it
+    informs no further decision. Each set of the other fetches is a state; if there are many fetches, each set up to a
+    maximum size.
 
     Args:
         has_confidence: (M,), classifiers that report a confidence.
@@ -169,6 +171,7 @@ def check_classless_trace(facts: DatasetFacts, spec: TraceSpec, options: PolicyO
     ]
     if faults:
         raise InvalidRequest.from_faults(*faults)
+    refuse_reject_cost(facts, "a policy whose answers have no classes")
     if not options.embeds and all(classifier.confidence is None for classifier in spec.classifiers):
         reason = "need a confidence, or embeddings must be requested, to distinguish items"
         more = 'give "embeddings": true' if facts.embedding_dimensions else "cascades and portfolios need one, too"

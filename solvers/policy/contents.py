@@ -134,9 +134,21 @@ class PolicyContents:
     then the sensors, and nodes' classifiers predict answer quality (``classless``).
     """
 
+    loss_matrix: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(C, A) loss of each answer for each true class, in ``unit``; with A = C + 1 the last answer is to reject. (0, 0)
+    if all errors are equal, or losses were measured (``Losses``).
+    """
+    loss_scale: float = 1.0
+    """The largest loss, in ``unit``, which errors are shares of; 1 if all errors are equal."""
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether errors have different losses."""
+        return len(self.loss_matrix) > 0 or self.loss_scale != 1.0
+
     @property
     def classless(self) -> bool:
-        """Whether answers have no classes in common."""
+        """Whether answers have no common classes."""
         return self.answering == "taken"
 
     @property

@@ -1,12 +1,13 @@
 """Cross-validation of the trade-off curve: upper bounds of costs, and unbiased errors of selected points.
 
-Winner's curse: a point is on the curve because it looks better than others on the rows that measured all of them, so
-its measured error is optimistic. The curve is therefore selected again without each fold in turn, and evaluated at the
-same budgets on that fold.
+Winner's curse: a point is on the curve because it is better than others on the rows on which all were measured, so its
+measured error is too low. The curve is therefore selected again without each fold in turn, and evaluated at the same
+budgets on that fold.
 
 Source: Stone, *Cross-validatory choice and assessment of statistical predictions*, 1974.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -30,6 +31,10 @@ class PointMeasurements:
     errors: Floats
     costs: Floats
     items: Int64s | None = None
+
+    def take(self, points: Sequence[int]) -> "PointMeasurements":
+        """Return the measurements of some of the points."""
+        return PointMeasurements(self.errors[points], self.costs[points], self.items)
 
     def bounds_and_errors(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
         """Return upper bounds of mean costs and mean errors, (L,) each, over some rows."""

@@ -1,4 +1,4 @@
-"""Projection of an item's embedding, which a policy knows before any acquisition (principal components).
+"""Projection of an item's embedding onto principal components; a policy knows it before any acquisition.
 
 Embeddings of few coordinates are used as they are. The axes depend on no label, so validation rows stay unbiased. For
 axes that depend on labels see ``quality_axes``.

@@ -17,7 +17,7 @@ def item_columns(plan: PolicyPlan) -> Columns:
     if plan.columns:
         return {name: plan.columns_of(name) for name in plan.sensors}
     if plan.classless:
-        parts = ("confidence", "label", "cost", "correct")
+        parts = ("confidence", "label", "cost", "correct", "loss")
         return {name: tuple(f"{name}.{part}" for part in parts) for name in plan.sensors}
     return classifier_columns(plan.sensors)
 
@@ -25,7 +25,7 @@ def item_columns(plan: PolicyPlan) -> Columns:
 def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, columns: Columns) -> Evaluated:
     """Roll out every item through the DAG.
 
-    Costs are the items' own where they are sent, else the mean costs of the sensors.
+    Costs are the given costs of the items, else the mean costs of the sensors.
     """
     target = PolicyTarget(**shared_fields(limits, PolicyTarget))
     widths = plan.column_counts()
@@ -49,12 +49,15 @@ def evaluate(plan: PolicyPlan, limits: PolicyTarget, items: CompleteItems, colum
             confidences=ran.scores[np.arange(len(items)), ran.labels],
             classifiers=chosen,
         )
-    probabilities = ran.scores[:, : len(plan.classes)]
+    probabilities = ran.scores
+    rejected = ran.labels == probabilities.shape[1]
+    rows, codes = np.arange(len(items)), np.where(rejected, 0, ran.labels)
     return Evaluated(
-        labels=tuple(plan.classes[code] for code in ran.labels.tolist()),
+        labels=tuple(None if out else plan.classes[code] for code, out in zip(codes.tolist(), rejected, strict=True)),
         costs=np.array(costs),
         paths=paths,
-        confidences=probabilities.max(axis=1),
+        confidences=np.where(rejected, np.nan, probabilities[rows, codes]),
+        accepted=~rejected if plan.losses.rejects else None,
         classes=plan.classes,
         probabilities=probabilities,
     )

@@ -18,10 +18,12 @@ import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Floats
+from models.losses import Losses
 from models.policy import PolicyOptions
 from solvers.base import BuildContext, Fitted, Progress, refuse_few_items, scale_progress
+from solvers.chat_rules import check_tool_rule
 from solvers.policy.assemble import assemble_plan
-from solvers.policy.classifier_training import TrainingRows, assign_training_folds
+from solvers.policy.classifier_training import LEARNING_RATE, TrainingRows, assign_training_folds
 from solvers.policy.classless import (
     answer_losses,
     answer_quality,
@@ -29,7 +31,6 @@ from solvers.policy.classless import (
     check_classless_trace,
     list_answer_tradeoffs,
 )
-from solvers.policy.curve import bound_costs
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import (
@@ -41,17 +42,17 @@ from solvers.policy.hard_budgets import (
     mean_log_losses,
     select_limits,
 )
-from solvers.policy.learning import LearnedPolicies, PolicyTask, SensorPrices, learn_policies
+from solvers.policy.learning import PolicyTask, SensorPrices, learn_policies
 from solvers.policy.losses import StoppingLosses
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import add_quality_axes
 from solvers.policy.savings import measure_policy_savings
 from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
 from solvers.policy.sensors import Sensors, check_sizes
-from solvers.policy.states import PolicyStates, fit_enumerated_states, grow_states, sample_rows, should_grow
+from solvers.policy.settings import replay_validation_rows
+from solvers.policy.states import PolicyStates, fit_given_graph, grow_states, sample_rows, should_grow
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import list_tradeoffs
-from solvers.savings import Replay, SettingReplay
 
 MIN_ROWS = 20
 MAX_ENUMERATED_SENSORS = 10
@@ -102,12 +103,12 @@ def fit(
         task, partial(_report_learned, scale_progress(run.progress, start, end, total), len(task.graph))
     )
     run.progress(total - 1, total, "computing the trade-off curve")
-    plan, passed = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
+    plan, passed, measured = assemble_plan(dataset.spec.unit, prices, task, states.members, learned, is_grown)
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
     summary = summarize(plan, learned.loss, _plan_losses(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
-    points = _replay_points(task, learned)
+    points = replay_validation_rows(plan, measured)
     held = measure_policy_savings(dataset, plan.sensors, graph, observed, task.predictions, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
@@ -127,7 +128,19 @@ def _training_rows(
         sensors, cells = add_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
-    return TrainingRows(sensors, cells, dataset.labels, outputs, folds, quality, items=items)
+    losses = None if dataset.losses is None else dataset.losses.among_true_classes()
+    return TrainingRows(
+        sensors,
+        cells,
+        dataset.labels,
+        outputs,
+        folds,
+        quality,
+        LEARNING_RATE,
+        items,
+        losses,
+        dataset.loss_scale or None,
+    )
 
 
 def _build_task(
@@ -140,13 +153,14 @@ def _build_task(
     learns_limits: bool,
 ) -> PolicyTask:
     has_to_acquire, graph = training.quality is not None, states.graph
-    losses, replay_settings = _stopping_losses(states, training, smoothing), list_tradeoffs(options, prices.means)
+    losses = _stopping_losses(states, training, smoothing)
+    replay_settings = list_tradeoffs(options, prices.means, training.loss_scale)
     if has_to_acquire and options.tradeoffs == "auto":
         replay_settings = list_answer_tradeoffs(replay_settings, states.posteriors[-1], prices.means)
     set_times = compute_set_times(graph.members, prices.times, prices.fetches)
-    set_costs = graph.members.astype(np.float64) @ prices.means
+    costs_by_set = graph.members.astype(np.float64) @ prices.means
     caps, deadlines = (
-        _list_limits(training, states, set_costs, set_times) if learns_limits else (np.empty(0), np.empty(0))
+        _list_limits(training, states, costs_by_set, set_times) if learns_limits else (np.empty(0), np.empty(0))
     )
     return PolicyTask(
         options,
@@ -167,13 +181,13 @@ def _build_task(
 
 
 def _list_limits(
-    training: TrainingRows, states: PolicyStates, set_costs: Floats, set_times: Floats
+    training: TrainingRows, states: PolicyStates, costs_by_set: Floats, set_times: Floats
 ) -> tuple[Floats, Floats]:
     """Return hard budgets and deadlines to learn for; no deadlines if every set takes as long as it costs."""
-    is_one = np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)
+    is_one = np.allclose(set_times, costs_by_set, rtol=RELATIVE_TOLERANCE, atol=0)
     if training.quality is None:
         log_losses = mean_log_losses(states.posteriors, training.labels)
-        caps = select_limits(set_costs, BUDGET_COUNTS, find_pareto_sets(set_costs, log_losses))
+        caps = select_limits(costs_by_set, BUDGET_COUNTS, find_pareto_sets(costs_by_set, log_losses))
         return caps, np.empty(0) if is_one else select_limits(
             set_times, DEADLINE_COUNTS, find_pareto_sets(set_times, log_losses)
         )
@@ -184,12 +198,13 @@ def _list_limits(
         limits = select_limits(sets, counts, every)
         return distinct_amounts(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
 
-    return with_firsts(set_costs, BUDGET_COUNTS), np.empty(0) if is_one else with_firsts(set_times, DEADLINE_COUNTS)
+    return with_firsts(costs_by_set, BUDGET_COUNTS), np.empty(0) if is_one else with_firsts(set_times, DEADLINE_COUNTS)
 
 
 def _stopping_losses(states: PolicyStates, training: TrainingRows, smoothing: float) -> StoppingLosses:
     if training.quality is None:
-        return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing)
+        losses = training.losses or Losses.zero_one(training.classes)
+        return StoppingLosses.from_posteriors(states.posteriors, training.labels, smoothing, losses)
     return answer_losses(states.posteriors, states.graph.members, training.quality, smoothing)
 
 
@@ -215,25 +230,13 @@ def _build_states(
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
     fitting = scale_progress(run.progress, 0, len(graph), total)
-    states = fit_enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
+    states = fit_given_graph(training, options, graph, seeds[: len(graph)], fitting)
     return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
 
 def _plan_losses(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
-
-
-def _replay_points(task: PolicyTask, learned: LearnedPolicies) -> dict[str, SettingReplay]:
-    """Return replays of each trade-off, and of each sensor that always answers alone, by name."""
-    each = zip(task.tradeoffs[task.curve_slice].tolist(), learned.errors, learned.costs, strict=False)
-    points = {
-        f"a trade-off of {tradeoff:.3g}": SettingReplay({"tradeoff": tradeoff}, Replay(1 - errors, costs))
-        for tradeoff, errors, costs in each
-    }
-    alone = task.fixed.replay_sensors(task.training.sensors.names, task.graph)
-    bounds = {name: bound_costs(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
-    return points | {name: SettingReplay({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
 def _report_learned(progress: Progress, total: int, done: int) -> None:
@@ -243,6 +246,7 @@ def _report_learned(progress: Progress, total: int, done: int) -> None:
 def check_dataset(facts: DatasetFacts, options: PolicyOptions) -> None:
     """Raise InvalidRequest for too few rows, too many sensors, or options that the dataset does not allow."""
     refuse_few_items(facts, MIN_ROWS, "a policy")
+    check_tool_rule(facts, options)
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         option = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.from_faults(Fault((option,), "needs embeddings, and the dataset has none"))

@@ -1,7 +1,7 @@
-"""Baselines on the trade-off curve: stop at once, or, where an answer is required, always use one classifier.
+"""Baselines on the trade-off curve: stop at once, or, if an answer is required, always use one classifier.
 
-They take part in the hull of the curve. So the curve is never above them, or a random mixture of them, in cost and
-error on the same rows.
+The hull of the curve includes them. So on the same rows, the curve has no higher cost and error than the baselines and
+their random mixtures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,6 @@ from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 from solvers.policy.rollout import Walks
 from solvers.policy.traffic import PassedCounts
-from solvers.savings import Replay
 
 PROHIBITIVE_LOSS = 2.0
 """Loss above every real one; it excludes all sensors but the point's own."""
@@ -65,21 +64,12 @@ class FixedPoints:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def replay_sensors(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
-        """Return replays of sensors that always answer, by name; {} if stopping at once is possible."""
-        if not self.has_to_acquire:
-            return {}
-        fetched = [np.flatnonzero(graph.members[end]).tolist() for end in self.ends.tolist()]
-        names = [f"always {' + '.join(sensors[m] for m in each)}" for each in fetched]
-        each = zip(names, self.errors, self.costs, strict=True)
-        return {name: Replay(1 - errors, costs) for name, errors, costs in each}
-
     def write_decisions(self, decisions: Mapping[str, Any], graph: Graph, points: Mapping[int, int]) -> None:
-        """Overwrite the decisions of fixed points of a plan: acquire the own sensor, then stop.
+        """Overwrite the decisions at the fixed points of a plan: acquire the point's sensor, then stop.
 
         Args:
             decisions: arrays of the plan, changed in place.
-            points: place among the fixed points for each point of the plan.
+            points: for each point of the plan, its index among the fixed points.
         """
         for point, place in points.items():
             decisions["edge_leaves"][..., point] = 0.0

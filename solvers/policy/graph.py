@@ -1,7 +1,7 @@
 """Acquisition DAG: nodes are sets of acquired sensors, edges are acquisitions (Section 2).
 
-With few sensors every set is a node, and an edge acquires one sensor, or several that are fetched together. With many
-the DAG is grown (``growth``).
+With few sensors, every set is a node, and an edge acquires one sensor, or several that are fetched together. With many
+sensors, the DAG is grown (``growth``).
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class Graph:
         members: (S, M), sensors of each node. The empty set is first, the set of all is last, and every node precedes
             its supersets.
         offsets: (S + 1,) int32, offsets of each node's edges.
-        targets: (E,) int32, target node of each edge. Actions of node s, besides stopping, lead to ``targets[offsets[s]
-            : offsets[s + 1]]``.
+        targets: (E,) int32, target node of each edge. Actions of node s, other than stopping, lead to
+            ``targets[offsets[s] : offsets[s + 1]]``.
     """
 
     members: Bools

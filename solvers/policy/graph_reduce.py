@@ -2,8 +2,8 @@
 
 At a node whose successors are done, the cost of each action is known for every row: the step cost plus the successor's
 cost-to-go. Choosing an action is then cost-sensitive classification with one weight vector per row (Lemma 2.1), left to
-a learner. The node's own cost-to-go is the weight of the chosen action, for all rows, whether or not the policies
-before it would send them there. All trade-offs are processed together.
+a learner. The node's cost-to-go is the weight of the chosen action. It is computed for all rows, even for those that
+would not reach the node. All trade-offs are processed together.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,13 +1,13 @@
 """Greedy growth of the acquisition DAG: only promising sets of sensors become nodes.
 
-With many features not every set can be a node. Nodes are grown from the empty set, layer by layer:
+With many features, not every set can be a node. Nodes are grown from the empty set, layer by layer:
 
-- The rows that reach a node are split in two, by what is known of them, where the parts prefer different sensors.
+- The rows that reach a node are split in two, by an acquired reading, if the parts prefer different sensors.
 - The next sensor of a part is the one with the highest gain per cost, including its best successor (``growth_scores``).
 - One sequence is grown for all rows, so the DAG contains the forward selection.
-- Where sensors have times, the best faster sensor is added, for short deadlines. Where costs differ, the best cheaper
-ones are added, for small hard budgets.
-- A short sequence does without the best sensor, which may fail.
+- If sensors have times, the best faster sensor is added, for short deadlines. If costs differ, the best cheaper sensors
+are added, for small hard budgets.
+- A short sequence omits the best sensor, because this sensor may fail.
 
 Paths that reach the same set share a node. Sensors that are fetched together count as one, with all their columns and
 the sum of their costs. The policy of the resulting DAG is learned as in the paper (``graph_reduce``), for all

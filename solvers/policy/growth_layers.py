@@ -34,8 +34,8 @@ class ReachingRows:
         rows: (n,) bool.
         kind: place in ``SLOTS``.
         gain: expected gain.
-        ceiling: price that sets on the path stay below.
-        excluded: the sensor that the path does without; -1 if none.
+        ceiling: upper bound of the prices of sets on the path.
+        excluded: the sensor that the path omits; -1 if none.
     """
 
     rows: Bools

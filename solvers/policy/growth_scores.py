@@ -1,8 +1,9 @@
 """Gains of further sensors at a node of a grown graph: Newton steps on cross-fitted posteriors.
 
-The *own* gain of a sensor is the log-loss that its bins save. The gain *ahead* adds, in each bin, the successor that
-then saves most. The gain by *steering* is the excess over one and the same successor in all bins. It finds a context
-that is uninformative alone but selects the informative sensor, even if the gain follows only several sensors later.
+The *own* gain of a sensor is the reduction of the log-loss by its bins. The gain *ahead* also includes, in each bin,
+the best successor. The gain by *steering* is the excess of this gain over the gain with the same successor in all bins.
+It finds sensors that are uninformative alone but show which other sensor is informative, even if the gain follows only
+after several sensors.
 """
 
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class SensorGains:
     """Gains of sensors for some rows.
 
     Attributes:
-        gains: (M,), log-loss that each saves; -inf for sensors that are not available.
+        gains: (M,), reduction of the log-loss by each sensor; -inf for unavailable sensors.
         prices: (M,), cost of each, successors included.
     """
 

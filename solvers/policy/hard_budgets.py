@@ -1,8 +1,9 @@
-"""Hard limits per item, budgets and deadlines: selection of limits to learn for, and limits that serve others.
+"""Hard limits per item (budgets and deadlines): selection of the limits to learn for, and of the learned limit for a
+request.
 
-The cost of a set of sensors at mean prices, and its maximum time, are known at its node, and so is the remaining
-budget. Decisions for a limit are therefore learned like those for a trade-off, backwards over the DAG, with actions
-beyond the limit barred. A small trade-off breaks ties.
+At each node, the cost of its sensors at mean prices, their maximum time, and the remaining budget are known. Decisions
+for a limit are therefore learned like those for a trade-off, backward over the DAG, but actions beyond the limit are
+excluded. A small trade-off breaks ties.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,9 @@ BUDGET_COUNTS, DEADLINE_COUNTS = (7, 14), (6, 10)
 def select_limits(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
     """Return the limits to learn for, rising.
 
-    Costs of Pareto-optimal sets come first, because a limit just below one loses all of its gain; then other costs as
-    far as there is room. Of too many the cheapest are kept, then others at growing distances.
+    Costs of Pareto-optimal sets are selected first, because a limit just below such a cost loses all of the set's gain.
+    Other costs follow, up to the maximum number. If there are too many, the cheapest are kept, then others at growing
+    distances.
 
     Args:
         sets: (S,), costs or times.
@@ -48,7 +50,8 @@ def mean_log_losses(judged: Sequence[Floats], labels: Int32s) -> Floats:
 
 
 def find_pareto_sets(amounts: Floats, log_losses: Floats) -> Int64s:
-    """Return the places of sets with lower loss than all cheaper, or faster, ones; amounts: (S,).
+    """Return the indices of sets that have a lower loss than all cheaper (or faster) sets. amounts: (S,), costs or
+    times.
 
     >>> find_pareto_sets(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
     [0, 2]
@@ -80,7 +83,7 @@ def distinct_amounts(sets: Floats) -> Floats:
 
 
 def exceeds_limits(sets: Floats, limits: Floats | float) -> Bools:
-    """Return which amounts, (A,), exceed which limits, (L,): (A, L); or a single limit: (A,).
+    """Return whether amounts, (A,), exceed limits, (L,), as (A, L), or a single limit, as (A,).
 
     >>> exceeds_limits(np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
     [[False, False], [False, True]]
@@ -91,7 +94,7 @@ def exceeds_limits(sets: Floats, limits: Floats | float) -> Bools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLimits:
-    """Limits with lower errors than all smaller ones; each also serves requests up to the next one.
+    """Learned limits, each with lower errors than all smaller ones; each is also used for requests up to the next one.
 
     Attributes:
         limits: (G,), rising.
@@ -105,7 +108,7 @@ class LearnedLimits:
 
     @classmethod
     def from_errors(cls, learned: Floats, errors: Floats) -> "LearnedLimits":
-        """Select from all limits, (P,) rising, by their error rates, (P,)."""
+        """Select limits by their error rates. learned: (P,), all learned limits, rising; errors: (P,)."""
         better = np.flatnonzero(errors < np.append(np.inf, np.minimum.accumulate(errors))[: len(errors)])
         return cls(learned[better], better, errors[better])
 
@@ -120,6 +123,6 @@ class LearnedLimits:
         return within - 1 if within else None
 
     def effective_limit(self, limit: float) -> float:
-        """Return the learned limit that serves the given one; the given one if none does."""
+        """Return the learned limit that is used for a requested limit; the requested limit if there is none."""
         place = self.find_largest_within(limit)
         return limit if place is None else min(limit, float(self.limits[place]))

@@ -12,7 +12,7 @@ class ItemDraw:
 
     Attributes:
         member: the member that decides for it.
-        uniform: in [0, 1); 1 without an id, which never draws the more expensive of two points.
+        uniform: in [0, 1); 1 without an id, so that the cheaper one of two points is used.
     """
 
     member: int
@@ -20,7 +20,7 @@ class ItemDraw:
 
     @classmethod
     def from_item(cls, item: str | None, members: int) -> "ItemDraw":
-        """Draw by hashing the id; equal ids give equal draws on any machine.
+        """Derive the random numbers from a hash of the item's id, so that equal ids have equal numbers on any machine.
 
         >>> ItemDraw.from_item("a", 5) == ItemDraw.from_item("a", 5), ItemDraw.from_item(None, 5)
         (True, ItemDraw(member=0, uniform=1.0))

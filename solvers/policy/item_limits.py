@@ -1,4 +1,4 @@
-"""Hard budgets and deadlines of an item: barred actions, and the decisions that serve a limit."""
+"""Hard budgets and deadlines of an item: excluded actions, and the learned decisions for a limit."""
 
 from dataclasses import dataclass
 
@@ -23,12 +23,12 @@ class ItemLimits:
         costs: (M,).
         times: (M,); (0,) if unknown.
         fetches: (M,).
-        set_costs: (S,).
+        costs_by_set: (S,).
         set_times: (S,).
         budgets: (P,), hard budget of each point, infinite if none.
         deadlines: (P,), deadline of each point, infinite if none.
         points: places of the points of the curve, of hard budgets, and of deadlines.
-        served: hard budgets and deadlines that serve those between them.
+        served: learned hard budgets and deadlines, which are also used for limits between them.
         are_costs: whether every set takes as long as it costs.
     """
 
@@ -37,7 +37,7 @@ class ItemLimits:
     costs: Floats
     times: Floats
     fetches: Int32s
-    set_costs: Floats
+    costs_by_set: Floats
     set_times: Floats
     budgets: Floats
     deadlines: Floats
@@ -51,14 +51,14 @@ class ItemLimits:
         curve, hard, timed = len(plan.tradeoffs), len(plan.caps), len(plan.deadlines)
         fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors), dtype=np.int32)
         of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
-        set_costs, set_times = plan.members @ plan.costs, compute_set_times(plan.members, plan.times, fetches)
+        costs_by_set, set_times = plan.members @ plan.costs, compute_set_times(plan.members, plan.times, fetches)
         return cls(
             plan.sensors,
             plan.members,
             plan.costs,
             plan.times,
             fetches,
-            set_costs,
+            costs_by_set,
             set_times,
             np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
@@ -67,7 +67,7 @@ class ItemLimits:
                 LearnedLimits.from_errors(plan.caps, plan.cap_errors),
                 LearnedLimits.from_errors(plan.deadlines, plan.deadline_errors),
             ),
-            bool(np.allclose(set_times, set_costs, rtol=RELATIVE_TOLERANCE, atol=0)),
+            bool(np.allclose(set_times, costs_by_set, rtol=RELATIVE_TOLERANCE, atol=0)),
         )
 
     def time_of(self, members: Bools) -> float | None:
@@ -75,7 +75,8 @@ class ItemLimits:
         return float(compute_set_times(members[None], self.times, self.fetches)[0]) if len(self.times) else None
 
     def requested_limits(self, target: PolicyTarget) -> tuple[float, float]:
-        """Return requested hard budget and deadline, infinite if none; if times are costs, both are budgets."""
+        """Return the requested hard budget and deadline, infinite if there is none; if times are costs, both are
+        budgets."""
         budget = np.inf if target.max_item_cost is None else target.max_item_cost
         deadline = np.inf if target.deadline is None else target.deadline
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
@@ -83,18 +84,18 @@ class ItemLimits:
     def barred_actions(
         self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None
     ) -> Bools | None:
-        """Return which actions exclusions or limits bar, (A,); None without any.
+        """Return which actions are excluded by the request or exceed limits, (A,); None without exclusions and limits.
 
         Args:
             targets: (A,), nodes of the actions.
-            point: its own limits count, too.
-            known: (M,), sensors that are paid for already.
+            point: point of the curve, whose limits apply, too.
+            known: (M,), sensors that are already paid.
         """
         budget, deadline = self._effective_limits(point, target)
         lacking = self.need_excluded(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
-        costs, times = self.set_costs[targets], self.set_times[targets]
+        costs, times = self.costs_by_set[targets], self.set_times[targets]
         if known is not None:
             costs = costs + (known & ~self.members[targets]) @ self.costs
             times = compute_set_times(known | self.members[targets], self.times, self.fetches)
@@ -108,28 +109,30 @@ class ItemLimits:
     def exceed_requested(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Return which nodes, (A,), exceed the requested limits or need an excluded sensor."""
         budget, deadline = self.requested_limits(target)
-        beyond_limits = exceeds_limits(self.set_costs[targets], budget) | exceeds_limits(
+        beyond_limits = exceeds_limits(self.costs_by_set[targets], budget) | exceeds_limits(
             self.set_times[targets], deadline
         )
         return beyond_limits | self.need_excluded(targets, target)
 
     def can_bar(self, point: int, target: PolicyTarget) -> bool:
-        """Return whether limits or exclusions may bar actions that the point used on validation rows."""
+        """Return whether limits or exclusions may prevent actions that the point used on validation rows."""
         if target.left_out:
             return True
         (budget, deadline), (_, hard, timed) = self.requested_limits(target), self.points
-        most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
+        most_cost = min(float(self.budgets[point]), float(self.costs_by_set.max()))
         most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
         is_expensive = point not in hard and bool(exceeds_limits(np.array(most_cost), budget))
         return is_expensive or (point not in timed and bool(exceeds_limits(np.array(most_time), deadline)))
 
     def choose_point(self, target: PolicyTarget) -> int:
-        """Return the point that serves requested limits alone; the one of fewest errors if none does."""
+        """Return the point for requested limits without budget or trade-off; if there is none, the point with the
+        fewest errors."""
         serving = self._find_serving(target)
         return serving[1] if serving else self.points[0].stop - 1
 
     def expected_error(self, target: PolicyTarget) -> float | None:
-        """Return the error rate of the point that serves requested limits alone; None if none does."""
+        """Return the error rate of the point for requested limits without budget or trade-off; None if there is
+        none."""
         serving = self._find_serving(target)
         return serving[0] if serving else None
 
@@ -171,4 +174,6 @@ class ItemLimits:
             raise Infeasible(f"the fastest sensor, {fastest}, {time}; the deadline is {target.deadline:g}")
         if target.min_accuracy is not None and bool(exceeds_limits(np.array(self.set_times.max()), target.deadline)):
             measured = f"accuracies were measured without a deadline, with times up to {self.set_times.max():.4g}"
-            raise Infeasible(f"{measured}; with min_accuracy the deadline must not be shorter, got {target.deadline:g}")
+            raise Infeasible(
+                f"{measured}; with min_accuracy, the deadline must be at least as long, got {target.deadline:g}"
+            )

@@ -22,7 +22,7 @@ from solvers.savings import SettingReplay
 
 
 class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
-    """Acquires the next sensor, or stops, by what is known of an item."""
+    """Acquires the next sensor, or stops, depending on the acquired readings of an item."""
 
     name = "policy"
     plural = "policies"
@@ -96,7 +96,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Return the operating points of the trade-off curve."""
         return list_operating_points(plan)
 
-    def run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
+    def make_run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
         """Return the query of an item before any acquisition.
 
         The deadline is part of the query if sensor times are known; the run enforces it by the clock in any case.
@@ -117,9 +117,13 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         plan.select_mixture(query)
 
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
-        """Decide the first acquisition, and continue by its results."""
+        """Decide the first acquisition, and continue depending on its results."""
         decision = plan.decide(query)
         runner = run_policy(
             plan, query, decision, remaining_seconds=context.remaining_seconds, excluded=context.unavailable
         )
-        return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))
+        return StartedRun(decision, runner, self.mean_costs(plan))
+
+    def mean_costs(self, plan: PolicyPlan) -> Mapping[str, float]:
+        """Return the mean cost of each sensor."""
+        return dict(zip(plan.sensors, plan.costs.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Training of the policies of nodes, backwards over the DAG, and validation by rollouts."""
+"""Training of the policies of nodes, backward over the DAG, and validation by rollouts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ class PolicyTask:
         fixed: points that are not learned.
         costs: (n, M).
         means: (M,).
-        tradeoffs: (L,), those of the curve first, then of hard budgets, then of deadlines.
+        tradeoffs: (L,): trade-offs of the curve first, then of hard budgets, then of deadlines.
         rows: for each node (n,), the rows its policy learns from.
         caps: (L,), maximum cost of an item at mean prices, infinite if none.
         deadlines: (L,), maximum time of an item, infinite if none.
@@ -140,7 +140,7 @@ class SensorPrices:
 
 
 def learn_policies(task: PolicyTask, report: Callable[[int], None]) -> LearnedPolicies:
-    """Learn the policies of all nodes, and let rows walk through them."""
+    """Learn the policies of all nodes, and simulate all rows with them."""
     policies: dict[int, NodePolicy] = {}
 
     def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:

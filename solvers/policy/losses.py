@@ -1,9 +1,10 @@
 """Losses of stopping at each node: observed errors and expected errors (Eq. 1, Eq. 10).
 
-Eq. 10 allows any loss D(x, y, s) of stopping with the sensors of s. The observed loss is 0 or 1, and mostly noise for a
-node that learns from it. The expected loss is the probability of an error according to the out-of-fold classifier of
-all sensors. It has the same mean if that classifier is calibrated, and does not differ between sets of equal answers.
-Nodes learn from a mixture of both; evaluation uses the observed loss alone.
+Eq. 10 allows any loss D(x, y, s) of stopping with the sensors of s. It is 0 or 1, or given by a loss matrix; here it is
+a share of the largest loss. The observed loss of a row is a noisy training target for a node. The expected loss is the
+loss of the node's answer under the class probabilities of the out-of-fold classifier of all sensors. If that classifier
+is calibrated, both losses have the same mean. Nodes with the same answer have the same expected loss. Nodes learn from
+a mixture of both; evaluation uses the observed loss alone.
 """
 
 from collections.abc import Sequence
@@ -12,30 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int32s
+from models.losses import Losses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoppingLosses:
-    """Losses of stopping.
+    """Losses of stopping, as shares of the largest loss.
 
     Attributes:
-        observed: (S, n), 1 where the node's answer is wrong, else 0.
-        learned: (S, n), what nodes learn from, in [0, 1].
+        observed: (S, n), loss of each node's answer.
+        learned: (S, n), losses that nodes learn from.
     """
 
     observed: Floats
     learned: Floats
 
     @classmethod
-    def from_posteriors(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "StoppingLosses":
+    def from_posteriors(
+        cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float, losses: Losses
+    ) -> "StoppingLosses":
         """Compute losses from posteriors, (n, C), of S classifiers; the last has all sensors.
 
         >>> sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.4, 0.6]])
-        >>> StoppingLosses.from_posteriors([unsure, sure], np.array([0], np.int32), 0.5).learned[:, 0].round(2).tolist()
+        >>> label, equal = np.array([0], np.int32), Losses.zero_one(2)
+        >>> StoppingLosses.from_posteriors([unsure, sure], label, 0.5, equal).learned[:, 0].round(2).tolist()
         [0.95, 0.05]
         """
-        rows = np.arange(len(labels))
-        answers = [each.argmax(axis=1) for each in posteriors]
-        observed = np.array([answer != labels for answer in answers], dtype=np.float64)
-        expected = np.array([1.0 - posteriors[-1][rows, answer] for answer in answers])
+        answers = [losses.choose(each)[0] for each in posteriors]
+        observed = np.array([losses.measure(labels, answer) for answer in answers])
+        expected = np.array([losses.compute_expected_losses(posteriors[-1], answer) for answer in answers])
         return cls(observed, (1 - smoothing) * observed + smoothing * expected)

@@ -1,8 +1,8 @@
 """Classifiers of acquired sets as arrays: forests of logits (gradient-boosted trees).
 
 Each classifier has K members; member k is fitted to all rows but fold k. Predictions for training rows are out-of-fold
-(Eq. 1 on cross-validated predictions). For a new item the confidence in decisions comes from one member; the answer
-comes from the mean logits of all members.
+(Eq. 1 on cross-validated predictions). For a new item, decisions use the confidence of one member, and the answer is
+from the mean logits of all members.
 """
 
 from dataclasses import dataclass
@@ -90,5 +90,5 @@ def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
 
 
 def tree_owners(sensors: Sensors) -> Int32s:
-    """Return the sensor of each column of trees, (d,)."""
+    """Return the sensor of each input column of the trees, (d,)."""
     return np.repeat(sensors.owners, np.where(sensors.labelled, len(sensors.classes), 1))

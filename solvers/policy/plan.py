@@ -10,7 +10,16 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int16s, Int64s
-from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
+from models.policy import (
+    AcquireDecision,
+    AnswerDecision,
+    ClassifyDecision,
+    PolicyDecision,
+    PolicyQuery,
+    PolicyTarget,
+    RejectDecision,
+    StopDecision,
+)
 from models.policy_curves import Rollout, RolloutItem, Rollouts
 from solvers.base import prepare_plan
 from solvers.policy.classless import choose_best_acquired, known_advantages
@@ -31,7 +40,7 @@ class PolicyRun:
     """Result of a rollout of n items.
 
     Attributes:
-        labels: (n,), class codes, or, without classes, the sensors that answer.
+        labels: (n,), class codes, C for rejected items; without classes, the sensors that answer.
         scores: (n, C) class probabilities, or (n, M) expected quality of answers.
         costs: (n,), at mean prices.
         walks: the nodes each item passed.
@@ -100,8 +109,8 @@ class PolicyPlan(PolicyPoints):
         """Raise InvalidRequest if the arrays do not fit each other."""
         check_invariants(self)
 
-    def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
-        """Decide the next acquisition, or stop; stateless.
+    def decide(self, query: PolicyQuery) -> PolicyDecision:
+        """Decide the next acquisition, or stop. The plan keeps no state between calls.
 
         The largest node whose sensors are all known decides, so that a started fetch of several sensors is completed.
 
@@ -121,11 +130,11 @@ class PolicyPlan(PolicyPoints):
             return self._stop_decision(node, known, inputs, point)
         return self._acquire_decision(node, known, target, loss, point)
 
-    def stop(self, query: PolicyQuery) -> ClassifyDecision | AnswerDecision:
+    def stop(self, query: PolicyQuery) -> StopDecision:
         """Return the answer of the largest known node, without further acquisitions.
 
         Raises:
-            InvalidRequest: the answer has to come from a sensor and none is known.
+            InvalidRequest: a sensor must give the answer, and no sensor is known.
         """
         cells, known = self._readings.read_query(query)
         inputs = tree_inputs(self._sensors, cells[None])
@@ -145,11 +154,15 @@ class PolicyPlan(PolicyPoints):
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
     def has_columns(self, sensor: str) -> bool:
-        """Return whether a sensor yields readings besides an answer without classes."""
+        """Return whether a sensor yields any column: value, label, or confidence.
+
+        A classifier without classes and without confidence has none.
+        """
         return bool(np.any(self.owners == self.sensors.index(sensor)))
 
     def is_final_call(self, sensors: Sequence[str]) -> bool:
-        """Return whether one of just these sensors answers after they are acquired, whatever the reading."""
+        """Return whether the run ends after these sensors are acquired, and one of them answers, independently of their
+        readings."""
         known = np.isin(self.sensors, sensors)
         return (
             self.classless
@@ -166,34 +179,34 @@ class PolicyPlan(PolicyPoints):
         """Return the next node and the expected loss, or -1 to stop; barred: (A,)."""
         if self._stops_at_once(point) or not len(self._graph.list_actions(node)):
             return -1, 0.0
-        actions, advantages, confidences = self._choose_actions(node, member, point, rows, inputs, barred)
+        actions, advantages, stopping = self._choose_actions(node, member, point, rows, inputs, barred)
         action = int(actions[0])
         if not action:
             return -1, 0.0
         target = int(self._graph.list_actions(node)[action - 1])
-        return target, max(0.0, 1.0 - confidences[0] + float(advantages[0, action - 1]))
+        return target, self.loss_scale * max(0.0, float(stopping[0] + advantages[0, action - 1]))
 
     def _choose_actions(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
-        """Choose actions for rows, (n,), with advantages, (n, A), and confidence in the answer, (n,).
+        """Choose actions for rows, (n,), with advantages, (n, A), and the expected loss of stopping, (n,).
 
         One member decides; for hard limits the mean of all members does, because the cost bound holds for any of them.
         """
         every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
-        advantages, confidences, actions = [], [], np.zeros(len(rows), dtype=np.int16)
+        advantages, stopping, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
             judged = self._classifiers.predict_posteriors(node, k, inputs)
             features = node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._known_advantages(node, judged)
             actions, advantage = self._decisions.choose_actions(node, k, point, features, barred, ahead)
             advantages.append(advantage)
-            confidences.append(self._choose_answer(judged, self.members[node])[1])
+            stopping.append(self._choose_answer(judged, self.members[node])[1])
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:
             allowed = mean if barred is None else np.where(barred, np.inf, mean)
             actions = choose_least(allowed, can_stop=self._decisions.can_stop(node))
-        return actions, mean, np.mean(confidences, axis=0)
+        return actions, mean, np.mean(stopping, axis=0)
 
     def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
         if not self.classless:
@@ -201,11 +214,11 @@ class PolicyPlan(PolicyPoints):
         return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
 
     def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
-        """Return the most probable class, or the best acquired sensor, (M,), and the confidence, (n,) each."""
+        """Return the answer of least expected loss, or the best acquired sensor, and that loss, (n,) each."""
         if not self.classless:
-            return judged.argmax(axis=1), judged.max(axis=1)
+            return self.losses.choose(judged)
         best = choose_best_acquired(judged, bought)
-        return best, judged[np.arange(len(best)), best] * bool(bought.any())
+        return best, 1.0 - judged[np.arange(len(best)), best] * bool(bought.any())
 
     def _acquire_decision(self, node: int, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
         missing = self.members[target] & ~known
@@ -222,24 +235,27 @@ class PolicyPlan(PolicyPoints):
             ignored=self._list_ignored(node, known),
         )
 
-    def _stop_decision(self, node: int, known: Bools, inputs: Floats, point: int) -> ClassifyDecision | AnswerDecision:
+    def _stop_decision(self, node: int, known: Bools, inputs: Floats, point: int) -> StopDecision:
         judged = self._classifiers.mean_posteriors(node, inputs)
-        best, confidences = (each[0] for each in self._choose_answer(judged, known))
-        loss, tradeoff = max(0.0, 1.0 - float(confidences)), self._tradeoff(point)
+        best, share = (each[0] for each in self._choose_answer(judged, known))
+        loss, tradeoff = self.loss_scale * max(0.0, float(share)), self._tradeoff(point)
         scores, ignored = judged[0].tolist(), self._list_ignored(node, known)
         if self.classless:
             qualities = {self.sensors[m]: scores[m] for m in np.flatnonzero(known).tolist()}
             return AnswerDecision(
                 answer=self.sensors[best],
-                quality=float(confidences),
+                quality=1.0 - float(share),
                 qualities=qualities,
                 expected_loss=loss,
                 tradeoff=tradeoff,
                 ignored=ignored,
             )
+        probabilities = dict(zip(self.classes, scores, strict=False))
+        if best == judged.shape[1]:
+            return RejectDecision(probabilities=probabilities, expected_loss=loss, tradeoff=tradeoff, ignored=ignored)
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, scores, strict=False)),
+            probabilities=probabilities,
             expected_loss=loss,
             tradeoff=tradeoff,
             ignored=ignored,
@@ -304,12 +320,16 @@ class PolicyPlan(PolicyPoints):
         for at, name in enumerate(names):
             yield Rollout(
                 item=name,
-                label=None if self.classless else self.classes[int(ran.labels[at])],
+                label=self._label_of(int(ran.labels[at])),
                 answer=self.sensors[int(ran.labels[at])] if self.classless else None,
                 cost=float(ran.costs[at]),
                 path=self.acquired_sensors(ran.walks.nodes[at]),
                 time=self._limits.time_of(self.members[ran.walks.ends[at]]),
             )
+
+    def _label_of(self, code: int) -> str | None:
+        """Return a class name; None for rejected items and without classes."""
+        return None if self.classless or code == self.class_base.shape[2] else self.classes[code]
 
     def acquired_sensors(self, nodes: Int64s) -> tuple[str, ...]:
         """Return the sensors acquired along an item's nodes, in order."""

@@ -27,6 +27,7 @@ _DIMENSIONS = {
     "edge_thresholds": 4,
     "edge_leaves": 5,
     "point_reached": 2,
+    "loss_matrix": 2,
     "embedding_axes": 2,
 }
 
@@ -44,6 +45,7 @@ def check_invariants(plan: PolicyContents) -> None:
         _encoding_invariants,
         _embedding_invariants,
         _sensor_invariants,
+        _loss_invariants,
         _answer_invariants,
         _graph_invariants,
         _classifier_invariants,
@@ -122,6 +124,15 @@ def _sensor_invariants(plan: PolicyContents) -> dict[str, bool]:
         "a range of each column": plan.ranges.shape == (columns, 2)
         and bool(np.all(plan.ranges[:, 0] <= plan.ranges[:, 1]))
         and bool(np.all(np.abs(plan.ranges) <= 1e30)),
+    }
+
+
+def _loss_invariants(plan: PolicyContents) -> dict[str, bool]:
+    classes, matrix = plan.class_base.shape[2], plan.loss_matrix
+    return {
+        "a largest loss": 0 < plan.loss_scale <= LARGEST and bool(np.all(matrix <= plan.loss_scale)),
+        "a loss of each answer for each class": matrix.shape == (0, 0)
+        or (not plan.classless and matrix.shape in ((classes, classes), (classes, classes + 1))),
     }
 
 

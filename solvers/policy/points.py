@@ -1,12 +1,16 @@
-"""Operating points of a policy: which point a query selects, its expected outcome, and actions that limits bar."""
+"""Operating points of a policy: the point that a query selects, its expected outcome, and actions that exceed
+limits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
 from models.arrays import Bools, Floats
 from models.errors import Infeasible
+from models.losses import Losses
 from models.policy import PolicyTarget
 from models.policy_curves import PolicyPoint
 from solvers.base import refuse_unknown_names
@@ -17,6 +21,19 @@ from solvers.policy.hard_budgets import RELATIVE_TOLERANCE, exceeds_limits
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.item_limits import ItemLimits
 from solvers.statistics import standard_error
+
+LIMITS = tuple(PolicyTarget.model_fields)
+KEPT_LIMITS = 256
+"""Different limits of queries for which the choice of points is kept."""
+
+
+def _limits_of(target: PolicyTarget) -> list[Any]:
+    """Return the limits of a query in the order of ``LIMITS``; sensors that are acquired are not excluded any more."""
+    return [target.left_out if name == "excluded" else getattr(target, name) for name in LIMITS]
+
+
+def _to_target(limits: tuple[Any, ...]) -> PolicyTarget:
+    return PolicyTarget.model_construct(**dict(zip(LIMITS, limits, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +48,32 @@ class PolicyPoints(PolicyContents):
     def _limits(self) -> ItemLimits:
         return ItemLimits.from_plan(self)
 
+    @cached_property
+    def losses(self) -> Losses:
+        """The loss matrix of answers that are classes."""
+        if not len(self.loss_matrix):
+            return Losses.zero_one(self.class_base.shape[2])
+        truths, answers = self.loss_matrix.shape
+        return Losses(self.loss_matrix, self.loss_scale, answers > truths)
+
     def curve(self) -> tuple[PolicyPoint, ...]:
         """Return the points of the trade-off curve by rising cost."""
         columns = (self.point_costs, self.point_bounds, self.expected_errors, self.point_sensors)
         return tuple(
-            PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
+            PolicyPoint(
+                tradeoff=self._tradeoff(at),
+                cost=cost,
+                cost_bound=bound,
+                error=error,
+                loss=error * self.loss_scale if self.has_losses else None,
+                sensors=sensors,
+            )
             for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
         )
 
     def _tradeoff(self, point: int) -> float | None:
         tradeoff = float(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs])[point])
-        return tradeoff if tradeoff >= 0 else None
+        return tradeoff * self.loss_scale if tradeoff >= 0 else None
 
     @property
     def expected_errors(self) -> Floats:
@@ -49,24 +81,41 @@ class PolicyPoints(PolicyContents):
         share = self.choosing / self.rows
         return np.asarray(self.point_reached @ np.array([share, 1 - share]))
 
+    @cached_property
+    def _mixtures(self) -> Callable[..., Mixture]:
+        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_mixture(_to_target(limits)))
+
+    @cached_property
+    def _outcomes(self) -> Callable[..., tuple[float | None, float | None, float | None]]:
+        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_outcome(_to_target(limits)))
+
     def select_mixture(self, target: PolicyTarget) -> Mixture:
         """Return the points that a query's limits select; by default the one of fewest errors.
 
+        Results are cached by limits.
+
+        A budget has no effect if the hard budget of an item already keeps it.
+
         Raises:
             Infeasible: the accuracy is not reached within the budget, the deadline is too short for any sensor, or
-                nothing can answer within the limits where an answer is required.
+                an answer is required, and no sensor can give one within the limits.
             InvalidRequest: a deadline is set but times are unknown.
         """
         refuse_unknown_names(target.excluded, self.sensors)
+        return self._mixtures(*_limits_of(target))
+
+    def _find_mixture(self, target: PolicyTarget) -> Mixture:
         self._limits.check_deadline(target, self.time_unit or self.unit)
         if self.classless:
             self._check_answerable(target)
         if target.min_accuracy is not None:
             return self._choose_accurate(target.min_accuracy, target.mean_budget)
-        if target.mean_budget is not None:
+        if target.mean_budget is not None and (
+            target.max_item_cost is None or target.mean_budget < target.max_item_cost
+        ):
             return Mixture.from_budget(self.point_bounds, target.mean_budget)
         if target.tradeoff is not None:
-            point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
+            point = int((self.point_errors + target.tradeoff / self.loss_scale * self.point_costs).argmin())
         elif self._is_unlearned(target):
             return Mixture.from_budget(self.point_bounds, target.max_item_cost or 0.0)
         else:
@@ -85,17 +134,18 @@ class PolicyPoints(PolicyContents):
     def _check_answerable(self, target: PolicyTarget) -> None:
         """Raise Infeasible for limits within which no sensor can answer, except accuracies."""
         firsts = self._graph.list_actions(0)
-        costs, fastest = self._limits.set_costs[firsts], self._limits.set_times[firsts].min()
+        costs, fastest = self._limits.costs_by_set[firsts], self._limits.set_times[firsts].min()
         if target.max_item_cost is not None and target.max_item_cost * (1 + RELATIVE_TOLERANCE) < costs.min():
             self._raise_too_expensive("answer", float(costs.min()), "hard budget", target.max_item_cost)
         if target.deadline is not None and bool(exceeds_limits(fastest, target.deadline)):
             fastest_first = f"the fastest sensor that can answer takes up to {fastest:.4g} {self.time_unit}"
             raise Infeasible(f"{fastest_first}; the deadline is {target.deadline:g}")
         if target.left_out and bool(self._limits.need_excluded(firsts, target).all()):
-            raise Infeasible(f"no sensor that can answer is left without {', '.join(target.left_out)}")
+            raise Infeasible(f"all sensors that can answer are excluded: {', '.join(target.left_out)}")
         able = ~self._limits.exceed_requested(firsts, target)
         if not able.any() and target.left_out:
-            raise Infeasible(f"no sensor that can answer is within the limits without {', '.join(target.left_out)}")
+            excluded = ", ".join(target.left_out)
+            raise Infeasible(f"no sensor that can answer is within the limits if these are excluded: {excluded}")
         if not able.any():
             within = f"the hard budget of {target.max_item_cost:g} and the deadline of {target.deadline:g}"
             raise Infeasible(f"no sensor that can answer is within both {within}")
@@ -129,9 +179,12 @@ class PolicyPoints(PolicyContents):
     def expected_outcome(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Return the expected accuracy, mean cost, and its standard error.
 
-        The costs are None where a hard limit decides alone. All are None where limits or exclusions may bar actions
+        The costs are None if only a hard limit decides. All values are None if limits or exclusions may prevent actions
         that the point used on validation rows.
         """
+        return self._outcomes(*_limits_of(target))
+
+    def _find_outcome(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         mixture = self.select_mixture(target)
         first, second = mixture.first, mixture.second
         if self._limits.can_bar(first, target) or self._limits.can_bar(second, target):
@@ -182,5 +235,5 @@ class PolicyPoints(PolicyContents):
             return barred if known is not None and known.any() else self._limits.exceed_requested(targets, target)
         if always is None or not barred[always]:
             return barred
-        costs = np.where(barred, np.inf, self._limits.set_costs[targets])
+        costs = np.where(barred, np.inf, self._limits.costs_by_set[targets])
         return np.asarray(np.arange(len(targets)) != costs.argmin())

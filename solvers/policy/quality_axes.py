@@ -1,9 +1,9 @@
 """Supervised projection of embeddings: axes along which classifiers' quality varies (ridge regression).
 
-Without classes, the embedding is nearly all that distinguishes items, and principal components may miss what matters. A
-ridge regression of each classifier's answer quality is linear in the embedding, and so an axis. Training rows are
-projected out-of-fold, by the regression that has not seen their fold. New items are projected by the mean of these
-regressions.
+Without classes, items differ almost only by their embeddings, and principal components may miss relevant directions.
+The ridge regression of each classifier's answer quality is linear in the embedding, so it defines an axis. Training
+rows are projected out-of-fold, by the regression that has not seen their fold. New items are projected by the mean of
+these regressions.
 """
 
 from dataclasses import replace
@@ -55,7 +55,8 @@ def add_quality_axes(
 
 
 def fit_ridge(inputs: Floats, targets: Floats) -> Floats:
-    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d), by leave-one-out error.
+    """Return ridge weights, (d, M), of targets, (n, M), on inputs, (n, d); the penalty has the least leave-one-out
+    error.
 
     Complexity: O(n d min(n, d)).
     """

@@ -10,7 +10,7 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.policy import PolicyQuery
 from models.policy_curves import RolloutItem
-from solvers.policy.sensors import Sensors, append_embedding
+from solvers.policy.sensors import Sensors, mark_embedding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class SensorReadings:
         width.
         """
         faults = []
-        for column in np.flatnonzero(self.confident & append_embedding(known)[self.sensors.owners]).tolist():
+        for column in np.flatnonzero(self.confident & mark_embedding(known)[self.sensors.owners]).tolist():
             low, high = self.ranges[column].tolist()
             least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
             if not least <= cells[column] <= most:

@@ -1,7 +1,8 @@
-"""Policy of a node by regression: advantages of actions over stopping, by gradient-boosted trees; the least wins.
+"""Policy of a node by regression: gradient-boosted trees predict the extra loss of actions over stopping; the action
+with the least is chosen.
 
 A forest per node regresses all actions under all trade-offs together, on ``node_features``. Member k learns from all
-rows but fold k, and decides for fold k. The mean price of an action is known, and not regressed.
+rows but fold k, and decides for fold k. The mean price of an action is known, so it is not part of the regression.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ class NodeTraining:
         rows: (n,) bool, training rows.
         barred: (A, L) bool, actions that are not allowed.
         can_stop: whether stopping is allowed.
-        known_advantages: (n, A), part of the advantages that is known; None without.
+        known_advantages: (n, A), known part of the advantages; None if there is none.
     """
 
     features: Floats
@@ -44,7 +45,7 @@ class NodeTraining:
 
     @property
     def advantages(self) -> Floats:
-        """Regression targets, (n, A, L): extra weight over stopping, less price and known part."""
+        """Regression targets, (n, A, L): extra weight over stopping, minus price and known part."""
         advantages = self.weights[:, 1:] - self.weights[:, :1] - self.weighted_costs
         return np.where(self.barred, 0.0, advantages - self.offset)
 
@@ -79,7 +80,7 @@ class NodePolicy:
 
 
 def choose_least(advantages: Floats, *, can_stop: bool = True) -> Int16s:
-    """Return the action of least advantage if it is below 0 or stopping is not allowed, else 0 to stop.
+    """Return the action with the least advantage; 0 (stop) if it is not below 0 and stopping is allowed.
 
     Args:
         advantages: (n, A, ...), prices included.
@@ -96,8 +97,8 @@ def choose_least(advantages: Floats, *, can_stop: bool = True) -> Int16s:
 def fit_node_policy(training: NodeTraining, growth: BoostingParams, seed: int) -> NodePolicy:
     """Fit the members of one node.
 
-    The number of trees of a member is the one of least squared error of the other members on their held-out folds: the
-    fold that evaluates a member does not choose its size.
+    The number of trees of a member minimizes the squared error of the other members on their held-out folds. So the
+    fold that evaluates a member does not determine its size.
     """
     targets, rng = training.advantages, np.random.default_rng(seed)
     alike = bool(np.all(targets == targets[..., :1]))  # after the last sensor no trade-off matters

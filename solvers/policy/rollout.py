@@ -31,7 +31,7 @@ class Walks:
 
 
 def walk_items(graph: Graph, rows: int, choose: ChooseActions) -> Walks:
-    """Move rows from the empty set along chosen actions until they stop.
+    """Simulate the policy: move rows from the empty set along chosen actions until they stop.
 
     Nodes are in topological order, so each is visited once, by all rows that reach it.
 

@@ -8,12 +8,20 @@ import numpy as np
 from pydantic import ValidationError
 
 from models.errors import Infeasible, InvalidRequest
-from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, ClassifyDecision, PolicyQuery
+from models.policy import (
+    Acquired,
+    AcquireDecision,
+    Answer,
+    AnswerDecision,
+    PolicyDecision,
+    PolicyQuery,
+    RejectDecision,
+    StopDecision,
+)
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result, no_answer_error
 from solvers.running import RunAnswer as RunAnswer
 
-Decision = AcquireDecision | ClassifyDecision | AnswerDecision
 MAX_STEPS = 1000
 """Maximum number of steps of a run; it guards against untrusted plans that never stop."""
 
@@ -21,7 +29,7 @@ MAX_STEPS = 1000
 def run(
     plan: PolicyPlan,
     query: PolicyQuery,
-    first: Decision,
+    first: PolicyDecision,
     *,
     remaining_seconds: float,
     excluded: frozenset[str] = frozenset(),
@@ -41,7 +49,7 @@ def run(
     so_far, acquired = ResultsSoFar(), dict(query.acquired)
     reasons: list[str] = []
     unavailable, spent_in_vain, costs = set(excluded), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
-    decided: Decision | None = first
+    decided: PolicyDecision | None = first
     for _ in range(MAX_STEPS):
         known = _reduce_budget(query, spent_in_vain).model_copy(update={"acquired": acquired})
         try:
@@ -77,7 +85,7 @@ def run(
 def _answer(
     plan: PolicyPlan,
     query: PolicyQuery,
-    stopped: ClassifyDecision | AnswerDecision | None,
+    stopped: StopDecision | None,
     so_far: ResultsSoFar,
     reasons: list[str],
     remaining_seconds: float,
@@ -92,11 +100,13 @@ def _answer(
     if isinstance(decided, AnswerDecision):
         result = next(one for one in so_far.results if one.name == decided.answer and one.error is None)
         return replace(accept_result(result, degraded), confidence=decided.quality)
+    if isinstance(decided, RejectDecision):
+        return RunAnswer(None, None, None, decided.probabilities, degraded)
     probability = decided.probabilities[decided.label]
     return RunAnswer(decided.label, probability, None, decided.probabilities, degraded)
 
 
-def _sensors_to_acquire(decision: Decision, acquired: Collection[str]) -> tuple[str, ...]:
+def _sensors_to_acquire(decision: PolicyDecision, acquired: Collection[str]) -> tuple[str, ...]:
     """Return the sensors to acquire next, together or one by one; () to stop."""
     if not isinstance(decision, AcquireDecision):
         return ()

@@ -6,6 +6,7 @@ import numpy as np
 
 from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int64s
+from models.losses import Losses
 from models.savings import Savings
 from solvers.policy.graph import Graph
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
@@ -23,7 +24,7 @@ def measure_policy_savings(
     points: dict[str, SettingReplay],
     rng: np.random.Generator,
 ) -> Savings:
-    """Select a point of the curve and baselines on one half of the rows, and report on the other.
+    """Select a point of the curve and baselines on one half of the rows, and measure savings on the other half.
 
     Args:
         observed: (S, n), out-of-fold errors of each node's classifier.
@@ -39,6 +40,7 @@ def measure_policy_savings(
             items,
             most_accurate_baseline(dataset, parts[0]),
             dataset.spec.unit,
+            dataset.loss_scale,
         )
         return measure_best_savings(points, alternatives, parts, rng)
     alone = {
@@ -47,13 +49,15 @@ def measure_policy_savings(
         )
         for node in list_fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
-    alone |= _replay_two_stages(sensors, graph, observed, posteriors, costs, parts[0])
+    losses = (dataset.losses or Losses.zero_one(posteriors[0].shape[1])).among_true_classes()
+    tradeoff = 1 / dataset.loss_scale if dataset.loss_scale else None
+    alone |= _replay_two_stages(sensors, graph, observed, _confidences(posteriors, losses), costs, parts[0], tradeoff)
     today = _name_set(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
         alone |= replay_trace_baselines(dataset, parts[0])
         today = most_accurate_baseline(dataset, parts[0])
     return measure_best_savings(
-        points, BaselineReplays.from_replays(alone, items, today, dataset.spec.unit), parts, rng
+        points, BaselineReplays.from_replays(alone, items, today, dataset.spec.unit, dataset.loss_scale), parts, rng
     )
 
 
@@ -61,22 +65,23 @@ def _replay_two_stages(
     sensors: Sequence[str],
     graph: Graph,
     observed: Floats,
-    posteriors: Sequence[Floats],
+    confidences: Floats,
     costs: Floats,
     learned: Int64s,
+    tradeoff: float | None,
 ) -> dict[str, Replay]:
     """Replay two-stage rules: a fixed set, and a larger one below a confidence threshold."""
     nodes = list_fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
     members = graph.members[nodes]
     paid = np.asarray(costs @ members.T.astype(np.float64))
-    confidence = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
+    confidence = confidences[:, nodes]
     right = 1 - observed[nodes].T
 
     def costs_of_both(i: int, j: int) -> Floats | None:
         return paid[learned, j] if not np.any(members[i] & ~members[j]) else None
 
     replays = {}
-    for rule in tune_two_stages(confidence[learned], right[learned], paid[learned], costs_of_both):
+    for rule in tune_two_stages(confidence[learned], right[learned], paid[learned], costs_of_both, tradeoff):
         is_escalated = escalated_mask(rule, confidence)
         names = [_name_set(sensors, members[place]) for place in (rule.first, rule.second)]
         replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
@@ -84,6 +89,11 @@ def _replay_two_stages(
             np.where(is_escalated, paid[:, rule.second], paid[:, rule.first]),
         )
     return replays
+
+
+def _confidences(posteriors: Sequence[Floats], losses: Losses) -> Floats:
+    """Return 1 less the expected loss of each node's answer, (n, S): its probability if all errors are equal."""
+    return np.column_stack([1 - losses.choose(each)[1] for each in posteriors])
 
 
 def list_fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:

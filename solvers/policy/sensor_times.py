@@ -52,7 +52,7 @@ def group_by_fetch(fetches: Int32s) -> list[frozenset[int]]:
 def worst_case_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -> tuple[Floats, str]:
     """Return the maximum time of each sensor, (M,), and its unit; (0,) and "" if unknown.
 
-    Times come from the spec, or, where costs are times, from a quantile of the costs, (n, M).
+    Times are those of the spec or, if costs are times, a quantile of the costs, (n, M).
     """
     spec = dataset.spec
     sensor_times = [each.time for each in (spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers)]

@@ -1,8 +1,9 @@
 """Sensors and their readings as one numeric table: features of a table, or answers of classifiers in a trace.
 
-A sensor owns columns: a classifier of a trace, the code of its label and its confidence, if any; without classes, its
-confidence alone; a feature, its columns. Further code does not distinguish these. The last columns may be the
-coordinates of an embedding, which is known of every item before any acquisition and has no sensor.
+A sensor owns columns. A feature has its columns in the table. A classifier of a trace has the code of its label and its
+confidence, if any; without classes, only its confidence. Other modules do not distinguish these cases. The last columns
+may be the coordinates of an embedding, which is known for every item before any acquisition and is not part of a
+sensor.
 """
 
 import json
@@ -95,7 +96,7 @@ class Sensors:
 
     def known_columns(self, members: Bools) -> Int64s:
         """Return the columns of known sensors, (M,), and those of the embedding."""
-        return np.flatnonzero(append_embedding(members)[self.owners])
+        return np.flatnonzero(mark_embedding(members)[self.owners])
 
     def select_columns(self, columns: Int64s) -> "Sensors":
         """Restrict to some columns; owners keep their numbers."""
@@ -178,7 +179,7 @@ class Sensors:
                 faults.append(Fault((where, name), f"is not a sensor; available: {', '.join(self.names)}"))
                 continue
             place = self.names.index(name)
-            columns = self.columns_of([place])
+            columns = np.flatnonzero(self.owners == place)
             try:
                 cells[columns] = self._to_numbers(answer, columns)
             except ValueError as error:
@@ -222,10 +223,10 @@ class Sensors:
         if len(cells) != len(columns):
             raise ValueError(f"must have {len(columns)} values, got {len(cells)} values")
         pairs = zip(columns, cells, strict=True)
-        return [number for column, cell in pairs for number in encoding.encode_values(column, cell)]
+        return [number for column, cell in pairs for number in encoding.encode_cell(column, cell)]
 
 
-def append_embedding(members: Bools) -> Bools:
+def mark_embedding(members: Bools) -> Bools:
     """Append True for the embedding, which is always known, to known sensors, (M,): (M + 1,)."""
     return np.append(members, True)
 

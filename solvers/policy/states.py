@@ -121,7 +121,7 @@ def raise_rate(rate: float, times: float) -> float:
     return max(rate, float(1 - (1 - rate) ** (RATE_BOOST * times)))
 
 
-def fit_enumerated_states(
+def fit_given_graph(
     training: TrainingRows, options: PolicyOptions, graph: Graph, seeds: Sequence[int], progress: Progress
 ) -> PolicyStates:
     """Fit the classifiers of a given DAG."""

@@ -13,14 +13,16 @@ MIN_TOTAL_COST = 1e-200
 """Sensors that cost less together are free."""
 
 
-def list_tradeoffs(options: PolicyOptions, means: Floats) -> Floats:
-    """Return the trade-offs to learn for, rising.
+def list_tradeoffs(options: PolicyOptions, means: Floats, loss_scale: float | None = None) -> Floats:
+    """Return the trade-offs to learn for, rising: weights of a unit of cost, in shares of the largest loss.
 
-    They are given, or geometrically spaced up to one that acquires the cheapest sensor alone, plus one that acquires
-    only free sensors, if any. None exceeds ``CHEAPEST_WEIGHT_CAP``, where decisions no longer change.
+    They are the given ones, or geometrically spaced up to a trade-off at which only the cheapest sensor is acquired. If
+    there are free sensors, one more trade-off acquires only these. No trade-off exceeds ``CHEAPEST_WEIGHT_CAP``, above
+    which decisions no longer change. With losses, one trade-off weighs costs and losses equally.
 
     Args:
         means: (M,), mean costs.
+        loss_scale: the largest loss, in the unit of costs; None if all errors are equal.
 
     >>> list_tradeoffs(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
     [0.002, 0.5]
@@ -31,6 +33,8 @@ def list_tradeoffs(options: PolicyOptions, means: Floats) -> Floats:
     cheapest = float(means[means > 0].min())
     most = min(CHEAPEST_WEIGHT_CAP / cheapest, TOTAL_WEIGHT_CAP / total)
     if options.tradeoffs != "auto":
-        return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64), most))
+        return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64) / (loss_scale or 1.0), most))
     spread = np.geomspace(MIN_TOTAL_WEIGHT / total, min(MAX_CHEAPEST_WEIGHT / cheapest, most), options.points)
+    if loss_scale is not None:
+        spread = np.union1d(spread, min(1 / loss_scale, most))
     return np.append(spread, most) if bool(np.any(means == 0)) else spread

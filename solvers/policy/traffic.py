@@ -112,7 +112,7 @@ def compute_traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: Policy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrafficFlow:
-    """Number of items per counted edge, and arriving, stopping, and wrongly answered per node.
+    """Number of items on each counted edge, and numbers of arriving, stopping, and wrongly answered items at each node.
 
     Arrays are (..., U) for edges and (..., S) for nodes, for each point of the curve or for a mixture.
     """

@@ -14,7 +14,7 @@ from models.run import RunLimits
 from solvers.kind import BatchAssigner, make_query
 from solvers.portfolio.plan import PortfolioPlan
 
-MIN_SECONDS = 0.1
+MIN_HIGHS_S = 0.1
 """Minimum time limit of an assignment."""
 
 
@@ -43,7 +43,8 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
     ) -> Assignment | ConstrainedAssignment:
         """Assign items to available classifiers.
 
-        If these cannot keep the limits, as few items as necessary go to unavailable ones, whose estimates count as 0.
+        If the available classifiers cannot keep the limits, the fewest possible items are assigned to unavailable
+        classifiers, whose estimates count as 0.
 
         Raises: as ``PortfolioPlan.assign``.
         """
@@ -54,5 +55,5 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
         ends_at = time.monotonic() + time_limit_s
         with suppress(Infeasible, InvalidRequest):  # errors of the limits themselves are raised by the second attempt
             return plan.assign(estimated, options, time_limit_s, ~down, costs)
-        remaining = max(ends_at - time.monotonic(), MIN_SECONDS)
+        remaining = max(ends_at - time.monotonic(), MIN_HIGHS_S)
         return plan.assign(np.where(down, 0.0, estimated), options, remaining, None, costs)

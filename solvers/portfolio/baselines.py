@@ -26,10 +26,10 @@ MAX_ROWS, MAX_COLUMNS = 2000, 32
 """Items of a tree and candidate coordinates of a split: more would take hours where the portfolio takes seconds."""
 
 
-def route_by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> BudgetRouter:
+def make_assignment_router(values: Floats, costs: Floats, gap: float = 1e-6) -> BudgetRouter:
     """Return a router that solves the assignment problem.
 
-    Budgets below the cheapest assignment count as its cost.
+    A budget below the cost of the cheapest assignment is raised to this cost.
 
     Args:
         values: (n, m).
@@ -40,7 +40,7 @@ def route_by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> BudgetR
 
 
 def route_to_single_best(accuracies: Floats, costs: Floats, count: int) -> BudgetRouter:
-    """Return a router that sends every query to the most accurate classifier that all can afford.
+    """Return a router to one classifier for all queries: the most accurate one whose total cost is within the budget.
 
     >>> route_to_single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
     [0, 0, 0]
@@ -82,10 +82,10 @@ def predict_by_forests(
 
 
 def find_dominated(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
-    """Return the dominated classifiers by name, and which one dominates each.
+    """Return for each dominated classifier the name of a classifier that dominates it.
 
-    One dominates another if it costs no more and is as accurate, and is better in one of both. Of several the cheapest,
-    then the most accurate is named.
+    Classifier a dominates b if a costs at most as much, is at least as accurate, and is better in cost or accuracy. If
+    several dominate b, the cheapest is returned, then the most accurate.
 
     >>> find_dominated(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}

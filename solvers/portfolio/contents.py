@@ -6,11 +6,11 @@ import numpy as np
 
 from models import InvalidRequest
 from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
-from models.trace import MOST_RESOURCES
+from models.trace_spec import MAX_RESOURCES
 from solvers.base import refuse_out_of_range
 from solvers.portfolio.knapsack.problem import MAX_NUMBER
 from solvers.portfolio.learned import contents as learned
-from solvers.portfolio.learned.contents import LearnedContents, check_invariants
+from solvers.portfolio.learned.contents import LearnedEstimatorArrays, check_invariants
 
 MAX_SAMPLES, MAX_NUMBERS = 1000, 500_000_000
 """Maximum number of samples, and of coordinates in all of them: 2 GB in memory."""
@@ -41,7 +41,7 @@ _DIMENSIONS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PortfolioContents(LearnedContents):
+class PortfolioContents(LearnedEstimatorArrays):
     """Arrays of a portfolio plan for m classifiers. Costs are in ``unit``."""
 
     classifiers: tuple[str, ...]
@@ -52,7 +52,7 @@ class PortfolioContents(LearnedContents):
     """The classifier that computes the embeddings; None: another source."""
     embedding_cost: float
     """Mean cost of an embedding; 0 without a feature classifier."""
-    dearest: float
+    highest_cost: float
     """Cost of the most expensive classifier, which fractional budgets refer to."""
     costs: Amounts
     """(m,), mean cost per query; 0 for the feature classifier."""
@@ -65,7 +65,7 @@ class PortfolioContents(LearnedContents):
     success: SingleProbabilities
     """(r, m), probability that each classifier is correct on each item."""
     samples: Int32s
-    """(K, s), samples, as places among the items."""
+    """(K, s), samples, as indices of items."""
     sigmas: Amounts
     """(m,), standard deviations of the estimates' errors."""
     regularization: float
@@ -159,7 +159,7 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
     )
     return {
         "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= MAX_NUMBER))) for each in positive)
-        and all(0 <= each <= MAX_NUMBER for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
+        and all(0 <= each <= MAX_NUMBER for each in (plan.embedding_cost, plan.highest_cost, plan.regularization)),
         "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
         "a cost regression of each classifier or none": _is_cost_regression(plan),
@@ -197,7 +197,7 @@ def _is_cost_regression(plan: PortfolioContents) -> bool:
 def _are_resources(plan: PortfolioContents) -> bool:
     r, m, means = len(plan.resources), len(plan.classifiers), plan.resource_means
     return (
-        r <= MOST_RESOURCES
+        r <= MAX_RESOURCES
         and len(set(plan.resources)) == r
         and means.shape == ((r, m) if r else (0, 0))
         and bool(np.all((means >= 0) & (means <= MAX_NUMBER)))

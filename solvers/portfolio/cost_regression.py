@@ -60,7 +60,7 @@ class CostRegression:
         return np.asarray(np.clip(costs, self.levels[0], self.levels[-1]))
 
     def select(self, used: Bools, means: Floats) -> "CostRegression":
-        """Return a regression that predicts the mean, (m,), for classifiers that are not used."""
+        """Return the regression with the mean cost, ``means[k]``, as prediction where ``used[k]`` is false."""
         return CostRegression(
             np.where(used, self.weights, 0.0),
             np.where(used, self.intercepts, means),
@@ -79,19 +79,23 @@ def _fit_calibration(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
     angles = np.linspace(0, np.pi, min(len(predicted), KNOTS))
     knots = np.quantile(predicted, (1 - np.cos(angles)) / 2, axis=0)  # dense at both ends, where costs curve
     scales = np.maximum(np.abs(predicted).max(axis=0), 1e-300)  # IsotonicRegression merges values closer than 1e-15
-    columns = zip((predicted / scales).T, costs.T, (knots / scales).T, strict=True)
-    levels = [
-        IsotonicRegression(y_min=y.min(), y_max=y.max(), out_of_bounds="clip").fit(x, y).predict(at)
-        for x, y, at in columns
-    ]
+    levels = []
+    for x, y, at in zip((predicted / scales).T, costs.T, (knots / scales).T, strict=True):
+        own = ~np.isnan(y)
+        isotonic = IsotonicRegression(y_min=y[own].min(), y_max=y[own].max(), out_of_bounds="clip")
+        levels.append(isotonic.fit(x[own], y[own]).predict(at))
     return knots, np.column_stack(levels)
 
 
 def fit_ridge(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
-    """Fit costs (n, m) to embeddings (n, d); return weights (d, m) and intercepts (m,).
+    """Fit costs (n, m), NaN if unknown, to embeddings (n, d); return weights (d, m) and intercepts (m,).
 
     Complexity: O(n d² + d³) for d up to 768 dimensions.
     """
+    known = ~np.isnan(costs)
+    if not known.all():
+        each = [fit_ridge(vectors[own], costs[own, k, None]) for k, own in enumerate(known.T)]
+        return np.concatenate([one[0] for one in each], axis=1), np.concatenate([one[1] for one in each])
     some = np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_ROWS)).astype(np.int64)
     inputs, targets = vectors[some].astype(np.float64), costs[some]
     centre, means = inputs.mean(axis=0), targets.mean(axis=0)
@@ -136,24 +140,30 @@ class ExpectedCosts:
 
         Args:
             vectors: (n, d).
-            costs: (n, m).
+            costs: (n, m), NaN if unknown.
             means: (m,).
-            fold: (n,).
+            fold: (n,), fold of each row.
             items: (n,), equal for rows of one item.
         Complexity: O(k (n d² + d³)) for k folds.
         """
         predicted = np.empty(costs.shape)
-        varies = costs.std(axis=0) > 1e-9 * np.maximum(np.abs(means), 1e-300)
+        varies = np.nanstd(costs, axis=0) > 1e-9 * np.maximum(np.abs(means), 1e-300)
         if not varies.any():
             return cls(None, np.tile(means, (len(costs), 1)))
         for part in np.unique(fold).tolist():
             rest, own = fold != part, fold == part
             weights, intercepts = fit_ridge(vectors[rest], costs[rest])
             predicted[own] = vectors[own] @ weights + intercepts
-        within = np.clip(predicted, costs.min(axis=0), costs.max(axis=0))
-        gained = (costs - costs.mean(axis=0)) ** 2 - (costs - within) ** 2
-        used = varies & (gained.mean(axis=0) > CERTAINTY * standard_error_of_mean(gained.T, items))
+        within = np.clip(predicted, np.nanmin(costs, axis=0), np.nanmax(costs, axis=0))
+        gained = (costs - np.nanmean(costs, axis=0)) ** 2 - (costs - within) ** 2
+        used = varies & np.array([_is_certain(column, items) for column in gained.T])
         if not used.any():
             return cls(None, np.tile(means, (len(costs), 1)))
         final = CostRegression.fit(vectors, costs, predicted)
         return cls(final.select(used, means), np.where(used, final.calibrate(predicted), means))
+
+
+def _is_certain(gains: Floats, items: Int64s) -> bool:
+    """Return whether the mean of gains, (n,), NaN if unknown, is above 0 by ``CERTAINTY`` standard errors."""
+    own = ~np.isnan(gains)
+    return bool(gains[own].mean() > CERTAINTY * standard_error_of_mean(gains[own], items[own]))

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats, Int64s
-from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, route_by_values, route_to_single_best
-from solvers.portfolio.routing_outcome import KnownItems, RoutingOutcome
+from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, make_assignment_router, route_to_single_best
+from solvers.portfolio.routing_outcome import LabeledItems, RoutingOutcome
 from solvers.statistics import standard_error_of_mean
 
 PRIOR_ITEMS = 30.0
@@ -71,7 +71,7 @@ class MeasuredCurve:
 
     @property
     def plan_fields(self) -> dict[str, Any]:
-        """The fields of a plan."""
+        """The curve as fields of a plan."""
         return {
             f"curve_{each.name}": getattr(self, each.name) for each in dataclass_fields(self) if each.name != "methods"
         }
@@ -81,8 +81,8 @@ def list_methods(
     estimates: Floats,
     values: Floats,
     route: BudgetRouter,
-    known: KnownItems,
-    plain: KnownItems,
+    known: LabeledItems,
+    plain: LabeledItems,
     accuracies: Floats,
     forests: Floats,
     rng: np.random.Generator,
@@ -91,38 +91,39 @@ def list_methods(
 
     Args:
         estimates: (n, m), of holdout rows.
-        values: (n, m), the same minus λ times sigma.
+        values: (n, m), estimates minus λ times sigma.
         route: the router of single items.
-        known, plain: outcomes with the feature classifier's answers free, and with all costs as they are.
+        known: outcomes and costs if embeddings have a cost, and the feature classifier's answers are free.
+        plain: the same without embeddings; the feature classifier's answers have their cost.
         accuracies: (m,), on build rows.
         forests: (n, m), predictions of the forests.
     """
     n, m = estimates.shape
     chance = draw_uniform_values(rng, n, m)
     return (
-        CurveMethod("batch", route_by_values(values, known.plan_costs), estimates, True),
+        CurveMethod("batch", make_assignment_router(values, known.plan_costs), estimates, True),
         CurveMethod("route", route, estimates, True),
         CurveMethod(
             "single_best", route_to_single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False
         ),
-        CurveMethod("random", route_by_values(chance, plain.means), None, False),
-        CurveMethod("frugal_mct", route_by_values(forests, known.plan_costs), forests, True),
-        CurveMethod("oracle", route_by_values(plain.right, plain.means), plain.right, False),
+        CurveMethod("random", make_assignment_router(chance, plain.means), None, False),
+        CurveMethod("frugal_mct", make_assignment_router(forests, known.plan_costs), forests, True),
+        CurveMethod("oracle", make_assignment_router(plain.right, plain.means), plain.right, False),
     )
 
 
-def list_budgets(known: KnownItems, plain: KnownItems, points: int) -> Floats:
+def list_budgets(known: LabeledItems, plain: LabeledItems, points: int) -> Floats:
     """Return budgets per query, from the portfolio's least cost to the most expensive classifier's.
 
-    They are denser at low budgets, where accuracy and optimism change fastest, because both are interpolated.
+    They are denser at low budgets: accuracy and optimism change fastest there, and both are interpolated.
     """
-    low = known.embedding_mean + float(known.means.min())
+    low = known.mean_embedding_cost + float(known.means.min())
     high = max(float(plain.means.max()), low)
     return np.unique(low + (high - low) * np.linspace(0, 1, points) ** 2)
 
 
 def measure_optimism(choice: Int64s, off: Floats, classifiers: int) -> Floats:
-    """Return the optimism of each classifier's estimates where it is chosen: (m,).
+    """Return the optimism of each classifier's estimates, over the items for which it is chosen: (m,).
 
     Classifiers with few items are shrunk to the mean; the mean weighted by usage is preserved.
 
@@ -141,8 +142,8 @@ def measure_optimism(choice: Int64s, off: Floats, classifiers: int) -> Floats:
 def measure_curve(
     methods: tuple[CurveMethod, ...],
     budgets: Floats,
-    known: KnownItems,
-    plain: KnownItems,
+    known: LabeledItems,
+    plain: LabeledItems,
     report: Callable[[str], None] = lambda message: None,
 ) -> MeasuredCurve:
     """Route the holdout rows with every method at every budget; ``report`` receives the progress."""
@@ -153,7 +154,7 @@ def measure_curve(
     usage, off = np.empty((*shape, m), dtype=np.int64), np.zeros((*shape, m))
     for row, method in enumerate(methods):
         report(f"routing holdout rows by {method.name}")
-        truth, embedding = (known, known.embedding_mean) if method.uses_embeddings else (plain, 0.0)
+        truth, embedding = (known, known.mean_embedding_cost) if method.uses_embeddings else (plain, 0.0)
         for at, budget in enumerate(budgets.tolist()):
             choice = method.choose((budget - embedding) * n)
             outcome = RoutingOutcome.from_choice(choice, truth, embeds=method.uses_embeddings)

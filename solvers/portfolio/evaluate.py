@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.feedback import Expectations
+from models.losses import REJECT
 from models.portfolio import RouteLimits, RouteQuery
 from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
 from solvers.kind import OperatingPoint
@@ -19,7 +20,7 @@ METHODS |= {"frugal_mct": "FrugalMCT", "oracle": "an oracle"}
 def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> Evaluated:
     """Route every item on its own, by its embedding.
 
-    Costs are the items' own where given, else those of the decision.
+    The cost of an item is its given cost, else the planned cost of the decision.
     """
     if items.embeddings is None:
         raise items.make_fault(0, "embedding", message="is required for routing")
@@ -46,6 +47,7 @@ def evaluate(plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems) -> 
         costs=np.array(costs),
         paths=tuple((name,) for name in chosen),
         confidences=np.array(confidences),
+        accepted=np.array([name != REJECT for name in chosen]) if REJECT in plan.classifiers else None,
         classifiers=tuple(chosen),
     )
 

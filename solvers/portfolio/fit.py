@@ -1,10 +1,11 @@
 """Fit a portfolio to a trace with embeddings: samples, sigma, λ, shadow prices, and evaluation on holdout rows.
 
-Rows are split at random: one half is sampled from (build rows), one quarter validates, one quarter is held out.
+Rows are split at random: one half build rows, from which samples are drawn; one quarter validation rows; one quarter
+holdout rows.
 
 1. Samples are compared on validation rows, and chosen (``samples``, ``tuning``).
-2. sigma and λ are estimated there too, and then the shadow prices over budgets (``shadow_prices``).
-3. On holdout rows every method routes at every budget of the curve (``curve``).
+2. sigma and λ are estimated on validation rows, too; then the shadow prices over budgets (``shadow_prices``).
+3. The curve measures every method at every budget on holdout rows (``curve``).
 """
 
 from collections.abc import Callable
@@ -16,16 +17,17 @@ from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions, Samples
 from solvers.base import BuildContext, Fitted, refuse_few_items
+from solvers.chat_rules import check_tool_rule
 from solvers.item_splits import effective_rows, fold_rows
 from solvers.portfolio.baselines import predict_by_forests
 from solvers.portfolio.contents import MAX_NUMBERS
 from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
 from solvers.portfolio.curve import MeasuredCurve, list_budgets, list_methods, measure_curve
-from solvers.portfolio.learned.fit import fit_learned, use_all_rows
+from solvers.portfolio.learned.fit import fit_regression_portfolio, use_all_rows
 from solvers.portfolio.neighbors.samples import check_sample_size
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import list_cost_functions, make_cost_fields, make_resource_fields
-from solvers.portfolio.routing_outcome import KnownItems
+from solvers.portfolio.routing_outcome import LabeledItems
 from solvers.portfolio.savings import measure_portfolio_savings
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
@@ -54,10 +56,11 @@ def fit(
             classifier.
     """
     check_options(DatasetFacts.from_dataset(dataset), options)
+    dataset = dataset.with_reject()
     run.progress(0, STEPS, "splitting the trace")
     table = split_trace(dataset, options, rng)
     if not options.takes_samples:
-        return fit_learned(dataset, options, use_all_rows(table), rng, run)
+        return fit_regression_portfolio(dataset, options, use_all_rows(table), rng, run)
     scaling = EmbeddingScaling.from_vectors(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
     known = table.take_rows(table.build, embeds=True)
@@ -101,17 +104,22 @@ def fit(
 
 
 def check_options(facts: DatasetFacts, options: PortfolioOptions) -> None:
-    """Reject traces that are too small or lack embeddings, and options that do not fit them."""
+    """Raise InvalidRequest for traces that are too small or lack embeddings, and for options that do not fit the
+    trace."""
     if facts.embedding_dimensions == 0:
         fault = "must have embeddings: upload an .npy array with one row for each row of the table"
         raise InvalidRequest.from_faults(Fault(("dataset",), fault))
     refuse_few_items(facts, MIN_ROWS, "a portfolio")
+    check_tool_rule(facts, options)
     names = facts.classifiers
     if options.feature_classifier is not None and options.feature_classifier not in names:
         fault = f"classifier {options.feature_classifier!r} not found; available: {', '.join(names)}"
         raise InvalidRequest.from_faults(Fault(("feature_classifier",), fault))
     if not options.takes_samples:
         return
+    if facts.complete_rows is not None:
+        fault = "must be auto for a dataset in which not every classifier was called for each row, got samples or occam"
+        raise InvalidRequest.from_faults(Fault(("estimator",), fault))
     if isinstance(options.samples, Samples):
         check_sample_size(facts.rows // 2, options.samples.count, options.samples.size, options.sampling)
     _check_memory(options, facts.embedding_dimensions)
@@ -134,7 +142,7 @@ def _measure_curve(
     table: TraceSplit,
     items: Singles,
     estimator: NeighborEstimator,
-    rows: tuple[KnownItems, KnownItems],
+    rows: tuple[LabeledItems, LabeledItems],
     estimates: Floats,
     tuned: TuningResult,
     prices: ShadowPrices,
@@ -176,8 +184,8 @@ def _make_plan(
         classifiers=table.names,
         unit=dataset.spec.unit,
         feature_classifier=options.feature_classifier,
-        embedding_cost=table.embedding_mean,
-        dearest=float(table.means.max()),
+        embedding_cost=table.mean_embedding_cost,
+        highest_cost=float(table.means.max()),
         costs=table.take_rows(table.build, embeds=True).means,
         low=estimator.scaling.low,
         span=estimator.scaling.span,

@@ -1,8 +1,10 @@
 """Accuracy floors that hold on unseen queries: estimates are corrected for selection optimism.
 
-Choosing by estimates is optimistically biased, the more so the fewer queries a classifier gets. The optimism on holdout
-rows is known as a function of the budget, and the cost of an assignment only once it is made. So assignments are
-repeated, first with a guess of the optimism, then with the optimism at the cost of the last one, until floors hold.
+Choosing by estimates is optimistically biased; the bias is larger if a classifier gets few queries. The optimism on
+holdout rows is known as a function of the budget, but the cost of an assignment is known only afterward. So the
+assignment is
+repeated: first with a guess of the optimism, then with the optimism at the cost of the previous assignment, until the
+floors hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +29,8 @@ class AccuracyFloors:
 
     Attributes:
         values: (n, m).
-        means: (m,), mean costs of classifiers, which characterize choices whatever the queries cost.
+        means: (m,), mean cost of each classifier. The optimism of choices is looked up at the mean of these costs, even
+            if queries have other costs.
         groups: (n,), from 0.
         group_count: the number of groups.
         optimism: the optimism of values.
@@ -40,11 +43,11 @@ class AccuracyFloors:
     optimism: OptimismFunction
 
     def list_optimism(self, costs: Sequence[float]) -> Floats:
-        """Return the optimism in each group, (g, m), given the mean costs of their choices."""
+        """Return the optimism in each group, (g, m), given the mean cost of each group's choices."""
         return np.array([self.optimism(cost) for cost in costs])
 
     def subtract_optimism(self, optimism: Floats) -> Floats:
-        """Return the values that count for floors, (n, m)."""
+        """Return the values minus the optimism of each row's group: (n, m)."""
         return np.asarray(self.values - optimism[self.groups])
 
     def solve(
@@ -54,14 +57,14 @@ class AccuracyFloors:
         solve: Callable[[Floats], ConstrainedChoice],
         most_accurate: Callable[[], ConstrainedChoice],
     ) -> ConstrainedChoice:
-        """Assign until floors hold with the optimism at the cost of the assignment.
+        """Assign repeatedly, until the floors hold with the optimism at the assignment's cost.
 
         Args:
             start: (g,), first guess of the mean cost of each group.
             floors: the constraints.
-            solve: assigns, given the values that count for floors.
-            most_accurate: assigns for the highest accuracy without floors. If a guess makes floors impossible, they are
-                impossible only if they also are at the cost of this assignment.
+            solve: assigns, given the values minus optimism.
+            most_accurate: assigns for the highest accuracy without floors. If the floors are impossible with a guess of
+                the optimism, they are tried again with the optimism at the cost of this assignment.
         Raises:
             ConflictingConstraints: the floors are impossible.
         """

@@ -1,4 +1,4 @@
-"""Estimates from holdout rows: reached accuracies, budgets for an accuracy, and the optimism of estimates."""
+"""Estimates from holdout rows: accuracies at budgets, budgets for an accuracy, and the optimism of estimates."""
 
 from dataclasses import dataclass
 
@@ -92,10 +92,10 @@ class HeldOutCurve(PortfolioContents):
         return np.asarray(below + share * (above - below))
 
     def count_effective_rows(self, method: str, budget: float, accuracy: float) -> int:
-        """Return the effective number of rows of an accuracy estimate, at a budget per query.
+        """Return the effective sample size of an accuracy estimate at a budget per query.
 
-        It is the number of correct or wrong answers with the same variance: fewer than the holdout rows where estimates
-        scatter.
+        The estimate has the variance of a share of this many independent answers. The number is at most that of the
+        independent holdout rows.
         """
         error = np.interp(budget, self.curve_budgets, self.curve_estimate_errors[self.methods.index(method)])
         variance = max(accuracy * (1 - accuracy), 1e-9)
@@ -104,9 +104,9 @@ class HeldOutCurve(PortfolioContents):
     def estimate_cost_overrun(self, method: str, budget: float) -> tuple[float, float | None]:
         """Return the mean of measured minus planned cost at a budget per query, and its standard error.
 
-        The errors of two interpolated means come from the same rows, so interpolating them is an upper bound. Where
-        costs depend on size, holdout rows were planned with their own sizes, and nothing is known about queries
-        without sizes.
+        The standard error is interpolated between budgets. That is an upper bound, because all budgets are measured on
+        the same rows. If costs depend on size, the holdout rows were planned with their sizes. The overrun of queries
+        without sizes is then unknown, and 0, None is returned.
         """
         if len(self.cost_powers):
             return 0.0, None

@@ -8,6 +8,7 @@ import numpy as np
 from models import DatasetFacts, Trace
 from models.arrays import Bools
 from models.feedback import Expectations
+from models.losses import REJECT
 from models.portfolio import (
     AssignmentFigures,
     PortfolioOptions,
@@ -41,7 +42,6 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     name = "portfolio"
     plural = "portfolios"
-    example = "digits-moved"
     datasets = (Trace,)
     options = PortfolioOptions
     query = RouteQuery
@@ -51,6 +51,8 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     plan = PortfolioPlan
     build_order = 1
     item_fields = frozenset({"embedding", "text", "size", "budget_pacing"})
+    takes_partial_traces = True
+    needs_embeddings = True
     answers_chats = True
     assigner = PortfolioAssigner()
 
@@ -70,7 +72,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     def called_names(self, plan: PortfolioPlan) -> tuple[str, ...]:
         """Return the names of the classifiers."""
-        return plan.classifiers
+        return tuple(name for name in plan.classifiers if name != REJECT)
 
     def keepable_limits(
         self, plan: PortfolioPlan, limits: dict[str, Any], unavailable: Collection[str]
@@ -80,7 +82,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
 
     def highest_cost(self, plan: PortfolioPlan, query: RouteLimits) -> float:
         """Return the cost of the most expensive classifier, including the embedding."""
-        return plan.dearest
+        return plan.highest_cost
 
     def estimate_outcome(
         self,
@@ -97,7 +99,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         return read_row_count(summary, "held_out")
 
     def is_mean(self, decision: RouteDecision | AssignmentFigures) -> bool:
-        """Return whether the decision is about a batch; estimates of a single query are its own."""
+        """Return whether the decision is about a batch, so that its estimates are means."""
         return isinstance(decision, AssignmentFigures)
 
     def embedding_dimensions(self, plan: PortfolioPlan) -> int:
@@ -108,13 +110,13 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return the cost of embedding an item."""
         return plan.embedding_cost
 
-    def decides_at_once(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
+    def decides_quickly(self, plan: PortfolioPlan, query: RouteQuery) -> bool:
         """Return whether a decision takes well under a millisecond."""
         return plan.is_fast
 
     def item_columns(self, plan: PortfolioPlan) -> Columns:
         """Return the columns of label, confidence, cost, and correctness of each classifier."""
-        return classifier_columns(plan.classifiers)
+        return classifier_columns(self.called_names(plan))
 
     def evaluate(
         self, plan: PortfolioPlan, limits: RouteLimits, items: CompleteItems, models: ModelRunner = IN_PROCESS
@@ -130,7 +132,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         """Return (accuracy, cost) of other methods over budgets."""
         return list_baseline_curves(plan)
 
-    def run_query(self, plan: PortfolioPlan, item: RunItem, limits: RunLimits) -> RouteQuery:
+    def make_run_query(self, plan: PortfolioPlan, item: RunItem, limits: RunLimits) -> RouteQuery:
         """Return the query that routes an item."""
         return make_query(
             RouteQuery,
@@ -141,6 +143,13 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
             min_accuracy=limits.min_accuracy,
         )
 
+    def with_call_costs(self, plan: PortfolioPlan, query: RouteQuery, costs: Mapping[str, float]) -> RouteQuery:
+        """Return the query with these costs; a classifier without a given cost has its mean cost."""
+        if query.size is not None:
+            return query
+        means = zip(plan.classifiers, plan.costs.tolist(), strict=True)
+        return query.model_copy(update={"costs": tuple(costs.get(name, mean) for name, mean in means)})
+
     def refuse_infeasible(self, plan: PortfolioPlan, query: RouteQuery) -> None:
         """Raise Infeasible if no classifier fits the budget, InvalidRequest for invalid costs and names."""
         plan.resolve_query_budget(query)
@@ -149,7 +158,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         plan.allowed_mask(query)
 
     def start_run(self, plan: PortfolioPlan, query: RouteQuery, context: RunContext) -> StartedRun:
-        """Route an item, or use its assigned classifier; if the call fails, use the best other one."""
+        """Route an item, or use its assigned classifier; if the call fails, use the best other classifier."""
         estimated, budget, costs = (
             plan.estimate_one(query.query),
             plan.resolve_query_budget(query),
@@ -171,6 +180,11 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         other = make_fallback(plan, estimated, budget, max_cost=max_cost, costs=own, barred=context.irreplaceable)
         runner = run_portfolio(first, other, remaining_seconds=context.remaining_seconds, excluded=context.unavailable)
         return StartedRun(first, runner, dict(zip(plan.classifiers, own.tolist(), strict=True)))
+
+    def mean_costs(self, plan: PortfolioPlan) -> Mapping[str, float]:
+        """Return the mean cost of each classifier."""
+        costs = zip(plan.classifiers, plan.costs.tolist(), strict=True)
+        return {name: cost for name, cost in costs if name != REJECT}
 
     def explain(
         self, plan: PortfolioPlan, query: RouteQuery, decision: RouteDecision, unavailable: Collection[str]

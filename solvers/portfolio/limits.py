@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 """Shares of queries within this of a whole number are whole."""
 MAX_LIMITS = 1000
 """Maximum number of limits of a request."""
-MIN_SECONDS, TIME_SHARE = 0.01, 0.5
+MIN_HIGHS_S, TIME_SHARE = 0.01, 0.5
 """Minimum time limit of an assignment, and the share of the remaining time where floors may need another one."""
 COST, VALUE, CALLS = 0, 1, 2
 """Places of matrices: costs with embeddings, accuracies for floors, costs without embeddings; resources follow."""
@@ -48,8 +48,9 @@ class AssignmentBatch:
         max_cost: the cost that fractional budgets refer to.
         resources: use of the trace's resources by name, (m,) or (n, m).
         means: (m,), mean costs, including embeddings.
-        optimism: optimism of the values given the mean cost of the choice by ``means``.
-        guess_cost: guess of that mean cost, given the minimum accuracy (None: maximize it) and the maximum cost.
+        optimism: optimism of the values, as a function of the mean cost of the choice by ``means``.
+        guess_cost: guesses the mean cost of the choice, given the minimum accuracy (None: maximize it) and the maximum
+            cost.
     """
 
     classifiers: tuple[str, ...]
@@ -89,7 +90,7 @@ def assign_within_limits(
     """Assign a batch within all limits of a request.
 
     Raises:
-        ConflictingLimits: a minimal set of limits that cannot hold together.
+        ConflictingLimits: limits cannot be kept together; it has a minimal conflicting set.
         InvalidRequest: unknown names.
         SolverTimeout: no assignment was found in time.
     """
@@ -107,7 +108,7 @@ def assign_within_limits(
     def solve(
         counting: Floats, objective: Floats = objective, kept: Sequence[Constraint] = constraints
     ) -> ConstrainedChoice:
-        remaining_s = None if end is None else max((end - clock()) * (TIME_SHARE if floors else 1.0), MIN_SECONDS)
+        remaining_s = None if end is None else max((end - clock()) * (TIME_SHARE if floors else 1.0), MIN_HIGHS_S)
         uses = [costs, counting, batch.costs, *resources]
         return assign_constrained(objective, kept, uses=uses, groups=groups, gap=gap, time_limit_s=remaining_s)
 
@@ -171,12 +172,12 @@ def check_classifier_names(classifiers: Sequence[str], request: LimitedOptions) 
                 raise InvalidRequest.from_faults(Fault((*place, name), fault))
 
 
-def make_matrix(rows: Sequence[Sequence[float]], classifiers: Sequence[str], *place: str) -> Floats:
-    """Return an (n, m) array of rows; raises InvalidRequest for rows of another length."""
+def make_matrix(rows: Sequence[Sequence[float]], classifiers: Sequence[str], *path: str) -> Floats:
+    """Return rows as an (n, m) array; raises InvalidRequest for rows that do not have m numbers."""
     wrong = next((i for i, row in enumerate(rows) if len(row) != len(classifiers)), None)
     if wrong is not None:
         fault = f"must have {len(classifiers)} numbers ({', '.join(classifiers)}), got {len(rows[wrong])}"
-        raise InvalidRequest.from_faults(Fault((*place, wrong), fault))
+        raise InvalidRequest.from_faults(Fault((*path, wrong), fault))
     return np.array(rows, dtype=np.float64)
 
 
@@ -198,27 +199,27 @@ def _list_uses(batch: AssignmentBatch, name: str, resource: Resource) -> Floats:
 
 
 def resolve_uses(
-    classifiers: Sequence[str], uses: Mapping[str, Floats], given: Mapping[str, float] | None, place: tuple[str, ...]
+    classifiers: Sequence[str], uses: Mapping[str, Floats], given: Mapping[str, float] | None, path: tuple[str, ...]
 ) -> Floats:
-    """Return the use of a resource, (m,) as given, else the trace's, (m,) or (n, m).
+    """Return the use of a resource by each classifier: the given use, (m,), else the trace's, (m,) or (n, m).
 
     Args:
         uses: the trace's resources by name.
         given: use with each classifier; None: the trace's.
-        place: the field of the request; its last part is the resource's name.
+        path: the resource's field in the request; its last part is the resource's name.
     Raises:
         InvalidRequest: the resource or one of its classifiers is unknown.
     """
     if given is None:
-        if place[-1] not in uses:
+        if path[-1] not in uses:
             known = ", ".join(uses) or "none"
             raise InvalidRequest.from_faults(
-                Fault(place, f"resource not found in the trace; available: {known}; set its uses")
+                Fault(path, f"resource not found in the trace; available: {known}; set its uses")
             )
-        return uses[place[-1]]
+        return uses[path[-1]]
     missing = next((each for each in classifiers if each not in given), None)
     if missing is not None:
-        raise InvalidRequest.from_faults(Fault((*place, "uses"), f"must include classifier {missing!r}"))
+        raise InvalidRequest.from_faults(Fault((*path, "uses"), f"must include classifier {missing!r}"))
     return np.array([given[each] for each in classifiers], dtype=np.float64)
 
 
@@ -283,11 +284,11 @@ def _count_queries(queries: Queries, n: int) -> float:
     return queries.share * n if isinstance(queries, ShareOfQueries) else float(queries)
 
 
-def compute_total_budget(limits: BatchBudget, n: int, dearest: float) -> float:
+def compute_total_budget(limits: BatchBudget, n: int, highest_cost: float) -> float:
     """Return the total budget of n queries; infinite without one."""
     if limits.budget_total is not None:
         return limits.budget_total
-    return np.inf if limits.budget is None else resolve_budget(limits.budget, dearest) * n
+    return np.inf if limits.budget is None else resolve_budget(limits.budget, highest_cost) * n
 
 
 def _make_conflict(constraint: Constraint, violation: float | None, n: int, counts: Int64s) -> ConflictingLimit:

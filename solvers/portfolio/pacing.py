@@ -1,13 +1,15 @@
 """Budget pacing of a stream of single queries (an addition to OCCAM, which routes batches).
 
-A query is priced at the remaining budget per remaining query, times exp(credit). The credit is the state of an integral
-controller: it rises by ``GAIN`` times the relative saving of a query, and falls by its relative excess. So streams that
-are cheaper or more expensive than the rows of the build converge to the budget after about 1 / ``GAIN`` queries. A
-query may not cost so much that the cheapest answers to all later ones no longer fit, so the total is never exceeded.
+A query is routed by the shadow price at a budget: the remaining budget per remaining query, times exp(credit). The
+credit is the state of an integral controller: it rises by ``GAIN`` times the relative saving of a query, and falls by
+its relative excess. So streams that are cheaper or more expensive than the rows of the build converge to the budget
+after about 1 / ``GAIN`` queries. The cost of a query is limited so that the cheapest answers to all later queries still
+fit. So the total is never exceeded.
 
-A stream may have several accounts: its own, its tenant's, and one for each further resource. The smaller of the first
-two budgets sets the price of cost. Prices of resources are unknown to the build: they start at 0, rise by 1 / √queries
-for a query that uses twice its share, and fall for one that uses less (online mirror descent).
+A stream may have several accounts: one for the stream, one for its tenant, and one for each further resource. The
+smaller budget of stream and tenant sets the shadow price of cost. The build does not know the shadow prices of
+resources: they start at 0, rise by 1 / √queries for a query that uses twice its share, and fall for a query that uses
+less (online mirror descent).
 
 Source: Balseiro, Lu, Mirrokni, *Operations Research* 71, 2023.
 """
@@ -57,7 +59,7 @@ class BudgetStream:
 
     @classmethod
     def from_resource(cls, total: float, queries: int, least: float) -> "BudgetStream":
-        """Return the stream of a resource, whose price is unknown to the build."""
+        """Return the stream of a resource, whose shadow price the build does not know."""
         return cls(total, queries, least, 1 / sqrt(queries), 0.0)
 
     def check_feasible(self, unit: str) -> None:
@@ -66,45 +68,48 @@ class BudgetStream:
         if least > self.total * (1 + ROUNDING):
             raise Infeasible(f"total must be at least {least:g} {unit} for {self.queries} queries, got {self.total:g}")
 
-    def remaining_share(self, so_far: StreamSpending) -> float:
+    def remaining_share(self, spending: StreamSpending) -> float:
         """Return the remaining budget per remaining query.
 
         >>> BudgetStream(10.0, 5, 1.0).remaining_share(StreamSpending(6.0, 3))
         2.0
         """
-        return max(self.total - so_far.spent, 0.0) / max(self.queries - so_far.queries, 1)
+        return max(self.total - spending.spent, 0.0) / max(self.queries - spending.queries, 1)
 
-    def current_budget(self, so_far: StreamSpending) -> float:
-        """Return the budget whose price routes the next query."""
-        return self.remaining_share(so_far) * exp(so_far.credit)
+    def current_budget(self, spending: StreamSpending) -> float:
+        """Return the budget for the next query: the remaining share, scaled by the credit.
 
-    def current_price(self, so_far: StreamSpending) -> float:
-        """Return the price of a resource: accuracy per unit."""
-        share = self.remaining_share(so_far)
-        return -so_far.credit / share if share > 0 else 0.0
+        The plan's shadow price at this budget routes the query.
+        """
+        return self.remaining_share(spending) * exp(spending.credit)
 
-    def max_cost(self, so_far: StreamSpending) -> float:
+    def current_price(self, spending: StreamSpending) -> float:
+        """Return the shadow price of a resource, in accuracy per unit of the resource."""
+        share = self.remaining_share(spending)
+        return -spending.credit / share if share > 0 else 0.0
+
+    def max_cost(self, spending: StreamSpending) -> float:
         """Return the maximum cost of the next query, so that the cheapest answers to later ones still fit.
 
         >>> round(BudgetStream(10.0, 5, 1.0).max_cost(StreamSpending(6.0, 2)), 6)
         2.0
         """
-        after = max(self.queries - so_far.queries - 1, 0) * self.cheapest
-        return self.total - so_far.spent - after + ROUNDING * self.total
+        after = max(self.queries - spending.queries - 1, 0) * self.cheapest
+        return self.total - spending.spent - after + ROUNDING * self.total
 
-    def credit_change(self, so_far: StreamSpending, cost: float) -> float:
+    def credit_change(self, spending: StreamSpending, cost: float) -> float:
         """Return the change of the credit if the next query costs this much.
 
         >>> BudgetStream(10.0, 5, 1.0).credit_change(StreamSpending(), 1.0)
         0.0025
         """
-        share = self.remaining_share(so_far)
+        share = self.remaining_share(spending)
         return 0.0 if share <= 0 else max(self.gain * (share - cost) / share, -1.0)
 
-    def record_cost(self, so_far: StreamSpending, cost: float) -> StreamSpending:
+    def record_cost(self, spending: StreamSpending, cost: float) -> StreamSpending:
         """Return the state after a query."""
-        lean = min(max(so_far.credit + self.credit_change(so_far, cost), -MAX_CREDIT), self.max_credit)
-        return StreamSpending(so_far.spent + cost, so_far.queries + 1, lean)
+        lean = min(max(spending.credit + self.credit_change(spending, cost), -MAX_CREDIT), self.max_credit)
+        return StreamSpending(spending.spent + cost, spending.queries + 1, lean)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +117,7 @@ class StreamAccount:
     """A budget or resource shared by the queries of a stream or tenant.
 
     Attributes:
-        name: empty for the stream's own.
+        name: empty for the account of the stream itself.
         stream: the budget.
         uses: (m,), use of the next query with each classifier.
         is_cost: whether uses are costs.
@@ -126,7 +131,7 @@ class StreamAccount:
 
 @dataclass(frozen=True, slots=True)
 class RateWindow:
-    """Rate limit of a classifier, by its place: at most ``max_calls`` in ``span_s`` seconds."""
+    """Rate limit: at most ``max_calls`` calls of the classifier with index ``classifier`` in ``span_s`` seconds."""
 
     name: str
     classifier: int
@@ -135,11 +140,11 @@ class RateWindow:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StreamTerms:
+class StreamLimits:
     """Limits of a stream.
 
     Attributes:
-        accounts: the stream's own first.
+        accounts: the account of the stream itself, then the others.
         windows: rate limits.
         allowed: (m,), available classifiers; None: all.
     """
@@ -148,27 +153,27 @@ class StreamTerms:
     windows: tuple[RateWindow, ...] = ()
     allowed: Bools | None = None
 
-    def available_mask(self, states: tuple[StreamSpending, ...], free: tuple[int, ...]) -> Bools:
+    def available_mask(self, states: tuple[StreamSpending, ...], remaining_calls: tuple[int, ...]) -> Bools:
         """Return the classifiers that the next query may use, (m,).
 
         Args:
             states: the state of each account.
-            free: the remaining calls of each window.
+            remaining_calls: the remaining calls of each window.
         """
         able = np.ones(len(self.accounts[0].uses), dtype=np.bool_) if self.allowed is None else self.allowed.copy()
         for account, state in zip(self.accounts, states, strict=True):
             able &= account.uses <= account.stream.max_cost(state)
-        for window, calls in zip(self.windows, free, strict=True):
+        for window, calls in zip(self.windows, remaining_calls, strict=True):
             able[window.classifier] &= calls > 0
         return able
 
     def current_budget(self, states: tuple[StreamSpending, ...]) -> float:
-        """Return the budget whose price routes the next query: the smallest of the cost accounts."""
+        """Return the budget for the next query: the smallest ``BudgetStream.current_budget`` of the cost accounts."""
         paired = zip(self.accounts, states, strict=True)
         return min(account.stream.current_budget(state) for account, state in paired if account.is_cost)
 
     def price_resources(self, states: tuple[StreamSpending, ...]) -> Floats:
-        """Return the priced resource use of the next query with each classifier, in units of accuracy: (m,)."""
+        """Return the resource use of the next query times shadow prices, by classifier, in units of accuracy: (m,)."""
         prices = np.zeros(len(self.accounts[0].uses))
         for account, state in zip(self.accounts, states, strict=True):
             if not account.is_cost:

@@ -96,7 +96,7 @@ class PortfolioPlan(HeldOutCurve):
         return estimates - lam * self.sigmas
 
     def make_router(self, estimates: Floats, queries: ArrayLike) -> BudgetRouter:
-        """Return a router of n queries, one at a time; call it with their total budget.
+        """Return a function that routes n queries, each on its own, given their total budget.
 
         Args:
             estimates: (n, m).
@@ -111,7 +111,7 @@ class PortfolioPlan(HeldOutCurve):
         return lambda budget: self._prices.choose_each(values, costs, budget / len(values), tie_breaks)
 
     def decide(self, query: RouteQuery) -> RouteDecision:
-        """Route a single query to the classifier with the highest estimate minus priced cost.
+        """Route a single query to the classifier with the highest estimate minus cost times shadow price.
 
         Raises:
             Infeasible: the cheapest classifier that is not excluded exceeds the budget.
@@ -129,7 +129,7 @@ class PortfolioPlan(HeldOutCurve):
 
         Raises:
             InvalidRequest: an excluded classifier is unknown.
-            Infeasible: all are excluded, or the others exceed the budget.
+            Infeasible: all classifiers are excluded, or all others exceed the budget.
         """
         if not query.excluded:
             return None
@@ -153,9 +153,9 @@ class PortfolioPlan(HeldOutCurve):
         return self.embedding_cost + float(costs.min()) if len(costs) else 0.0
 
     def query_costs(self, query: RouteQuery) -> Floats | None:
-        """Return a query's cost with each classifier, (m,), without its embedding; None: the means.
+        """Return a query's cost with each classifier, (m,), without the embedding's cost; None: the mean costs.
 
-        Costs are as given, else by the query's size, else as predicted from its embedding.
+        Costs are the given ones, else those of the query's size, else those predicted from its embedding.
 
         Raises:
             InvalidRequest: costs or size have the wrong length.
@@ -186,7 +186,10 @@ class PortfolioPlan(HeldOutCurve):
         return {name: np.atleast_2d(each)[0] for name, each in uses.items()}
 
     def compute_costs(self, sizes: Sequence[QuerySize], where: str = "sizes") -> Floats:
-        """Return the costs of n queries by their sizes, without embeddings: (n, m). Raises InvalidRequest."""
+        """Return the costs of n queries of given sizes with each classifier: (n, m). Raises InvalidRequest.
+
+        The cost of the embedding is not included.
+        """
         return self._zero_feature_classifier(evaluate_costs(self.cost_powers, self.cost_coefficients, sizes, where))
 
     def _zero_feature_classifier(self, costs: Floats) -> Floats:
@@ -227,19 +230,18 @@ class PortfolioPlan(HeldOutCurve):
         allowed: Bools | None = None,
         resource_costs: Floats | None = None,
     ) -> RouteDecision:
-        """Route a query by its estimates and the shadow price of its budget.
-
-        Ties go to the cheapest classifier, or by ``tie_break`` to the most expensive one.
+        """Route a query to the classifier with the highest estimate minus cost times shadow price.
 
         Args:
             estimates: (m,).
-            budget: mean budget per query; estimates are corrected for the optimism at it.
-            current_budget: the paced budget whose price applies; None: ``budget``.
+            budget: mean budget per query; estimates are corrected for the optimism at this budget.
+            current_budget: budget from budget pacing, whose shadow price applies; None: ``budget``.
             max_cost: maximum cost of the query.
-            tie_break: in [0, 1).
+            tie_break: in [0, 1). Among classifiers of equal value, the most expensive one is chosen if the number is
+                below the budget's share of such queries, else the cheapest.
             costs: (m,), costs of the query; None: the means.
             allowed: (m,), available classifiers; None: all.
-            resource_costs: (m,), priced use of other resources, in units of accuracy.
+            resource_costs: (m,), use of other resources times their shadow prices, in units of accuracy.
         """
         own = self.costs if costs is None else costs
         net = (budget if current_budget is None else current_budget) - self.embedding_cost
@@ -277,7 +279,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def _max_mean_cost(self, query: RouteQuery) -> float:
         """Return the budget of a query; infinite if only an accuracy is given."""
-        return np.inf if query.budget is None else resolve_budget(query.budget, self.dearest)
+        return np.inf if query.budget is None else resolve_budget(query.budget, self.highest_cost)
 
     def assign(
         self,
@@ -289,8 +291,8 @@ class PortfolioPlan(HeldOutCurve):
     ) -> Assignment | ConstrainedAssignment:
         """Assign a batch within its limits so that the sum of estimates is maximal.
 
-        Costs are as given, else by sizes, else as predicted, else the means. At a time limit, the best assignment so
-        far is returned with its proved gap.
+        Costs are the given ones, else those of the sizes, else the predicted ones, else the means. At a time limit, the
+        best assignment so far is returned with its proved gap.
 
         Args:
             estimates: (n, m).
@@ -334,10 +336,10 @@ class PortfolioPlan(HeldOutCurve):
         return estimates if options.objective == "min" else self.penalize_estimates(estimates, options.regularization)
 
     def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
-        """Raise what ``assign`` would raise for n queries whatever their estimates, before anything is paid.
+        """Raise the errors that ``assign`` would raise for n queries with any estimates, before any call is paid.
 
-        Accuracy floors within several limits are ignored, and so is what is not decided in time. Predicted costs count
-        as the smallest observed.
+        Not checked: accuracy floors within several limits, and conflicts that are not found within the time limit.
+        Predicted costs are replaced by the smallest prediction of each classifier.
         """
         given = self._batch_costs(options)
         costs = self._min_costs() if given is None else given
@@ -365,7 +367,7 @@ class PortfolioPlan(HeldOutCurve):
             values=values,
             costs=np.broadcast_to(costs, values.shape),
             embedding_cost=self.embedding_cost,
-            max_cost=self.dearest,
+            max_cost=self.highest_cost,
             resources=self._batch_uses(options.sizes),
             means=self.costs + self.embedding_cost,
             optimism=self._make_optimism(options.regularization),
@@ -401,11 +403,11 @@ class PortfolioPlan(HeldOutCurve):
         n = len(estimates)
         budget_like = self._budget_of_choice(within.choice)
         figures = self._make_figures(within.choice, estimates, within.cost, budget_like, within.gap)
-        total = compute_total_budget(request, n, self.dearest) if request.has_budget else None
+        total = compute_total_budget(request, n, self.highest_cost) if request.has_budget else None
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
     def _check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
-        total = compute_total_budget(options, n, self.dearest)
+        total = compute_total_budget(options, n, self.highest_cost)
         if total < least * (1 - ROUNDING):
             message = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
             raise Infeasible(message)

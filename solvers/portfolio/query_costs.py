@@ -7,7 +7,7 @@ import numpy as np
 
 from models import Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s
-from models.trace import CostColumn, TraceCost, function_of
+from models.trace_spec import CostColumn, TraceCost, function_of
 from solvers.portfolio.cost_regression import CostRegression
 
 QuerySize = float | Sequence[float]
@@ -16,7 +16,7 @@ QuerySize = float | Sequence[float]
 def list_cost_functions(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
     """Return the terms, (t, k), and each classifier's coefficients, (m, t), of costs by size.
 
-    Measured costs count as their means, (m,). Both are (0, 0) where no cost depends on size.
+    Measured costs count as their means, (m,). Both arrays are (0, 0) if no cost depends on size.
     """
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
     return _collect_terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))

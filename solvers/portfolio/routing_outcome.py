@@ -9,18 +9,20 @@ from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KnownItems:
+class LabeledItems:
     """Labeled items with costs.
 
     Attributes:
         vectors: (n, d) float32, unscaled embeddings.
-        right: (n, m), 1 where a classifier is correct, else 0.
+        right: (n, m), 1 where a classifier is correct, else 0; doubly robust values in a partial trace.
         costs: (n, m), measured.
         embedding_costs: (n,), measured.
         means: (m,), planned costs.
-        embedding_mean: planned cost of an embedding.
+        mean_embedding_cost: planned cost of an embedding.
         items: (n,), equal for rows of one item.
         planned: (n, m), planned costs of each item, by its size or embedding; None: the means.
+        observed: (n, m), in a partial trace: ``right`` of calls, NaN without a call; None: all classifiers were called.
+        observed_costs: (n, m), like ``observed``, for ``costs``.
     """
 
     vectors: Singles
@@ -28,9 +30,21 @@ class KnownItems:
     costs: Floats
     embedding_costs: Floats
     means: Floats
-    embedding_mean: float
+    mean_embedding_cost: float
     items: Int64s
     planned: Floats | None = None
+    observed: Floats | None = None
+    observed_costs: Floats | None = None
+
+    @property
+    def targets(self) -> Floats:
+        """Targets of the regressions of success, (n, m); NaN if a classifier was not called."""
+        return self.right if self.observed is None else self.observed
+
+    @property
+    def cost_targets(self) -> Floats:
+        """Targets of the regressions of costs, (n, m); NaN if a classifier was not called."""
+        return self.costs if self.observed_costs is None else self.observed_costs
 
     @property
     def plan_costs(self) -> Floats:
@@ -46,10 +60,11 @@ class RoutingOutcome:
     """Outcome of a routing.
 
     Attributes:
-        accuracy: share of items answered correctly, from 0 to 1.
+        accuracy: share of items answered correctly, clipped to [0, 1], because means of doubly robust values can be
+            outside.
         cost: mean cost of an item.
         cost_offset: mean of measured minus planned cost.
-        cost_error: standard error of that.
+        cost_error: standard error of ``cost_offset``.
         usage: (m,), number of items of each classifier.
     """
 
@@ -60,14 +75,14 @@ class RoutingOutcome:
     usage: Int64s
 
     @classmethod
-    def from_choice(cls, choice: Int64s, known: KnownItems, *, embeds: bool) -> "RoutingOutcome":
-        """Return the outcome of a choice, (n,) classifiers. embeds: whether it needed the embeddings."""
+    def from_choice(cls, choice: Int64s, known: LabeledItems, *, embeds: bool) -> "RoutingOutcome":
+        """Return the outcome of a choice, (n,) classifiers. embeds: whether the routing needed the embeddings."""
         rows = np.arange(len(choice))
         costs, planned = known.costs[rows, choice], np.broadcast_to(known.plan_costs, known.costs.shape)[rows, choice]
         if embeds:
-            costs, planned = costs + known.embedding_costs, planned + known.embedding_mean
+            costs, planned = costs + known.embedding_costs, planned + known.mean_embedding_cost
         return cls(
-            float(known.right[rows, choice].mean()),
+            min(max(float(known.right[rows, choice].mean()), 0.0), 1.0),
             float(costs.mean()),
             float((costs - planned).mean()),
             float(standard_error_of_mean(costs - planned, known.items)),

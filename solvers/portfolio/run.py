@@ -1,26 +1,27 @@
-"""Run a query of a portfolio: call its classifier and, if the call fails, the best other one."""
+"""Run a query of a portfolio: call its classifier and, if the call fails, the best other classifier."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from models.arrays import Floats
+from models.losses import REJECT
 from models.portfolio import RouteDecision
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.running import Call, CallResult, ResultsSoFar, Runner, accept_result
+from solvers.running import Call, CallResult, ResultsSoFar, RunAnswer, Runner, accept_result
 
 Fallback = Callable[[frozenset[str], float], RouteDecision | None]
 """Returns the next classifier, given those that failed and the cost of failed calls; None: none is affordable."""
 
 
 def run_item(
-    first: RouteDecision, other: Fallback, *, remaining_seconds: float, excluded: frozenset[str] = frozenset()
+    first: RouteDecision, fallback: Fallback, *, remaining_seconds: float, excluded: frozenset[str] = frozenset()
 ) -> Runner:
     """Run a query with its routing decision.
 
     Args:
         first: the routing decision.
-        other: chooses a fallback after failures.
+        fallback: chooses a fallback after failures.
         remaining_seconds: time until the deadline.
         excluded: classifiers that are unavailable.
     Raises:
@@ -30,6 +31,8 @@ def run_item(
     tried, lost = set[str](), 0.0
     while remaining_seconds > 0:
         tried.add(choice.classifier)
+        if choice.classifier == REJECT:
+            return RunAnswer(None, degraded=so_far.failures)
         result = CallResult(choice.classifier, attempts=0, error="circuit breaker open")
         if choice.classifier not in excluded:
             batch = yield Call((choice.classifier,), remaining_seconds, is_last=True)
@@ -38,7 +41,7 @@ def run_item(
         if result.label is not None:
             return accept_result(result, so_far.failures)
         lost += choice.cost if result.is_paid else 0.0
-        following = other(frozenset(tried), lost)
+        following = fallback(frozenset(tried), lost)
         if following is None:
             return so_far.most_confident(remaining_seconds, "no other classifier is affordable")
         choice = following
@@ -54,10 +57,10 @@ def make_fallback(
     costs: Floats | None = None,
     barred: frozenset[str] = frozenset(),
 ) -> Fallback:
-    """Return a fallback that routes among the other classifiers at the price of a budget.
+    """Return a fallback that routes among the other classifiers at the shadow price of a budget.
 
     Args:
-        most: maximum cost, in the plan's unit, including failed calls.
+        max_cost: maximum cost, in the plan's unit, including failed calls.
         costs: (m,), costs of the query; None: the means.
         barred: classifiers that are not used.
     """

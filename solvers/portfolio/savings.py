@@ -5,7 +5,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.savings import Savings
-from solvers.portfolio.routing_outcome import KnownItems
+from solvers.portfolio.routing_outcome import LabeledItems
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.savings import BaselineReplays, Replay, best_setting, measure_savings
 from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
@@ -15,8 +15,8 @@ def measure_portfolio_savings(
     dataset: Trace,
     prices: ShadowPrices,
     budgets: Floats,
-    validation: tuple[Int64s, KnownItems, Floats],
-    held_out: tuple[Int64s, KnownItems, Floats],
+    validation: tuple[Int64s, LabeledItems, Floats],
+    held_out: tuple[Int64s, LabeledItems, Floats],
     learned: Int64s,
     embedder: int | None,
     rng: np.random.Generator,
@@ -25,7 +25,7 @@ def measure_portfolio_savings(
 
     Args:
         budgets: (p,), budgets per query.
-        validation, held_out: rows, their outcomes, and values, (n, m).
+        validation, held_out: indices of the rows, their outcomes, and their values, (n, m).
         learned: the rows that baselines are tuned on.
         embedder: the classifier that computes the embeddings, if any.
     """
@@ -36,6 +36,7 @@ def measure_portfolio_savings(
         items,
         most_accurate_baseline(dataset, learned),
         dataset.spec.unit,
+        dataset.loss_scale,
     )
     place = best_setting(points, baselines.take(validation[0]))
     budget = float(budgets[place])
@@ -46,7 +47,7 @@ def measure_portfolio_savings(
     )
 
 
-def _replay_routing(prices: ShadowPrices, budget: float, known: KnownItems, values: Floats) -> Replay:
-    choice = prices.choose_each(values, known.plan_costs, budget - known.embedding_mean)
+def _replay_routing(prices: ShadowPrices, budget: float, known: LabeledItems, values: Floats) -> Replay:
+    choice = prices.choose_each(values, known.plan_costs, budget - known.mean_embedding_cost)
     rows = np.arange(len(choice))
     return Replay(known.right[rows, choice], known.costs[rows, choice] + known.embedding_costs)

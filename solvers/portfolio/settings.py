@@ -12,6 +12,7 @@ MAX_BUDGETS = 24
 
 def replay_settings(plan: PortfolioPlan, dataset: Trace) -> list[SettingReplay]:
     """Return the outcome of budgets from the cheapest classifier's cost to the unconstrained choice."""
+    dataset = dataset.with_reject()
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
     right, costs = dataset.quality[:, columns], dataset.costs[:, columns]

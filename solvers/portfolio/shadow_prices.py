@@ -26,12 +26,12 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowPrices:
-    """Shadow price of cost, linear between budgets.
+    """Shadow price of cost as a function of the budget, linear between ``budgets``.
 
     Attributes:
         budgets: (b,), budgets per query, rising.
         prices: (b,), falling to 0.
-        shares: (b,), at ties, the share of queries that gets the more expensive classifier; (0,): none.
+        shares: (b,), share of queries with ties that get the more expensive classifier; (0,): no query.
     """
 
     budgets: Floats
@@ -63,7 +63,8 @@ class ShadowPrices:
     def with_confidence(cls, values: Floats, means: Floats, costs: Floats, confidence: float) -> "ShadowPrices":
         """Solve the dual so that the mean cost of future items is within the budget with some confidence.
 
-        It is as close to the budget as that allows: at ties a share of the items gets the more expensive classifier.
+        The mean cost is as close to the budget as this confidence allows: at ties, a share of the items gets the more
+        expensive classifier.
 
         Args:
             values: (n, m).
@@ -88,7 +89,7 @@ class ShadowPrices:
         return cls(budgets, prices, np.clip((targets - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0))
 
     def price_at(self, budget: float) -> float:
-        """Return the price at a budget per query."""
+        """Return the shadow price at a budget per query."""
         return float(np.interp(budget, self.budgets, self.prices))
 
     def share_at(self, budget: float) -> float:
@@ -98,7 +99,7 @@ class ShadowPrices:
     def choose(
         self, values: Floats, costs: Floats, budget: float, max_cost: float = np.inf, tie_break: float = 1.0
     ) -> int:
-        """Return the classifier with the highest value minus priced cost, for one item.
+        """Return the classifier with the highest value minus cost times shadow price, for one item.
 
         If the budget affords only the cheapest classifier, it is chosen. Ties go to the cheapest, or, for a
         ``tie_break`` below the share at the budget, to the most expensive; then to the first.
@@ -152,7 +153,7 @@ def _count_steps(slopes: Floats, prices: Floats) -> tuple[Int64s, Int64s]:
 
 
 def choose_best(values: Floats, costs: Floats, price: float, prefers_expensive: Bools | None = None) -> Int64s:
-    """Return the classifier with the highest value minus priced cost for each item: (n,).
+    """Return for each item the classifier with the highest value minus cost times shadow price: (n,).
 
     Ties go to the cheapest, or to the most expensive where ``prefers_expensive``, (n,); then to the first.
 

@@ -2,8 +2,8 @@
 1-6).
 
 The estimate for a query is the mean, over K samples, of the success on the nearest item of each sample. Embeddings are
-scaled so that each coordinate spans [0, 1] over the items; constant coordinates are only shifted. Queries may lie
-outside.
+scaled so that each coordinate spans [0, 1] over the items; constant coordinates are only shifted. Coordinates of
+queries may lie outside of [0, 1].
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class NeighborEstimator:
         scaling: the scaling of queries.
         items: (r, d), scaled.
         success: (r, m), probability that each classifier is correct on each item.
-        samples: (K, s), places among the items.
+        samples: (K, s), indices of items.
         neighbors: the search over the samples.
     """
 
@@ -96,14 +96,14 @@ class NeighborEstimator:
         return self.average_success(self.find_nearest(queries, where))
 
     def find_nearest(self, queries: ArrayLike, where: str = "queries") -> Int32s:
-        """Return the item nearest to each query in each sample: (n, K) places among the items."""
+        """Return the index of the item nearest to each query in each sample: (n, K)."""
         indices = self.neighbors.search(self.scaling.apply(queries, where))
         places: Int32s = self.samples[np.arange(len(self.samples)), indices]
         return places
 
-    def average_success(self, places: Int32s) -> Floats:
-        """Return the mean success, (n, m), on items at (n, K) places."""
-        total = np.zeros((len(places), self.success.shape[1]))
-        for column in places.T:
+    def average_success(self, indices: Int32s) -> Floats:
+        """Return the mean success, (n, m), on items given by (n, K) indices."""
+        total = np.zeros((len(indices), self.success.shape[1]))
+        for column in indices.T:
             total += self.success[column]
-        return np.asarray(total / places.shape[1])
+        return np.asarray(total / indices.shape[1])

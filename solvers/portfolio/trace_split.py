@@ -10,7 +10,7 @@ from models.portfolio import PortfolioOptions
 from solvers.item_splits import split_rows
 from solvers.portfolio.baselines import find_dominated
 from solvers.portfolio.query_costs import evaluate_costs, list_cost_functions
-from solvers.portfolio.routing_outcome import KnownItems
+from solvers.portfolio.routing_outcome import LabeledItems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,16 +19,17 @@ class TraceSplit:
 
     Attributes:
         names: the m classifiers in use.
-        dominated: dominated classifiers, by name, and which one dominates each.
+        dominated: for each dominated classifier the name of one that dominates it.
         vectors: (n, d), embeddings.
         items: (n,), equal for rows of one item.
-        build, validation, held_out: places of rows.
+        build, validation, held_out: indices of rows.
         success: (b, m), probability that each classifier is correct, on build rows.
         right: (n, m), 1 where a classifier is correct.
         costs: (n, m).
         accuracies, means: (m,), mean accuracy and cost on build rows.
-        feature: place of the feature classifier; None: none.
+        feature: index of the feature classifier; None: there is none.
         embedding_costs: (n,), cost of the feature classifier.
+        observed, observed_costs: (n, m), as in ``LabeledItems``.
     """
 
     names: tuple[str, ...]
@@ -45,34 +46,46 @@ class TraceSplit:
     means: Floats
     feature: int | None
     embedding_costs: Floats
+    observed: Floats | None
+    observed_costs: Floats | None
 
     @property
-    def embedding_mean(self) -> float:
+    def mean_embedding_cost(self) -> float:
         """The mean cost of an embedding."""
         return float(self.embedding_costs[self.build].mean())
 
-    def take_rows(self, rows: Int64s, *, embeds: bool) -> KnownItems:
-        """Return some rows; with ``embeds`` the feature classifier's answers are free, and embeddings cost."""
+    def take_rows(self, rows: Int64s, *, embeds: bool) -> LabeledItems:
+        """Return some rows.
+
+        Args:
+            embeds: whether embeddings have a cost, and the feature classifier's answers are free.
+        """
         costs, means = self.costs[rows], self.means.copy()
         embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
         if embeds and self.feature is not None:
             costs[:, self.feature] = means[self.feature] = 0.0
-        mean = self.embedding_mean if embeds else 0.0
-        return KnownItems(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
+        mean = self.mean_embedding_cost if embeds else 0.0
+        fixed = (costs, embedding, means, mean, self.items[rows])
+        known = LabeledItems(self.vectors[rows], self.right[rows], *fixed)
+        if self.observed is None or self.observed_costs is None:
+            return known
+        paid = np.where(np.isnan(self.observed_costs[rows]) | (means > 0), self.observed_costs[rows], 0.0)
+        return replace(known, observed=self.observed[rows], observed_costs=paid)
 
 
 def find_embedder(dataset: Trace, options: PortfolioOptions) -> int | None:
-    """Return the place in the trace of the classifier that computes embeddings; None: they are free."""
+    """Return the index of the classifier that computes the embeddings in the trace; None: embeddings are free."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     return None if options.feature_classifier is None else names.index(options.feature_classifier)
 
 
 def take_planned_rows(
     dataset: Trace, table: TraceSplit, rows: Int64s, expected: Floats | None, *, embeds: bool
-) -> KnownItems:
-    """Return some rows, as ``TraceSplit.take_rows``, with planned costs of their own.
+) -> LabeledItems:
+    """Return some rows, as ``TraceSplit.take_rows``, with a planned cost for each row and classifier.
 
-    These are by size or, where costs do not depend on size, ``expected`` by embedding, (n, m); None: the means.
+    If costs depend on size, they are computed from the rows' sizes. Otherwise they are ``expected``, (n, m), as
+    predicted from embeddings; None: the means.
     """
     known = table.take_rows(rows, embeds=embeds)
     powers, coefficients = list_cost_functions(dataset, table.names, table.means)
@@ -83,7 +96,7 @@ def take_planned_rows(
 
 
 def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> TraceSplit:
-    """Split the rows into parts, and select the classifiers that are used."""
+    """Split the rows into build, validation, and holdout rows, and select the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
     success, right = dataset.likelihoods_of(options.temperature), dataset.quality
@@ -110,4 +123,6 @@ def split_trace(dataset: Trace, options: PortfolioOptions, rng: np.random.Genera
         means[used],
         feature,
         embedding,
+        dataset.observed[:, used] if dataset.observed.size else None,
+        dataset.observed_costs[:, used] if dataset.observed.size else None,
     )

@@ -1,7 +1,7 @@
 """Hyperparameter tuning on validation rows: sigma and λ (OCCAM, Section 4.2), and samples (Appendices A.2, A.3, A.7).
 
-sigma is the standard deviation of the estimator's error on validation items, which a constant bias does not change. λ
-is the one of ``LAMBDAS`` with the highest validation accuracy over a range of budgets; ties go to the smallest.
+sigma is the standard deviation of the estimator's error on validation items, so it does not include a constant bias. λ
+is the element of ``LAMBDAS`` with the highest validation accuracy over a range of budgets; ties go to the smallest.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Singles
 from models.portfolio import PortfolioOptions
-from solvers.portfolio.baselines import route_by_values
+from solvers.portfolio.baselines import make_assignment_router
 from solvers.portfolio.neighbors.samples import draw_samples, list_shapes
-from solvers.portfolio.routing_outcome import KnownItems, RoutingOutcome
+from solvers.portfolio.routing_outcome import LabeledItems, RoutingOutcome
 from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 
 LAMBDAS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
@@ -37,12 +37,12 @@ class TuningData:
     items: Singles
     success: Singles
     vectors: Singles
-    known: KnownItems
+    known: LabeledItems
 
 
 @dataclass(frozen=True, slots=True)
 class SampleTrial:
-    """Samples that were tried.
+    """Validation results of one number and size of samples.
 
     Attributes:
         count, size: number of samples, and items of each.
@@ -107,10 +107,10 @@ def compute_sigmas(estimates: Floats, success: Floats) -> Floats:
     return np.asarray((estimates - success).std(axis=0))
 
 
-def measure_accuracy(values: Floats, known: KnownItems) -> float:
+def measure_accuracy(values: Floats, known: LabeledItems) -> float:
     """Return the mean accuracy of routing by values, (n, m), over ``BUDGETS`` budgets."""
     low, high = float(known.means.min()), float(known.means.max())
-    choose = route_by_values(values, known.means, GAP)
+    choose = make_assignment_router(values, known.means, GAP)
     reached = []
     for budget in np.linspace(low, high, BUDGETS + 2)[1:-1].tolist():
         reached.append(RoutingOutcome.from_choice(choose(budget * len(values)), known, embeds=False).accuracy)
@@ -120,9 +120,10 @@ def measure_accuracy(values: Floats, known: KnownItems) -> float:
 def choose_samples(
     examples: TuningData, options: PortfolioOptions, rng: np.random.Generator, report: Callable[[str], None]
 ) -> tuple[Int32s, tuple[SampleTrial, ...], Floats]:
-    """Return the samples with the highest validation accuracy, all trials, and the validation estimates.
+    """Return the samples, all trials, and the validation estimates.
 
-    Sizes grow; ties go to the fewest items. Samples of several counts are prefixes of the same draw.
+    With ``auto``, the samples are those of the highest validation accuracy; ties go to the fewest items. Smaller
+    samples are prefixes of the same draw.
     """
     items, vectors, known = examples.items, examples.vectors, examples.known
     trials: list[SampleTrial] = []
@@ -133,13 +134,13 @@ def choose_samples(
         estimator = NeighborEstimator.from_items(
             EmbeddingScaling.without_scaling(items.shape[1]), items, examples.success, samples
         )
-        places = estimator.find_nearest(vectors)
+        indices = estimator.find_nearest(vectors)
         for count in counts:
-            estimates = estimator.average_success(places[:, :count])
+            estimates = estimator.average_success(indices[:, :count])
             trial = SampleTrial(
                 count,
                 size,
-                _mean_distance(items, vectors, places[:, :count]),
+                _mean_distance(items, vectors, indices[:, :count]),
                 tuple(np.sqrt(((estimates - known.right) ** 2).mean(axis=0)).tolist()),
                 measure_accuracy(estimates, known),
             )
@@ -153,7 +154,7 @@ def choose_samples(
     return best[1], tuple(trials), best[2]
 
 
-def _mean_distance(items: Singles, vectors: Singles, places: Int32s) -> float:
+def _mean_distance(items: Singles, vectors: Singles, indices: Int32s) -> float:
     """Return the mean distance from each vector to its neighbors."""
-    each = [np.linalg.norm(items[column] - vectors, np.inf, axis=1).mean() for column in places.T]
+    each = [np.linalg.norm(items[column] - vectors, np.inf, axis=1).mean() for column in indices.T]
     return float(np.mean(each))

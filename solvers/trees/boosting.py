@@ -1,8 +1,8 @@
 """Gradient boosting of oblivious trees with multiple outputs, for regression and class probabilities.
 
-A tree's splits are chosen for one random projection of the gradients of all outputs, at the cost of a single output;
-its leaves hold a step for every output. Columns are binned at quantiles into at most ``MAX_BINS`` bins. Each tree uses
-a random sample of ``MAX_COLUMNS`` columns.
+The splits of a tree are chosen for one random projection of the gradients of all outputs, so this takes no longer than
+for a single output. The leaves hold a step for every output. Columns are binned at quantiles into at most ``MAX_BINS``
+bins. Each tree uses a random sample of ``MAX_COLUMNS`` columns.
 """
 
 from collections.abc import Callable
@@ -42,14 +42,14 @@ class BinnedTable:
 
     @classmethod
     def from_inputs(cls, inputs: Floats) -> "BinnedTable":
-        """Bin (n, d) numbers at quantiles, or at every distinct number if there are few."""
+        """Bin an (n, d) table at quantiles, or at every distinct number if there are few."""
         edges = tuple(_edges(column) for column in inputs.T)
         bins = [np.searchsorted(ends, column) for ends, column in zip(edges, inputs.T, strict=True)]
         return cls(np.array(bins, dtype=np.uint8).reshape(inputs.shape[::-1]), edges)
 
-    def take(self, selected: Bools) -> "BinnedTable":
-        """Select rows."""
-        return BinnedTable(np.ascontiguousarray(self.bins[:, selected]), self.edges)
+    def take(self, row_mask: Bools) -> "BinnedTable":
+        """Return the table of the rows where ``row_mask`` is true."""
+        return BinnedTable(np.ascontiguousarray(self.bins[:, row_mask]), self.edges)
 
 
 def _edges(column: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 Arguments of all functions, for n rows, D columns, L outputs, and T trees of depth d with a candidate columns each: bins
 (D, n); widths (D,), numbers of bins; directions (T, L) and candidates (T, a), projections and candidate columns; rate
-and ridge of ``BoostingParams``. Outputs: columns (T, d) and chosen (T, d), the splits, each a column and the last bin
-on the lower side; leaves (T, 2^d, L), the steps.
+and ridge of ``BoostingParams``. Outputs: the splits, as columns (T, d) and chosen (T, d), the last bin on the lower
+side; the steps, as leaves (T, 2^d, L).
 """
 
 import numpy as np
@@ -108,7 +108,12 @@ def grow_regression_forest(
     chosen: Int64s,
     leaves: Singles,
 ) -> None:
-    """Boost by least squares, updating residuals, (n, L), which start as targets minus the base."""
+    """Fit gradient-boosted trees by least squares.
+
+    Args:
+        residuals: (n, L), targets minus the base prediction; each tree's prediction is subtracted in place.
+        columns, chosen, leaves: output, one row per tree: its features, thresholds, and leaf values.
+    """
     n = len(residuals)
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.ones(n)
     for t in range(len(columns)):
@@ -118,7 +123,7 @@ def grow_regression_forest(
 
 
 @compile_kernel()
-def differentiate(
+def compute_gradients(
     logits: Singles,
     labels: Int64s,
     direction: Floats,
@@ -189,6 +194,6 @@ def grow_class_forest(
     leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
     gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))
     for t in range(len(columns)):
-        differentiate(logits, labels, directions[t], gradients, curvatures, slopes, weights)
+        compute_gradients(logits, labels, directions[t], gradients, curvatures, slopes, weights)
         grow_tree(bins, widths, candidates[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
         newton_step(logits, gradients, curvatures, leaf, rate, ridge, leaves[t])

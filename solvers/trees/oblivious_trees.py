@@ -35,7 +35,7 @@ class Forest:
     leaves: Singles
 
     def find_leaves(self, inputs: Floats) -> Int32s:
-        """Return the index of each tree's leaf among those of all trees, for rows (n, d): (n, T)."""
+        """Return, for rows (n, d), the index of the leaf in each tree, among the leaves of all trees: (n, T)."""
         depth, trees = self.columns.shape[1], np.arange(len(self.columns), dtype=np.int32)
         if len(inputs) < MAX_SMALL_BATCH:
             above = inputs[:, self.columns] > self.thresholds
@@ -70,13 +70,13 @@ class Forest:
         return sums
 
     def keep_first(self, trees: int) -> "Forest":
-        """Return a copy with the leaves of all but the first trees set to 0."""
+        """Return a copy in which the leaves of all trees after the first ``trees`` are 0."""
         leaves = self.leaves.copy()
         leaves[trees:] = 0
         return Forest(self.base, self.columns, self.thresholds, leaves)
 
     def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
-        """Return the losses of the outputs, (n, L), with 0, STAGE_TREES, 2 STAGE_TREES, … trees, a row for each."""
+        """Return the losses of the outputs, (n, L), with 0, STAGE_TREES, 2 STAGE_TREES, … trees, one row each."""
         flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
         losses = [loss(outputs)]
         for at, places in enumerate(self.find_leaves(inputs).T, start=1):

@@ -1,64 +1,70 @@
-// Which method fits a dataset: a form for what matters, the job that compares them, and what it found.
+// Advice on a dataset: a form for the limits, the comparison of all kinds, and its result.
 
-import { call, curl, get, listed } from "./api.js";
-import { adviceFigure } from "./curves.js";
-import { byId, copyable, empty, failure, fill, h, number, percent, table, worded } from "./dom.js";
+import { call, curl, get, getList } from "./api.js";
+import { chart, paretoFront } from "./chart.js";
+import { byId, copyable, empty, failure, fill, flag, formatValue, h, number, percent, table } from "./dom.js";
 import { clearFaults, showFaults } from "./forms.js";
+import { savingsLine } from "./headline.js";
 import { ADVICE, followBuild, hasEnded, outcomeOf } from "./progress.js";
+import { hasLoss, ITEMS, meanTitle, pointText, quantityOf, totalTitle, withInterval } from "./units.js";
 
 const LATEST = 100;
 const LIMITS = ["budget", "deadline", "min_accuracy"];
-/** How the form writes a limit, as a multiple of how the API does: accuracy in per cent. */
-const TIMES = { budget: 1, deadline: 1, min_accuracy: 100 };
+/** Factors from the API to the form, which has accuracy in percent. */
+const FACTORS = { budget: 1, deadline: 1, min_accuracy: 100 };
+const MARKS = ["circle", "square", "diamond", "triangle"];
 const round = (value) => Number(value.toPrecision(12));
 
-/** Show the panel of a dataset: its form, a comparison that is under way, and the latest advice if there is some. */
+/** Show the form, a comparison that is running, and the latest advice. */
 export async function showAdvice(info) {
-  for (const place of document.querySelectorAll("#limits [data-unit]")) place.textContent = `(${info.spec.unit})`;
+  const { unit } = info.spec;
+  byId("budget-hint").textContent = `limit on the ${meanTitle(unit)}`;
+  byId("deadline-hint").textContent = `hard limit for each item (${unit})`;
   byId("limits").addEventListener("input", () => showRequest(info.name));
   byId("limits").addEventListener("submit", (event) => {
     event.preventDefault();
     return compare(info.name);
   });
-  const [advice, underWay] = await Promise.all([info.advised ? adviceOn(info.name) : null, jobOn(info.name)]);
-  if (advice) await showFindings(advice);
-  showLimits(underWay?.params ?? advice ?? {});
+  const [advice, running] = await Promise.all([info.advised ? getAdvice(info.name) : null, runningBuild(info.name)]);
+  if (advice) showResult(advice);
+  showLimits(running?.params ?? advice ?? {});
   showRequest(info.name);
-  if (underWay) await watch(underWay);
+  if (running) await watch(running);
 }
 
-/** Give the latest advice; null if the dataset was replaced in this moment. */
-const adviceOn = (name) =>
+/** Get the latest advice; null if the dataset was replaced. */
+const getAdvice = (name) =>
   get(`/v1/advice/${name}`).catch((error) => (error.status === 404 ? null : Promise.reject(error)));
 
-/** Give the comparison of a dataset's methods that is under way, if there is one. */
-async function jobOn(name) {
-  const { items } = await listed("/v1/builds", {}, LATEST);
+async function runningBuild(name) {
+  const { items } = await getList("/v1/builds", {}, LATEST);
   return items.find((one) => one.kind === ADVICE && one.dataset === name && !hasEnded(one));
 }
 
-/** Fill the form with limits, unless somebody has begun to write while they were on their way. */
+/** Fill the form with limits, unless it was edited meanwhile. */
 function showLimits(limits) {
   if (LIMITS.some((name) => byId(name).value !== "")) return;
-  for (const name of LIMITS) byId(name).value = limits[name] == null ? "" : round(limits[name] * TIMES[name]);
+  for (const name of LIMITS) {
+    const value = limits[name] ?? null;
+    byId(name).value = value === null ? "" : round(value * FACTORS[name]);
+  }
 }
 
 function requestOf(name) {
   const filled = LIMITS.filter((limit) => byId(limit).value !== "");
-  const limits = filled.map((limit) => [limit, round(Number(byId(limit).value) / TIMES[limit])]);
+  const limits = filled.map((limit) => [limit, round(Number(byId(limit).value) / FACTORS[limit])]);
   return { method: "POST", path: "/v1/advice", json: { dataset: name, ...Object.fromEntries(limits) } };
 }
 
 const showRequest = (name) => fill("request", copyable("Copy curl", curl(requestOf(name))));
 
-/** Say which field of the form a fault of the API concerns. */
 const fieldOf = (loc) => LIMITS.find((name) => loc.includes(name)) ?? null;
 
-/** Say what is wrong with a field before it is sent; accuracy is in per cent here, which the API knows nothing of. */
+/** Check a field before it is sent. */
 function faultOf({ validity, max }) {
-  if (validity.badInput) return "this is no number";
-  if (validity.rangeUnderflow) return "this must not be below 0";
-  return validity.rangeOverflow ? `this must not be above ${max}` : null;
+  if (validity.badInput) return "must be a number";
+  if (validity.rangeUnderflow) return "must be at least 0";
+  return validity.rangeOverflow ? `must be at most ${max}` : null;
 }
 
 async function compare(name) {
@@ -79,94 +85,130 @@ async function compare(name) {
   }
 }
 
-/** Show a comparison until it has ended, and then what it found. */
-async function watch(job) {
+/** Follow a comparison, and then show its result. */
+async function watch(build) {
   byId("send").disabled = true;
-  const ended = await followBuild("under-way", job, { cancel: "Cancel the comparison" });
+  const ended = await followBuild("running", build, { cancel: "Cancel the comparison" });
   byId("send").disabled = false;
   if (ended.status !== "succeeded") return fill("outcome", outcomeOf(ended));
-  const advice = await adviceOn(job.dataset);
-  if (advice) await showFindings(advice);
+  const advice = await getAdvice(build.dataset);
+  if (advice) showResult(advice);
 }
 
-async function showFindings(advice) {
-  const { element, draw } = adviceFigure(advice);
-  const sentence = h("p", { class: "sentence" }, advice.summary);
-  fill("advice", sentence, takenOf(advice), element, methodsOf(advice), restOf(advice));
-  await draw();
+function showResult(advice) {
+  const summary = h("p", { class: "verdict summary" }, advice.summary);
+  fill("advice", summary, recommendation(advice), adviceChart(advice), kindsTable(advice), notesOn(advice));
 }
 
-/** Make a button that builds a method, under the dataset's name, with the settings that were compared. */
+function adviceChart({ kinds, alternatives, budget, min_accuracy: least, unit, dataset }) {
+  const pointOf = (name) => (one) => ({
+    x: ITEMS * one.cost,
+    y: one.accuracy,
+    text: pointText(name, one, unit),
+  });
+  const series = kinds.flatMap(({ kind, points, cost, accuracy, loss }, at) => {
+    const look = { color: `var(--c${at % 6})`, shape: MARKS[at % MARKS.length] };
+    const own = points.map(pointOf(kind));
+    const front = paretoFront(own);
+    const chosen = { ...pointOf(`${kind}, chosen setting`)({ cost, accuracy, loss }), label: kind, always: true };
+    return [
+      { ...look, name: kind, line: true, points: front },
+      { ...look, faint: true, points: own.filter((one) => !front.includes(one)) },
+      { ...look, points: accuracy === null ? [] : [chosen] },
+    ];
+  });
+  const baselines = alternatives.map((one) => ({ ...pointOf(one.name)(one), label: one.name }));
+  const limits = [
+    budget === null ? null : { x: ITEMS * budget, text: `budget ${number(budget)} ${unit}` },
+    least === null ? null : { y: least, text: `at least ${percent(least)} correct` },
+  ];
+  const rowsOf = (name, points) => points.map(({ cost, accuracy }) => ({ name, cost, accuracy }));
+  return chart({
+    title: "What each kind reaches",
+    xTitle: totalTitle(unit),
+    yTitle: "correct",
+    series: [...series, { name: "simple baselines", points: baselines, shape: "cross", color: "var(--muted)" }],
+    limits: limits.filter(Boolean),
+    columns: [
+      { title: "kind or baseline", key: "name" },
+      { title: meanTitle(unit), key: "cost" },
+      { title: "correct", key: "accuracy" },
+    ],
+    rows: [
+      ...kinds.flatMap((one) => rowsOf(one.kind, one.points)),
+      ...alternatives.flatMap((one) => rowsOf(one.name, [one])),
+    ],
+    call: { path: `/v1/advice/${dataset}` },
+  });
+}
+
+/** Make a button that builds a kind with the compared settings, under the dataset's name. */
 function buildButton({ dataset }, { kind, params }, { label, quiet }) {
   const fault = h("div");
   const button = h("button", { type: "button", class: quiet ? "quiet" : null, onclick: build }, label);
   async function build() {
     button.disabled = true;
     try {
-      const asked = { kind, name: dataset, dataset, params };
-      location.assign(`/builds/${(await call("POST", "/v1/builds", { json: asked })).id}`);
+      const json = { kind, name: dataset, dataset, params };
+      location.assign(`/builds/${(await call("POST", "/v1/builds", { json })).id}`);
     } catch (error) {
       button.disabled = false;
       fill(fault, failure(error));
     }
   }
   addEventListener("pageshow", () => {
-    button.disabled = false;
-  }); // also when one comes back to the page
+    button.disabled = false; // also after the browser's back button
+  });
   return h("div", {}, button, fault);
 }
 
-/** Offer to build what is to be taken; a simple alternative needs no build. */
-function takenOf(advice) {
-  const taken = advice.kinds.find((one) => one.kind === advice.recommended);
-  if (taken) return buildButton(advice, taken, { label: `Build the ${taken.kind}` });
-  const simple = advice.alternatives.some((one) => one.name === advice.recommended);
-  return simple ? h("p", {}, "It is one of the simple baselines below, and needs no build.") : null;
-}
-
-/** Write a figure with where it lies; what stands for its unit is said once. */
-function withInterval(show, value, interval) {
-  if (value === null || interval === null) return show(value);
-  const [low, high] = interval.map((one) => show(one).replace(" %", ""));
-  return `${show(value)} (${low} to ${high})`;
+/** Offer to build the recommended kind; a baseline needs no build. */
+function recommendation(advice) {
+  const best = advice.kinds.find((one) => one.kind === advice.recommended);
+  if (best) return buildButton(advice, best, { label: `Build the ${best.kind}` });
+  const isBaseline = advice.alternatives.some((one) => one.name === advice.recommended);
+  return isBaseline ? h("p", {}, "It is a simple baseline and needs no build.") : null;
 }
 
 const VERDICTS = {
   best: "best",
   similar: "no significant difference",
   worse: "significantly worse",
-  infeasible: "no setting is within these limits",
+  infeasible: "no setting is within the limits",
 };
 
-function methodsOf(advice) {
-  if (!advice.kinds.length) return empty("No artifact kind could be built. The reasons are below.");
+function kindsTable(advice) {
+  const { kinds, unit } = advice;
+  if (!kinds.length) return empty("No kind of artifact could be built. The reasons are below.");
+  const build = (isFeasible, row) => (isFeasible ? buildButton(advice, row, { label: "Build", quiet: true }) : "");
   const columns = [
     { title: "kind", key: "kind" },
-    { title: "correct", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
-    { title: `cost (${advice.unit})`, value: (row) => withInterval(number, row.cost, row.cost_interval) },
-    { title: "savings", value: ({ savings }) => savings?.headline ?? "–" },
-    { title: "verdict", key: "verdict", show: verdictOf },
-    { title: "query", value: ({ query }) => worded(query).replaceAll("_", " ") },
-    { title: "", value: (row) => row.verdict !== "infeasible", show: (able, row) => (able ? quietBuild(advice, row) : "") },
+    hasLoss(advice.alternatives[0])
+      ? { title: `loss (${unit})`, value: ({ loss }) => number(loss) }
+      : { title: "correct", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
+    { title: meanTitle(unit), value: (row) => withInterval(number, row.cost, row.cost_interval) },
+    {
+      title: "savings",
+      value: ({ savings }) => savings?.verdict,
+      show: (_, row) => (row.savings ? savingsLine({ ...row, unit }) : "–"),
+    },
+    { title: "verdict", key: "verdict", show: (verdict) => flag(VERDICTS[verdict], verdict === "best" ? "good" : "") },
+    { title: "setting", value: ({ query }) => formatValue(query).replaceAll("_", " ") },
+    { title: "", value: (row) => row.verdict !== "infeasible", show: build },
   ];
-  return table("artifact kinds, best first; in brackets 95 % confidence intervals", columns, advice.kinds, { records: true });
+  return table("Kinds of artifacts, best first, with 95 % intervals", columns, kinds, { records: true });
 }
 
-const verdictOf = (verdict) => h("span", { class: verdict === "best" ? "flag good" : "flag" }, VERDICTS[verdict]);
-
-const quietBuild = (advice, row) => buildButton(advice, row, { label: "Build it", quiet: true });
-
-/** Say what was left out, and which rows the figures are from. */
-function restOf({ excluded, rows, unit }) {
-  const why = excluded.map(({ kind, reason }) => h("li", {}, h("strong", {}, kind), `: ${reason}`));
+/** List the kinds that were not built, and the rows that the figures are from. */
+function notesOn({ excluded, rows, unit }) {
+  const reasons = excluded.map(({ kind, reason }) => h("li", {}, h("strong", {}, kind), `: ${reason}`));
   return [
-    excluded.length ? [h("h3", {}, "Not built"), h("ul", {}, why)] : null,
+    excluded.length ? [h("h3", {}, "Not built"), h("ul", {}, reasons)] : null,
     h(
       "p",
       { class: "hint" },
-      `All figures are from ${number(rows.holdout)} holdout rows. Everything was built from ` +
-        `${number(rows.training)} training rows; ${number(rows.validation)} validation rows chose the settings. ` +
-        `Costs are means per item, in ${unit}.`,
+      `Figures are from ${number(rows.holdout)} holdout rows; ${number(rows.training)} training rows and ` +
+        `${number(rows.validation)} validation rows chose the settings. The ${quantityOf(unit)} is a mean per item.`,
     ),
   ].flat();
 }

@@ -1,4 +1,4 @@
-// The public API, which is all that feeds these pages: requests, errors, keys, and a service that goes and comes back.
+// Requests to the public API: errors, API keys, and waiting while the service is unreachable.
 
 import { byId } from "./dom.js";
 
@@ -6,7 +6,7 @@ const KEY = "parsimony-key";
 const CAN_BE_SENT = /^[\x21-\x7e]+$/;
 const WAIT_MS = 1000;
 
-/** An error that the service answered with (RFC 9457). faults: [{loc, msg}]. */
+/** An error reply (RFC 9457). faults: [{loc, msg}]. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || `status ${status}`);
@@ -19,56 +19,56 @@ export class Problem extends Error {
 export const key = () => sessionStorage.getItem(KEY);
 const headersOf = (more = {}) => (key() ? { ...more, Authorization: `Bearer ${key()}` } : more);
 
-/** Ask, and give the reply's JSON. A GET waits until the service answers; anything else is sent once. */
+/** Send a request and return the JSON of the reply. GET is repeated until the service answers; others are sent once. */
 export async function call(method, path, { json, body, headers = {} } = {}) {
   if (json !== undefined) {
     body = JSON.stringify(json);
     headers = { ...headers, "Content-Type": "application/json" };
   }
-  const reply = await admitted(method, path, { body, headers });
+  const reply = await sendWithKey(method, path, { body, headers });
   const text = await reply.text().catch(() => null);
-  if (text === null) return method === "GET" ? call(method, path) : lost(); // it broke off on its way
-  const content = text ? parsed(text) : null;
+  if (text === null) return method === "GET" ? call(method, path) : failAsLost(); // the connection broke
+  const content = text ? parseJson(text) : null;
   if (!reply.ok) throw new Problem(reply.status, content ?? {});
   return content;
 }
 
 export const get = (path) => call("GET", path);
 
-/** Send, with a key that the service knows. */
-async function admitted(method, path, given) {
+/** Send with a valid key; request one if there is none. */
+async function sendWithKey(method, path, given) {
   for (;;) {
-    const reply = await reached(method, path, given);
+    const reply = await sendOnce(method, path, given);
     if (reply.status !== 401) return reply;
-    await askForKey(key() ? "The service does not know this key." : "");
+    await requestKey(key() ? "The service does not accept this key." : "");
   }
 }
 
-function lost() {
-  throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
+function failAsLost() {
+  throw new Problem(0, { detail: "The service did not answer; it may or may not have received the request." });
 }
 
-/** Give the bytes of what a GET answers. */
-export async function bytes(path) {
-  const reply = await admitted("GET", path, {});
-  if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
+/** Return the bytes of a GET reply. */
+export async function getBytes(path) {
+  const reply = await sendWithKey("GET", path, {});
+  if (!reply.ok) throw new Problem(reply.status, parseJson(await reply.text()) ?? {});
   return reply.blob();
 }
 
-async function reached(method, path, { body, headers }) {
+async function sendOnce(method, path, { body, headers }) {
   for (;;) {
     try {
       const reply = await fetch(path, { method, body, headers: headersOf(headers) });
-      tell("");
+      showBanner("");
       return reply;
     } catch (error) {
-      if (method !== "GET") lost();
-      await comeBack();
+      if (method !== "GET") failAsLost();
+      await untilReachable();
     }
   }
 }
 
-function parsed(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -78,10 +78,10 @@ function parsed(text) {
 
 let waiting = null;
 
-/** Wait until the service lives again, however many requests wait for it. */
-function comeBack() {
+/** Wait until the service answers; all requests share one loop. */
+function untilReachable() {
   waiting ??= (async () => {
-    tell("The service does not answer. This page goes on by itself as soon as it does.");
+    showBanner("The service does not answer. This page continues as soon as it does.");
     for (;;) {
       await new Promise((done) => setTimeout(done, WAIT_MS));
       const alive = await fetch("/health/live").then(
@@ -95,103 +95,74 @@ function comeBack() {
   return waiting;
 }
 
-function tell(text) {
+function showBanner(text) {
   const banner = byId("away");
   banner.hidden = !text;
   if (banner.textContent !== text) banner.textContent = text;
 }
 
-let asking = null;
+let keyRequest = null;
 
 byId("change-key").hidden = !key();
-byId("change-key").addEventListener("click", () => askForKey("").then(() => location.reload()));
+byId("change-key").addEventListener("click", () => requestKey("").then(() => location.reload()));
 
-/** Ask for a key once, however many requests want one; it lives in this tab's own storage. */
-function askForKey(fault) {
-  asking ??= new Promise((done) => {
+/** Show the dialog for a key once, for all requests; the key is kept in the tab's session storage. */
+function requestKey(fault) {
+  keyRequest ??= new Promise((done) => {
     const dialog = byId("key");
     const field = byId("key-text");
-    const stay = (event) => event.preventDefault();
+    const keepOpen = (event) => event.preventDefault();
     const take = () => {
       const key = field.value.trim();
       if (!CAN_BE_SENT.test(key)) {
-        byId("key-fault").textContent = "A key has no spaces and only characters of plain ASCII.";
+        byId("key-fault").textContent = "A key must consist of ASCII characters without spaces.";
         return dialog.showModal();
       }
       sessionStorage.setItem(KEY, key);
       dialog.removeEventListener("close", take);
-      dialog.removeEventListener("cancel", stay);
-      asking = null;
+      dialog.removeEventListener("cancel", keepOpen);
+      keyRequest = null;
       byId("change-key").hidden = false;
       done();
     };
     byId("key-fault").textContent = fault;
     field.value = "";
     dialog.addEventListener("close", take);
-    dialog.addEventListener("cancel", stay);
+    dialog.addEventListener("cancel", keepOpen);
     dialog.showModal();
   });
-  return asking;
+  return keyRequest;
 }
 
-/** Follow server-sent events until one is the last; goes on after a break. on(event, data). */
-export async function follow(path, on) {
-  for (;;) {
-    const reply = await admitted("GET", path, {});
-    if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
-    if (await readEvents(reply, on)) return;
-    await new Promise((done) => setTimeout(done, WAIT_MS));
-  }
-}
-
-async function readEvents(reply, on) {
-  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { done, value } = await reader.read().catch(() => ({ done: true })); // it broke: whoever follows asks again
-    if (done) return false;
-    text += value;
-    const blocks = text.split("\n\n");
-    text = blocks.pop();
-    for (const block of blocks) {
-      const kind = /^event: (.*)$/m.exec(block)?.[1];
-      on(kind, JSON.parse(/^data: (.*)$/m.exec(block)[1]));
-      if (kind === "end") return true;
-    }
-  }
-}
-
-/** Write a request as a command line; headers and file: of a body that is read from a file; form: its parts by name. */
-export function curl({ method = "GET", path, json, headers = {}, file, form = {} }) {
+/** Format a request as a curl command. form: parts of a multipart body, by name. */
+export function curl({ method = "GET", path, json, form = {} }) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-  const all = json === undefined ? headers : { "Content-Type": "application/json" };
   const command = ["curl -s"];
   if (key()) command.push('-H "Authorization: Bearer $PARSIMONY_KEY"');
   if (method !== "GET" && method !== "POST") command.push(`-X ${method}`);
-  for (const [name, value] of Object.entries(all)) command.push("-H", quoted(`${name}: ${value}`));
-  if (json !== undefined) command.push("-d", quoted(JSON.stringify(json)));
-  if (file !== undefined) command.push("--data-binary", quoted(`@${file}`));
+  if (json !== undefined)
+    command.push("-H", quoted("Content-Type: application/json"), "-d", quoted(JSON.stringify(json)));
   for (const [name, value] of Object.entries(form))
     command.push(value.startsWith("@") ? "-F" : "--form-string", quoted(`${name}=${value}`));
   command.push(quoted(location.origin + path));
   return command.join(" ");
 }
 
-const LARGEST_PAGE = 1000;
+const MAX_PAGE = 1000;
 
-/** Follow a list from page to page until so many items are there; gives the last page, with all their items. */
-export async function listed(path, parameters = {}, wanted = Infinity) {
+/** Get a list page by page until it has enough items; returns the last page with the items of all. */
+export async function getList(path, parameters = {}, wanted = Infinity) {
   const items = [];
   let page = { next: null };
   do {
-    const limit = Math.min(LARGEST_PAGE, wanted - items.length);
+    const limit = Math.min(MAX_PAGE, wanted - items.length);
     page = await get(query(path, { ...parameters, limit, cursor: page.next }));
     items.push(...page.items);
   } while (page.next !== null && items.length < wanted);
   return { ...page, items };
 }
 
-/** Put parameters behind a path; those without a value are left out, lists are repeated. */
+/** Append query parameters to a path; empty ones are omitted, lists are repeated. */
 export function query(path, parameters) {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {

@@ -1,22 +1,19 @@
-// What goes for good is named once more before it goes.
+// Deletion after the name has been typed.
 
-import { h } from "./dom.js";
+import { h, quietButton } from "./dom.js";
 
-/** Ask to type a name, and then delete: what and why are said, act deletes. What goes wrong is said where it was asked. */
-export function askToDelete({ what, why, name, act }) {
+/** Open a dialog that requires the name and then calls act; an error of act is shown in the dialog. */
+export function confirmDeletion({ what, why, name, act }) {
   const fault = h("p", { class: "fault", role: "alert" });
-  const send = h("button", { type: "submit", disabled: true }, "Delete it");
-  const field = h("input", {
-    id: "delete-name",
-    autocomplete: "off",
-    spellcheck: "false",
-    oninput: () => {
-      send.disabled = field.value.trim() !== name;
-    },
-  });
+  const send = h("button", { type: "submit", disabled: true }, "Delete");
+  const isConfirmed = () => field.value.trim() === name;
+  const oninput = () => {
+    send.disabled = !isConfirmed();
+  };
+  const field = h("input", { id: "delete-name", autocomplete: "off", spellcheck: "false", oninput });
   const submit = async (event) => {
     event.preventDefault();
-    if (field.value.trim() !== name) return;
+    if (!isConfirmed()) return;
     send.disabled = true;
     try {
       await act();
@@ -35,10 +32,10 @@ export function askToDelete({ what, why, name, act }) {
       { onsubmit: submit },
       h("h2", { id: "delete-title" }, `Delete ${what}?`),
       h("p", {}, why),
-      h("label", { for: "delete-name" }, "Type ", h("strong", {}, name), " to delete it"),
+      h("label", { for: "delete-name" }, "Type ", h("strong", {}, name), " to confirm"),
       field,
       fault,
-      h("p", {}, send, " ", h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, "Keep it")),
+      h("p", {}, send, " ", quietButton("Cancel", () => dialog.close())),
     ),
   );
   document.body.append(dialog);

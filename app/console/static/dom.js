@@ -1,6 +1,6 @@
-// Elements, numbers for people, tables and files: what every page is made of.
+// Elements, numbers, tables, and files.
 
-/** Make an element. Attributes whose name begins with "on" are listeners; true, false and null do what one expects. */
+/** Make an element. Attributes whose name begins with "on" are listeners; null and false omit an attribute. */
 export function h(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,13 +15,20 @@ export function h(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Replace the children of an element; the element or its id. */
 export function fill(target, ...nodes) {
   const host = typeof target === "string" ? byId(target) : target;
   host.replaceChildren(...nodes.flat().filter(Boolean));
   return host;
 }
 
-/** Write a number with four significant digits, and no more zeros than it needs. */
+/** Fill an element inside a section, and hide the section if there are no nodes. */
+export function fillSection(id, ...nodes) {
+  const host = fill(id, ...nodes);
+  host.closest("section").hidden = !host.childNodes.length;
+}
+
+/** Format a number with four significant digits, without trailing zeros. */
 export function number(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
@@ -31,23 +38,23 @@ export function number(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, Math.ceil(Math.log10(size + 1))) });
 }
 
-export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
+export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)}\u00a0%`);
 
-/** Write any value in words: lists with commas, objects by their names, nothing as "none". */
-export function worded(value) {
+/** Format any JSON value as text: lists with commas, objects by key, empty values as "none". */
+export function formatValue(value) {
   if (value === null || value === undefined || value === "") return "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (Array.isArray(value)) return value.map(worded).join(", ") || "none";
+  if (Array.isArray(value)) return value.map(formatValue).join(", ") || "none";
   if (typeof value !== "object") return number(value);
-  const named = Object.entries(value).map(([name, one]) => `${name}: ${worded(one)}`);
-  return named.join("; ") || "none";
+  const pairs = Object.entries(value).map(([name, one]) => `${name}: ${formatValue(one)}`);
+  return pairs.join("; ") || "none";
 }
 
-/** Make a paragraph for each warning about the rows that figures come from. */
+/** Make a paragraph for each data warning. */
 export const warningsOf = (warnings) =>
   (warnings ?? []).map(({ message }) => h("p", { class: "warning", role: "note" }, `Warning: ${message}.`));
 
-/** Say how long ago a time was: "3 min ago". */
+/** Format the age of a time: "3 min ago". */
 export function ago(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
   const steps = [
@@ -61,65 +68,54 @@ export function ago(time) {
 }
 
 const cellText = (value) => (Array.isArray(value) ? value.join(", ") || "none" : number(value));
+const valueIn = (column, row) => (column.value ? column.value(row) : row[column.key]);
 
 /**
- * Make a table. columns: [{title, value(row) or key, show(value, row)}]; numbers stand to the right. csv: whether a CSV
- * has the rows beyond most; records: whether each row stands as a block of its own where there is little room.
+ * Make a table. columns: [{title, value(row) or key, show(value, row)}]; numbers are aligned right.
+ * records: on narrow screens each row becomes a block.
  */
-export function table(caption, columns, rows, { most = 500, csv = false, records = false } = {}) {
-  const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
-  const numeric = columns.map(
-    (column) =>
-      rows.length > 0 &&
-      rows.every((row) => {
-        const value = valueOf(column, row);
-        return typeof value === "number" || value === null;
-      }),
-  );
-  const kind = (at) => (numeric[at] ? "number" : null);
-  const head = h(
-    "tr",
-    {},
-    columns.map((column, at) => h("th", { scope: "col", class: kind(at) }, column.title)),
-  );
+export function table(caption, columns, rows, { most = 500, records = false } = {}) {
+  const isNumeric = (column) => {
+    const values = rows.map((row) => valueIn(column, row) ?? null).filter((value) => value !== null);
+    return values.length > 0 && values.every((value) => typeof value === "number");
+  };
+  const classes = columns.map((column) => (isNumeric(column) ? "number" : null));
+  const head = columns.map((column, at) => h("th", { scope: "col", class: classes[at] }, column.title));
+  const cellOf = (column, at, row) => {
+    const value = valueIn(column, row);
+    const shown = column.show ? column.show(value, row) : cellText(value);
+    return h("td", { class: classes[at], "data-title": column.title }, shown);
+  };
   const body = rows.slice(0, most).map((row) =>
     h(
       "tr",
       {},
-      columns.map((column, at) => {
-        const value = valueOf(column, row);
-        return h(
-          "td",
-          { class: kind(at), "data-title": column.title },
-          column.show ? column.show(value, row) : cellText(value),
-        );
-      }),
+      columns.map((column, at) => cellOf(column, at, row)),
     ),
   );
-  const said =
-    rows.length > most ? `${caption} (the first ${most} of ${rows.length}${csv ? "; all in the CSV" : ""})` : caption;
+  const title = rows.length > most ? `${caption} (the first ${most} of ${rows.length})` : caption;
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h(
       "table",
       { class: records ? "records" : null },
-      h("caption", {}, said),
-      h("thead", {}, head),
+      h("caption", {}, title),
+      h("thead", {}, h("tr", {}, head)),
       h("tbody", {}, body),
     ),
   );
 }
 
-/** Write a table as CSV (RFC 4180). */
+/** Format a table as CSV (RFC 4180). */
 export function csv(columns, rows) {
-  const quoted = (value) => {
+  const quote = (value) => {
     const text = value === null || value === undefined ? "" : Array.isArray(value) ? value.join(" ") : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const lines = [columns.map((column) => column.title)];
-  for (const row of rows) lines.push(columns.map((column) => (column.value ? column.value(row) : row[column.key])));
-  return lines.map((line) => line.map(quoted).join(",") + "\r\n").join("");
+  for (const row of rows) lines.push(columns.map((column) => valueIn(column, row)));
+  return lines.map((line) => line.map(quote).join(",") + "\r\n").join("");
 }
 
 export function download(name, type, content) {
@@ -128,54 +124,42 @@ export function download(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** A text with a button that copies it. */
+/** Make a text with a button that copies it. */
 export function copyable(label, text) {
-  const button = h(
-    "button",
-    {
-      type: "button",
-      class: "quiet",
-      onclick: async () => {
-        await copy(text);
-        button.textContent = "Copied";
-        setTimeout(() => {
-          button.textContent = label;
-        }, 1500);
-      },
-    },
-    label,
-  );
-  return h("div", { class: "copyable" }, button, h("pre", { tabindex: "0", "aria-label": label }, text));
+  const act = async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => {
+      button.textContent = label;
+    }, 1500);
+  };
+  const button = quietButton(label, act);
+  const copy = navigator.clipboard ? button : null; // plain HTTP from another machine has no clipboard API
+  return h("div", { class: "copyable" }, copy, h("pre", { tabindex: "0", "aria-label": label }, text));
 }
 
-async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  const area = h("textarea", { value: text }); // no clipboard where the page came over plain http from another machine
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
-}
+export const quietButton = (text, onclick, more = {}) =>
+  h("button", { type: "button", class: "quiet", onclick, ...more }, text);
 
 export const empty = (...hint) => h("p", { class: "empty" }, ...hint);
-/** Say that a list goes on, with a button that shows more of it; null where it ends. */
-export const more = ({ items, next, total }, show) =>
-  next === null
-    ? null
-    : h(
-        "p",
-        { class: "more" },
-        `${number(items.length)} of ${number(total)} are shown. `,
-        h("button", { type: "button", class: "quiet", onclick: show }, "Show more"),
-      );
+
+
 export const failure = (error) => h("p", { class: "error", role: "alert" }, String(error.message ?? error));
 export const link = (href, text) => h("a", { href }, text);
 export const artifactPath = ({ kind, name }) => `/artifacts/${kind}/${name}`;
+export const timeOf = (time) => h("time", { datetime: time, title: time }, ago(time));
+export const flag = (text, tone = "") => h("span", { class: `flag ${tone}` }, text);
 
-/** How far a build has come. */
+/** Make a flag for the status of a build or batch. */
+export const statusFlag = (status) => flag(status, { failed: "bad", succeeded: "good" }[status]);
+
+const CIRCUITS = { closed: ["closed", "good"], open: ["open: calls are stopped", "bad"] };
+export const circuitFlag = (state) => flag(...(CIRCUITS[state] ?? [state]));
+
+/** Format the progress of a build. */
 export const progressText = ({ done, total, message }) => (total ? `${done} of ${total}: ${message}` : message);
 
-/** Names and values in boxes. */
+/** Make a list of names and values in boxes. */
 export const facts = (pairs) =>
   h(
     "dl",
@@ -183,27 +167,27 @@ export const facts = (pairs) =>
     pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
   );
 
-/** Show something again every so often, unless the page is hidden or somebody is at a link or button of it. */
+/** Call show repeatedly, except while the page is hidden or a link or button in the host has the focus. */
 export function repeatedly(everyMs, host, show) {
-  const busy = () => document.activeElement.matches("a, button") && byId(host).contains(document.activeElement);
+  const isBusy = () => document.activeElement.matches("a, button") && byId(host).contains(document.activeElement);
   const again = async () => {
-    if (!document.hidden && !busy()) await show().catch(() => {}); // what went wrong may be over the next time
+    if (!document.hidden && !isBusy()) await show().catch(() => {}); // the next call may succeed
     setTimeout(again, everyMs);
   };
   setTimeout(again, everyMs);
 }
 
-/** Run a page: what goes wrong in it is said where its content would stand. */
+/** Run a page's script with the names in its address; show an error in place of its content. */
 export async function page(load) {
   document.querySelector(".skip").addEventListener("click", (event) => {
-    event.preventDefault(); // what stands behind "#" is the question asked
+    event.preventDefault(); // keep the fragment, which has the page's state
     byId("main").focus();
   });
   try {
-    await load(byId("main").dataset); // what the server told it: the names in its address
+    await load(byId("main").dataset);
   } catch (error) {
-    for (const card of document.querySelectorAll("main > .card")) card.hidden = true;
-    document.querySelector("h1").after(failure(error), h("p", {}, link("/", "To the overview")));
-    if (error.status === undefined) throw error; // a fault of ours belongs in the browser's console too
+    for (const part of document.querySelectorAll("main > section")) part.hidden = true;
+    document.querySelector("h1").after(failure(error), h("p", {}, link("/", "Go to the overview")));
+    if (error.status === undefined) throw error; // a defect of the page: show it in the browser's console too
   }
 }

@@ -1,66 +1,65 @@
-// Forms made from JSON schemas of the OpenAPI document, and errors put at the fields they concern.
+// Forms from the JSON schemas of the OpenAPI document, and errors at the fields that they concern.
 
 import { get } from "./api.js";
-import { byId, h, worded } from "./dom.js";
+import { byId, formatValue, h } from "./dom.js";
 
-let document_ = null;
-const openapi = () => (document_ ??= get("/openapi.json"));
+let openapi = null;
+const loadOpenapi = () => (openapi ??= get("/openapi.json"));
 
-/** Give a schema of the OpenAPI document by name. */
+/** Return a schema of the OpenAPI document by name. */
 export async function schemaOf(name) {
-  return (await openapi()).components.schemas[name];
+  return (await loadOpenapi()).components.schemas[name];
 }
 
-/** Write a default as somebody would type it. */
-function asTyped(value) {
-  if (Array.isArray(value)) return value.map(asTyped).join(", ") || "none";
-  return typeof value === "number" ? String(value) : worded(value);
+const jsonBodyOf = async (path, method) =>
+  (await loadOpenapi()).paths[path][method].requestBody.content["application/json"];
+
+/** Return the schema of a POST request's JSON body. */
+export const requestSchema = async (path) => schemaOf((await jsonBodyOf(path, "post")).schema.$ref.split("/").at(-1));
+
+/** Return the examples of a request's JSON body by name. */
+export const examplesOf = async (path, method) => (await jsonBodyOf(path, method)).examples;
+
+/** Format a default as a person would enter it. */
+function formatDefault(value) {
+  if (Array.isArray(value)) return value.map(formatDefault).join(", ") || "none";
+  return typeof value === "number" ? String(value) : formatValue(value);
 }
 
-const kinds = (schema) => (schema.anyOf ?? [schema]).filter((one) => one.type !== "null");
+const typesOf = (schema) =>
+  (schema.anyOf ?? [schema]).flatMap((one) => one.oneOf ?? [one]).filter((one) => one.type !== "null");
 
 function controlOf(schema, id) {
   const attributes = { id, "aria-describedby": `${id}-hint` };
-  const [only, ...others] = kinds(schema);
-  const choices = kinds(schema).flatMap((one) => one.enum ?? (one.const === undefined ? [] : [one.const]));
-  if (only.type === "boolean") {
-    return h(
+  const shown = formatDefault(schema.default);
+  const types = typesOf(schema);
+  const [only, ...others] = types;
+  const isChoice = (one) => one.enum !== undefined || one.const !== undefined;
+  const select = (values) =>
+    h(
       "select",
       attributes,
-      ["", true, false].map((value) =>
-        h("option", { value: String(value) }, value === "" ? `default (${asTyped(schema.default)})` : worded(value)),
-      ),
+      h("option", { value: "" }, `default (${shown})`),
+      values.map((value) => h("option", { value: String(value) }, formatValue(value))),
     );
-  }
-  if (choices.length && !others.some((one) => one.enum === undefined && one.const === undefined)) {
-    return h(
-      "select",
-      attributes,
-      h("option", { value: "" }, `default (${asTyped(schema.default)})`),
-      choices.map((value) => h("option", {}, value)),
-    );
-  }
-  const shown = asTyped(schema.default);
-  const number = kinds(schema).every((one) => ["number", "integer"].includes(one.type));
-  return h(
-    "input",
-    number
-      ? { ...attributes, type: "number", step: "any", placeholder: shown }
-      : { ...attributes, type: "text", placeholder: shown },
-  );
+  if (only.type === "boolean") return select([true, false]);
+  if (isChoice(only) && others.every(isChoice)) return select(types.flatMap((one) => one.enum ?? [one.const]));
+  return types.every((one) => ["number", "integer"].includes(one.type))
+    ? h("input", { ...attributes, type: "number", step: "any", placeholder: shown })
+    : h("input", { ...attributes, type: "text", placeholder: shown });
 }
 
-/** Read what stands in a field: text where only text is meant, else JSON; lists may be written with commas. */
+/** Read a field: text if only text is allowed, else JSON; lists may be separated by commas. */
 function valueOf(text, schema) {
-  const types = kinds(schema).map((one) => one.type ?? typeof one.const);
+  const types = typesOf(schema).map((one) => one.type ?? typeof one.const);
   if (types.every((type) => type === "string")) return text;
-  if (!types.includes("array")) return parsed(text);
-  const whole = parsed(text);
-  if (typeof whole === "object" || (types.includes("string") && typeof whole === "string")) return whole;
-  return text.split(",").map((part) => parsed(part.trim()));
+  if (!types.includes("array")) return parseJson(text);
+  const whole = parseJson(text);
+  const isWhole = typeof whole === "object" || types.includes(typeof whole);
+  return isWhole ? whole : text.split(",").map((part) => parseJson(part.trim()));
 }
 
-function parsed(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -68,10 +67,10 @@ function parsed(text) {
   }
 }
 
-/** A description is of the API's JSON: what is null there is left empty here. */
-const inWords = (description) => description.replaceAll("`", "").replace(/\bnull\b/g, "left empty");
+/** Adapt a description of JSON to a form: null is an empty field. */
+const adaptHint = (description) => description.replaceAll("`", "").replace(/\bnull\b/g, "empty");
 
-/** Make fields for the properties of a schema; values() gives those that were filled in. */
+/** Make fields for the properties of a schema; values(form) returns those that are filled in. */
 export function schemaFields(schema, prefix) {
   const properties = Object.entries(schema.properties);
   const elements = properties.map(([name, one]) => {
@@ -80,22 +79,22 @@ export function schemaFields(schema, prefix) {
       "div",
       { class: "field" },
       h("label", { for: id }, name.replaceAll("_", " ")),
-      h("p", { class: "hint", id: `${id}-hint` }, inWords(one.description)),
+      h("p", { class: "hint", id: `${id}-hint` }, adaptHint(one.description ?? "")),
       controlOf(one, id),
       h("p", { class: "fault", id: `${id}-fault` }),
     );
   });
-  const values = () =>
+  const values = (form) =>
     Object.fromEntries(
       properties
-        .map(([name, one]) => [name, byId(`${prefix}-${name}`).value.trim(), one])
+        .map(([name, one]) => [name, form.querySelector(`#${prefix}-${name}`).value.trim(), one])
         .filter(([, text]) => text !== "")
         .map(([name, text, one]) => [name, valueOf(text, one)]),
     );
   return { elements, values };
 }
 
-/** Forget the errors that stand at fields. */
+/** Remove the errors from the fields of a form. */
 export function clearFaults(form) {
   for (const place of form.querySelectorAll(".fault")) place.textContent = "";
   for (const field of form.querySelectorAll("[aria-invalid]")) {
@@ -104,27 +103,27 @@ export function clearFaults(form) {
   }
 }
 
-/** Put each fault at its field: fieldOf(loc) gives the field's id, or null; what has no field is said at the end. */
+/** Show each error at its field, whose id fieldOf(loc) returns; other errors go to the end of the form. */
 export function showFaults(form, problem, fieldOf) {
-  const homeless = problem.faults.length ? [] : [problem.message];
+  const others = problem.faults.length ? [] : [problem.message];
   let first = null;
   for (const { loc, msg } of problem.faults) {
     const id = fieldOf(loc);
     const field = id && byId(id);
     const place = id && byId(`${id}-fault`);
     if (!field || !place) {
-      homeless.push(`${loc.join(" ")}: ${msg}`);
+      others.push(`${loc.join(" ")}: ${msg}`);
       continue;
     }
-    const more = loc.slice(1).join(" ");
+    const rest = loc.slice(1).join(" ");
     field.closest("details")?.setAttribute("open", "");
-    place.textContent += `${place.textContent ? "; " : ""}${more ? `${more}: ` : ""}${msg}`;
+    place.textContent += `${place.textContent ? "; " : ""}${rest ? `${rest}: ` : ""}${msg}`;
     field.setAttribute("aria-invalid", "true");
     field.setAttribute("aria-errormessage", place.id);
     first ??= field;
   }
-  const rest = form.querySelector("[data-rest]");
-  rest.textContent = homeless.join("; ");
-  (first ?? rest).scrollIntoView({ block: "center" });
+  const place = form.querySelector("[data-rest]");
+  place.textContent = others.join("; ");
+  (first ?? place).scrollIntoView({ block: "center" });
   first?.focus();
 }

@@ -1,71 +1,85 @@
-// Savings of an artifact compared with the best simple baseline: a line, and a chart of all baselines.
+// What an artifact saves: today's cost and accuracy, its own, the difference, and the verdict in words.
 
-import { h, number, percent } from "./dom.js";
-import { figure } from "./figures.js";
-import { band, hover, narrow } from "./theme.js";
+import { flag, h } from "./dom.js";
+import { capitalize, changeOf, hasLoss, perThousand, qualityText, quantityOf } from "./units.js";
 
-const UNKNOWN = "savings were not measured: build it again";
+const TONES = { significant: "good", worse: "bad" };
+const UNKNOWN = "savings were not measured; build it again";
 
-/** Make the line of savings: a flag with the verdict, the headline, the operating point. */
-export function headline({ savings, unit }) {
-  if (!savings) return h("span", {}, UNKNOWN);
-  const flag = { significant: "flag good", worse: "flag bad" }[savings.verdict] ?? "flag";
-  const rest = `${percent(savings.accuracy)} correct for ${number(savings.cost)} ${unit} per item, ${savings.decision}`;
-  return h("span", {}, h("span", { class: flag }, savings.verdict), ` ${savings.headline}; ${rest}`);
+/** Return the baseline that savings are shown against: today's, else the best simple one. */
+export const currentBaseline = (savings) =>
+  savings.today ?? { ...savings.baseline, saved: savings.saved, saved_interval: savings.saved_interval };
+
+/** Make the headline of an artifact's page. */
+export function moneyHeadline({ kind, savings, unit }) {
+  if (!savings) return h("p", { class: "verdict" }, capitalize(UNKNOWN), ".");
+  const today = currentBaseline(savings);
+  const { change, range } = changeOf(today.saved, today.saved_interval);
+  const quantity = quantityOf(unit);
+  const block = (title, key, figures, ...rest) => {
+    const total = figures.cost + (figures.loss ?? 0);
+    return h(
+      "div",
+      { class: "amount", "data-figures": key },
+      h("p", { class: "amount-title" }, title),
+      h("p", {}, h("strong", { "data-cost": total }, perThousand(total, unit)), " per 1,000 items"),
+      ...rest,
+      h("p", { "data-accuracy": figures.accuracy }, hasLoss(figures) ? "of which " : "", qualityText(figures, unit)),
+    );
+  };
+  const difference = h(
+    "p",
+    { class: "difference", "data-saved": today.saved, "data-interval": today.saved_interval?.join(" ") },
+    h("b", { class: today.saved > 0 ? "good" : null }, `${change} ${quantity}`),
+    range ? `, ${range}` : "",
+  );
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "money" },
+      block(`Today: ${today.name}`, "today", today),
+      h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
+      block(`With this ${kind}`, "artifact", savings, difference),
+    ),
+    h("p", { class: "verdict" }, flag(savings.verdict, TONES[savings.verdict]), " ", verdictText(savings, unit)),
+  );
 }
 
-/** Say for points where their names stand so that they stay within the chart: near its sides inwards. */
-function inwards(points) {
-  const costs = points.map((one) => one.cost);
-  const [low, high] = [Math.min(...costs), Math.max(...costs)];
-  const place = (cost) => (high > low ? (cost - low) / (high - low) : 0.5);
-  return costs.map((cost) => (place(cost) < 0.2 ? "top right" : place(cost) > 0.8 ? "top left" : "top center"));
+/** Describe the comparison with the best simple baseline. */
+function verdictText({ verdict, baseline, saved, saved_interval: interval, gained, gained_interval, rows }, unit) {
+  const quantity = quantityOf(unit);
+  const figures = `${perThousand(baseline.cost, unit)} per 1,000 items, ${qualityText(baseline, unit)}`;
+  const measured = `${figures}. Measured on ${rows.toLocaleString("en")} holdout rows.`;
+  const points = (share) => (100 * share).toFixed(1);
+  const { change, range } = changeOf(saved, interval);
+  if (verdict === "worse")
+    return `than a simple baseline: ${baseline.name}, ${measured} Use it instead, or try another kind of artifact.`;
+  if (verdict === "not significant") return `compared with the best simple baseline: ${baseline.name}, ${measured}`;
+  const bounds = gained_interval.map(points).join(" to ");
+  const gain =
+    interval?.[0] > 0
+      ? `${change} ${quantity}, ${range}`
+      : `${points(gained)} points more accuracy for the same ${quantity}, 95 % interval ${bounds}`;
+  return `savings compared with the best simple baseline: ${gain}. The baseline: ${baseline.name}, ${measured}`;
 }
 
-/** Make the chart of the simple alternatives, with the artifact among them; null where nothing was measured. */
-export function savingsFigure({ kind, name, savings, unit }) {
-  if (!savings) return null;
-  const made = figure({
-    title: "Savings compared with simple baselines",
-    hint:
-      `${savings.rows} holdout rows. A random mixture of two baselines reaches any point on the line between them.` +
-      (savings.advice ? ` What to change: ${savings.advice}.` : ""),
-    call: { path: `/v1/artifacts/${kind}/${name}` },
-    wide: true,
-  });
-  const points = savings.baselines.map((one) => ({ ...one, what: one.name }));
-  const own = { cost: savings.cost, accuracy: savings.accuracy, what: `${name}, ${savings.decision}` };
-  const trace = (rows, name, more) => ({
-    x: rows.map((one) => one.cost),
-    y: rows.map((one) => one.accuracy),
-    text: rows.map((one) => one.what),
-    name,
-    hovertemplate: hover`%{text}<br>%{x:.4g} ${unit}, %{y:.1%} correct<extra></extra>`,
-    ...more,
-  });
-  const named =
-    points.length <= 8 && !narrow() ? { mode: "markers+text", textposition: inwards(points) } : { mode: "markers" };
-  const draw = () =>
-    made.draw(() => ({
-      data: [
-        trace(points, "baselines", { ...named, marker: { symbol: "x", size: 9 } }),
-        trace([own], `this ${kind}`, { mode: "markers", marker: { size: 12 } }),
-      ],
-      layout: {
-        showlegend: true,
-        xaxis: { title: { text: `cost of an item on average (${unit})` } },
-        yaxis: {
-          title: { text: "right" },
-          tickformat: "~%",
-          range: band(points.map((one) => one.accuracy).concat(own.accuracy), { keep: [own.accuracy] }),
-        },
-      },
-      columns: [
-        { title: "what to do", key: "what" },
-        { title: `cost (${unit})`, key: "cost" },
-        { title: "right", key: "accuracy" },
-      ],
-      rows: [own, ...points],
-    }));
-  return { element: made.element, draw };
+const COMPARED = {
+  significant: "savings; ",
+  "not significant": "compared with a simple baseline; ",
+  worse: "than a simple baseline; ",
+};
+
+/** Make a line for lists: the verdict, and the change compared with today. */
+export function savingsLine({ savings, unit }) {
+  if (!savings) return UNKNOWN;
+  const today = currentBaseline(savings);
+  const { change } = changeOf(today.saved);
+  return h(
+    "span",
+    { "data-saved": today.saved },
+    flag(savings.verdict, TONES[savings.verdict]),
+    ` ${COMPARED[savings.verdict]}${change} ${quantityOf(unit)} than today, ${qualityText(savings, unit)}`,
+  );
 }

@@ -1,7 +1,7 @@
-"""Tensors as bytes behind the JSON of a message: the Open Inference Protocol's extension ``binary_tensor_data``.
+"""Binary tensors of the Open Inference Protocol, ``binary_tensor_data``.
 
-A header has the length of the JSON; each tensor whose ``parameters`` have a ``binary_data_size`` takes so many of the
-bytes that follow. Numbers are little-endian, row by row; each text has its length before it, in four bytes.
+A header has the length of the JSON. Each tensor with the parameter ``binary_data_size`` takes that many of the bytes
+after the JSON. Numbers are little-endian in row-major order. Each text is preceded by its length in four bytes.
 """
 
 import struct
@@ -24,7 +24,10 @@ _DTYPES = {
 
 
 def split_message(body: bytes, length: str | None) -> tuple[bytes, bytes]:
-    """Split a message into its JSON and what follows; length: from the header, None: all of it is JSON.
+    """Split a message into its JSON and the binary data.
+
+    Args:
+        length: value of the header; None: the message is only JSON.
 
     >>> split_message(b'{}123', "2")
     (b'{}', b'123')
@@ -32,12 +35,14 @@ def split_message(body: bytes, length: str | None) -> tuple[bytes, bytes]:
     if length is None:
         return body, b""
     if not length.isascii() or not length.isdecimal() or len(length) > len(str(len(body))) or int(length) > len(body):
-        raise WrongShape(f"the header {LENGTH_HEADER} is {length[:20]!r}, the body has {len(body)} bytes")
+        raise WrongShape(f"the header {LENGTH_HEADER} must be at most {len(body)}, got {length[:20]!r}")
     return body[: int(length)], body[int(length) :]
 
 
 def read_elements(datatype: str, data: bytes) -> list[Any]:
-    """Read a tensor, row by row. Raises WrongShape for malformed tensors, and for numbers that JSON does not have.
+    """Parse the elements of a binary tensor, row-major.
+
+    Raises WrongShape for malformed tensors, and for NaN and infinities.
 
     >>> read_elements("FP32", elements_as_bytes("FP32", [1.0, 0.5]))
     [1.0, 0.5]
@@ -47,19 +52,19 @@ def read_elements(datatype: str, data: bytes) -> list[Any]:
     if datatype == "BYTES":
         return _texts(data)
     if datatype not in _DTYPES:
-        raise WrongShape(f"the datatype is {datatype[:20]!r}, must be BYTES or one of {', '.join(_DTYPES)}")
+        raise WrongShape(f"the datatype must be BYTES or one of {', '.join(_DTYPES)}, got {datatype[:20]!r}")
     dtype = np.dtype(_DTYPES[datatype])
     if len(data) % dtype.itemsize:
-        raise WrongShape(f"there are {len(data)} bytes, {datatype} takes {dtype.itemsize} an element")
+        raise WrongShape(f"the size must be a multiple of {dtype.itemsize} bytes for {datatype}, got {len(data)}")
     numbers = np.frombuffer(data, dtype)
     if not np.isfinite(numbers).all():
-        raise WrongShape(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are no finite numbers")
+        raise WrongShape(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are not finite")
     listed: list[Any] = numbers.tolist()
     return listed
 
 
 def elements_as_bytes(datatype: str, values: Sequence[Any]) -> bytes:
-    """Write a tensor's elements."""
+    """Return the elements of a tensor as bytes."""
     if datatype == "BYTES":
         encoded = [str(value).encode() for value in values]
         return b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
@@ -72,7 +77,7 @@ def _texts(data: bytes) -> list[str]:
         start = at + _LENGTH.size
         end = start + (_LENGTH.unpack_from(data, at)[0] if start <= len(data) else 0)
         if start > len(data) or end > len(data):
-            raise WrongShape(f"text {len(texts)} goes beyond the tensor's {len(data)} bytes")
+            raise WrongShape(f"text {len(texts)} exceeds the {len(data)} bytes of the tensor")
         try:
             texts.append(data[start:end].decode())
         except UnicodeDecodeError as error:

@@ -1,59 +1,59 @@
-"""Any HTTP service with JSON in and out."""
+"""Protocol of arbitrary HTTP services that exchange JSON."""
 
 from typing import Any
 
 from app.running.protocols.message import (
     ParsedResponse,
     Request,
-    best_of,
+    find_best_label,
     read_confidence,
     read_number,
     read_text_label,
 )
-from app.running.templates import WrongShape, fill_template, fill_url, part_of
+from app.running.templates import WrongShape, fill_template, fill_url, resolve_pointer
 from models.base import LARGEST
 from models.endpoint import JsonEndpoint
 
 
 def build_request(endpoint: JsonEndpoint, item: Any) -> Request:
-    """Fill the endpoint's templates."""
+    """Return the request from the endpoint's templates."""
     body = None if endpoint.method == "GET" else fill_template(endpoint.body, item)
     return Request(endpoint.method, fill_url(endpoint.url, item), body)
 
 
 def read(endpoint: JsonEndpoint, reply: Any) -> ParsedResponse:
-    """Follow the endpoint's pointers."""
-    scores = None if endpoint.scores is None else _scores(part_of(reply, endpoint.scores))
-    answer, confidence = (None, None) if scores is None else best_of(scores)
+    """Parse a reply by the endpoint's JSON pointers."""
+    scores = None if endpoint.scores is None else _scores(resolve_pointer(reply, endpoint.scores))
+    answer, confidence = (None, None) if scores is None else find_best_label(scores)
     if endpoint.label is not None:
-        answer = read_text_label(part_of(reply, endpoint.label))
+        answer = read_text_label(resolve_pointer(reply, endpoint.label))
         confidence = None if scores is None else scores.get(answer)
     if endpoint.labels and answer is not None and answer not in endpoint.labels:
-        raise WrongShape("the label is not one of the endpoint's labels")
+        raise WrongShape("the label must be one of the endpoint's labels")
     if endpoint.confidence is not None:
-        confidence = read_number(part_of(reply, endpoint.confidence), "the confidence")
+        confidence = read_number(resolve_pointer(reply, endpoint.confidence), "the confidence")
     return ParsedResponse(
         label=answer,
         confidence=None if confidence is None else read_confidence(confidence, endpoint.confidence_scale),
         scores=scores,
-        values=None if endpoint.values is None else cells_of(part_of(reply, endpoint.values)),
-        cost=None if endpoint.cost is None else _cost(part_of(reply, endpoint.cost)),
+        values=None if endpoint.values is None else cells_of(resolve_pointer(reply, endpoint.values)),
+        cost=None if endpoint.cost is None else _cost(resolve_pointer(reply, endpoint.cost)),
     )
 
 
 def cells_of(value: Any) -> tuple[float | None, ...]:
-    """Read the number or numbers of a feature, null where a cell is missing."""
+    """Parse the values of a feature; None for missing cells."""
     listed = value if isinstance(value, list) else [value]
     if not listed:
-        raise WrongShape("there are no values")
+        raise WrongShape("values must not be empty")
     return tuple(None if each is None else read_number(each, "a value") for each in listed)
 
 
 def values_of(value: Any) -> tuple[float, ...]:
-    """Read a number or numbers."""
+    """Parse a number or a list of numbers."""
     cells = cells_of(value)
     if None in cells:
-        raise WrongShape("a value must be a number, it is null")
+        raise WrongShape("a value must be a number, got null")
     return tuple(each for each in cells if each is not None)
 
 

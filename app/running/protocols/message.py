@@ -1,40 +1,81 @@
-"""What every protocol makes of an item and of a reply."""
+"""Requests and parsed responses that all protocols share."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from app.running.templates import WrongShape
 from models.confidence_scale import ConfidenceScale, is_beyond, to_probability
+from solvers.running import Verdict
 
-MOST_TEXT = 200
+MAX_TEXT = 200
 """Characters of a label."""
+OnChunk = Callable[[Mapping[str, Any]], None]
+"""Receives the chunks of a streamed answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """An item that is a chat request.
+
+    Attributes:
+        messages: the messages.
+        options: all other fields of the request that are sent to the model.
+        escalates_refusals: whether another model is called after a refusal.
+    """
+
+    messages: list[dict[str, Any]]
+    options: dict[str, Any] = field(default_factory=dict)
+    escalates_refusals: bool = False
+
+    @property
+    def has_many_answers(self) -> bool:
+        """Whether several answers are requested."""
+        return bool(self.options.get("n", 1) != 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: body is JSON's value, None for none; data: the same, written. on_text: takes the pieces of the answer
-    while they come. answers: how many it asks for."""
+    """A request to an endpoint.
+
+    Attributes:
+        body: JSON value; None for no body.
+        data: the encoded body.
+        on_chunk: receives the chunks of a streamed answer.
+        answers: number of requested answers.
+        chat: the chat request that is the item of this request; None for other items.
+        headers: further headers.
+    """
 
     method: str
     url: str
     body: Any | None
-    on_text: Callable[[str], None] | None = None
+    on_chunk: OnChunk | None = None
     data: bytes | None = None
     answers: int = 1
+    chat: Chat | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def with_encoded_body(self) -> "Request":
-        """Give it with its body as bytes; raises TypeError for what JSON cannot hold."""
+        """Return a copy with the encoded body; raises TypeError if it is not JSON."""
         return self if self.body is None else replace(self, data=orjson.dumps(self.body))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """The content of a reply; tokens are None where it has none. values: None where a cell of a feature is
-    missing; of several answers one behind the other."""
+    """The parsed content of a reply.
+
+    Attributes:
+        values: values of a feature, None for missing cells; several answers are concatenated.
+        input_tokens: None if the reply does not report them.
+        output_tokens: None if the reply does not report them.
+        cached_tokens: input tokens that the provider read from its cache.
+        verdict: verdict of the answer's type, such as a refusal.
+        reply: the complete reply to a chat request.
+    """
 
     label: str | None = None
     confidence: float | None = None
@@ -43,35 +84,38 @@ class ParsedResponse:
     cost: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int = 0
     text: str | None = None
+    verdict: Verdict | None = None
+    reply: Mapping[str, Any] | None = None
 
 
 def read_number(value: Any, what: str) -> float:
-    """Read a finite number; raises WrongShape."""
+    """Parse a finite number; raises WrongShape."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WrongShape(f"{what} is {type_name(value)}, must be a number")
+        raise WrongShape(f"{what} must be a number, got {type_name(value)}")
     return float(value)
 
 
 def read_confidence(value: float, scale: ConfidenceScale) -> float:
-    """Convert a confidence to a probability; raises WrongShape if it is beyond its scale."""
+    """Convert a confidence to a probability; raises WrongShape if out of range."""
     if is_beyond(value, scale):
-        raise WrongShape(f"the confidence is beyond its scale, {scale}: set the endpoint's confidence_scale")
+        raise WrongShape(f"the confidence must be on the scale {scale}; set confidence_scale of the endpoint")
     return float(to_probability(value, scale))
 
 
 def read_count(value: Any) -> int | None:
-    """Read a count of tokens; None for what is none."""
+    """Parse a number of tokens; None if it is not a valid count."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def read_text_label(value: Any) -> str:
-    """Read a label: a text, or what can be written as one in a word; raises WrongShape."""
+    """Convert a label, given as text or number, to text; raises WrongShape for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise WrongShape(f"the label is {type_name(value)}, must be a text or a number")
+        raise WrongShape(f"the label must be a text or a number, got {type_name(value)}")
     text = str(value)
-    if not text or len(text) > MOST_TEXT:
-        raise WrongShape(f"the label has {len(text)} characters, must have 1 to {MOST_TEXT}")
+    if not text or len(text) > MAX_TEXT:
+        raise WrongShape(f"the label must have 1 to {MAX_TEXT} characters, got {len(text)}")
     return text
 
 
@@ -85,9 +129,12 @@ def type_name(value: Any) -> str:
     return kinds.get(type(value).__name__, "no finite number")
 
 
-def best_of(scores: dict[str, float]) -> tuple[str, float]:
-    """Give the label of the highest score; among equals the first by name. Raises WrongShape if there is none."""
+def find_best_label(scores: dict[str, float]) -> tuple[str, float]:
+    """Return the label with the highest score; ties go to the first name.
+
+    Raises WrongShape without any score.
+    """
     if not scores:
-        raise WrongShape("there are no scores")
+        raise WrongShape("scores must not be empty")
     winner = min(scores, key=lambda name: (-scores[name], name))
     return winner, scores[winner]

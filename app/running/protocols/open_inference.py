@@ -1,11 +1,11 @@
-"""The Open Inference Protocol (KServe v2): tensors in, label and probabilities out."""
+"""The Open Inference Protocol (KServe v2) as a client."""
 
 from typing import Any
 
 from app.running.protocols.message import (
     ParsedResponse,
     Request,
-    best_of,
+    find_best_label,
     read_confidence,
     read_number,
     read_text_label,
@@ -13,13 +13,15 @@ from app.running.protocols.message import (
 from app.running.templates import WrongShape
 from models.endpoint import OpenInferenceEndpoint
 
-MOST_LEVELS = 8
+MAX_NESTING = 8
 _END = object()
 
 
 def build_request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
-    """Send an item, a value or list of values, as a tensor of one row, and ask for the outputs that are read: unasked
-    a server gives those that it pleases, MLServer labels alone."""
+    """Return a request with the item as a tensor of one row.
+
+    The outputs are requested by name, because default outputs differ between servers (MLServer returns only labels).
+    """
     data = item if isinstance(item, list) else [item]
     if any(isinstance(each, list | dict) or each is None for each in data):
         raise WrongShape("the item must be a value or a list of values")
@@ -30,19 +32,19 @@ def build_request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
 
 
 def read(endpoint: OpenInferenceEndpoint, reply: Any) -> ParsedResponse:
-    """Find the tensors with the label and the probabilities."""
+    """Parse the tensors with the label and the probabilities."""
     outputs = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(outputs, list):
-        raise WrongShape("there are no outputs")
+        raise WrongShape("outputs must not be empty")
     scores = answer = confidence = None
     if endpoint.probabilities_output is not None:
         shares = _data(outputs, endpoint.probabilities_output)
         if len(shares) != len(endpoint.labels):
-            raise WrongShape(f"there are {len(shares)} probabilities for {len(endpoint.labels)} labels")
+            raise WrongShape(f"the output must have {len(endpoint.labels)} probabilities, got {len(shares)}")
         scores = {
             name: read_number(share, "a probability") for name, share in zip(endpoint.labels, shares, strict=True)
         }
-        answer, confidence = best_of(scores)
+        answer, confidence = find_best_label(scores)
     if endpoint.label_output is not None:
         answer = _label(endpoint, _data(outputs, endpoint.label_output))
         confidence = None if scores is None else scores.get(answer)
@@ -51,18 +53,20 @@ def read(endpoint: OpenInferenceEndpoint, reply: Any) -> ParsedResponse:
 
 
 def _data(outputs: list[Any], name: str) -> list[Any]:
-    """Give a tensor's values, row by row."""
+    """Return a tensor's values, row by row."""
     for output in outputs:
         if isinstance(output, dict) and output.get("name") == name:
             data = output.get("data")
             if not isinstance(data, list):
-                raise WrongShape(f"the output {name!r} has no data that is JSON")
+                raise WrongShape(f"the output {name!r} must have JSON data")
             return flatten(data)
     raise WrongShape(f"output {name!r} not found")
 
 
 def flatten(data: list[Any]) -> list[Any]:
-    """Give the elements of a tensor row by row, nested or flat: O(elements). Raises WrongShape beyond eight levels.
+    """Return the elements of a nested or flat tensor in row-major order: O(elements).
+
+    Raises WrongShape beyond eight levels of nesting.
 
     >>> flatten([[1, 2], [3, 4]])
     [1, 2, 3, 4]
@@ -74,8 +78,8 @@ def flatten(data: list[Any]) -> list[Any]:
         if each is _END:
             levels.pop()
         elif isinstance(each, list):
-            if len(levels) >= MOST_LEVELS:
-                raise WrongShape(f"the tensor is nested deeper than {MOST_LEVELS} levels")
+            if len(levels) >= MAX_NESTING:
+                raise WrongShape(f"the tensor must be nested at most {MAX_NESTING} levels deep")
             levels.append(iter(each))
         else:
             elements.append(each)
@@ -84,12 +88,12 @@ def flatten(data: list[Any]) -> list[Any]:
 
 def _label(endpoint: OpenInferenceEndpoint, data: list[Any]) -> str:
     if len(data) != 1:
-        raise WrongShape(f"the label's tensor has {len(data)} elements, must have 1")
+        raise WrongShape(f"the label tensor must have 1 element, got {len(data)}")
     value = data[0]
     is_place = isinstance(value, int) and not isinstance(value, bool) and endpoint.labels
     if is_place and str(value) not in endpoint.labels:
         if not 0 <= value < len(endpoint.labels):
-            raise WrongShape(f"the label is {value}, there are {len(endpoint.labels)} labels")
+            raise WrongShape(f"the label must be below {len(endpoint.labels)}, the number of labels, got {value}")
         named: str = endpoint.labels[value]
         return named
     return read_text_label(value)

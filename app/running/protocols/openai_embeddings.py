@@ -1,41 +1,58 @@
-"""OpenAI's embeddings API: a text in, a vector out; or several, in their order."""
+"""OpenAI's embeddings API as a client: one or several texts per request."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.running.protocols.json_service import values_of
 from app.running.protocols.message import ParsedResponse, Request, read_count
-from app.running.templates import WrongShape, as_text, part_of
+from app.running.templates import WrongShape, as_text, resolve_pointer
 from models.endpoint import EmbeddingsEndpoint
+
+TextInput = str | tuple[int, ...]
+"""A text, or its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """An item that is several texts, to be embedded by one request."""
+class TextBatch:
+    """Texts, or their tokens, to embed in one request.
 
-    texts: tuple[str, ...]
+    Attributes:
+        options: further fields of the request.
+    """
+
+    texts: tuple[TextInput, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_request(endpoint: EmbeddingsEndpoint, item: Any) -> Request:
-    """Ask for the embedding of a text, or for those of several."""
-    many = isinstance(item, Texts)
-    texts = list(item.texts) if many else as_text(item)
-    body: dict[str, Any] = {"model": endpoint.model, "input": texts, "encoding_format": "float"}
+    """Return a request for the embedding of one or several texts."""
+    batch = item if isinstance(item, TextBatch) else TextBatch((as_text(item),))
+    is_one_text = len(batch.texts) == 1 and isinstance(batch.texts[0], str)
+    inputs = batch.texts[0] if is_one_text else list(batch.texts)
+    body: dict[str, Any] = {**batch.options, "model": endpoint.model, "input": inputs, "encoding_format": "float"}
     if endpoint.dimensions is not None:
         body["dimensions"] = endpoint.dimensions
-    return Request("POST", f"{endpoint.url.rstrip('/')}/embeddings", body, answers=len(texts) if many else 1)
+    return Request("POST", _embeddings_url(endpoint.url), body, answers=len(batch.texts))
+
+
+def _embeddings_url(url: str) -> str:
+    path, mark, query = url.partition("?")
+    return f"{path.rstrip('/')}/embeddings{mark}{query}"
 
 
 def read(reply: Any, answers: int) -> ParsedResponse:
-    """Read the vectors, one behind the other in the order of the texts, and the usage. Raises WrongShape unless there
-    is one for each, all of one length."""
+    """Parse the vectors, concatenated in the order of the texts, and the usage.
+
+    Raises WrongShape unless there is one vector per text, all of equal length.
+    """
     usage = reply.get("usage") if isinstance(reply, dict) else None
     tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     if answers == 1:
-        return ParsedResponse(values=values_of(part_of(reply, "/data/0/embedding")), input_tokens=tokens)
-    vectors = _in_order(part_of(reply, "/data"), answers)
+        return ParsedResponse(values=values_of(resolve_pointer(reply, "/data/0/embedding")), input_tokens=tokens)
+    vectors = _in_order(resolve_pointer(reply, "/data"), answers)
     if len({len(vector) for vector in vectors}) > 1:
-        raise WrongShape("the embeddings have different lengths")
+        raise WrongShape("the embeddings must have equal lengths")
     return ParsedResponse(values=tuple(number for vector in vectors for number in vector), input_tokens=tokens)
 
 
@@ -43,11 +60,11 @@ def _in_order(data: Any, answers: int) -> list[tuple[float, ...]]:
     """Return the vectors by the indices in the reply, or in their order without indices."""
     if not isinstance(data, list) or len(data) != answers:
         came = len(data) if isinstance(data, list) else 0
-        raise WrongShape(f"there are {came} embeddings for {answers} texts")
+        raise WrongShape(f"the reply must have {answers} embeddings, one per text, got {came}")
     by_place: dict[Any, tuple[float, ...]] = {}
     for place, each in enumerate(data):
         index = each.get("index", place) if isinstance(each, dict) else place
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < answers or index in by_place:
-            raise WrongShape("the places of the embeddings are not those of the texts")
-        by_place[index] = values_of(part_of(each, "/embedding"))
+            raise WrongShape("embedding indices do not match the inputs")
+        by_place[index] = values_of(resolve_pointer(each, "/embedding"))
     return [by_place[place] for place in range(answers)]

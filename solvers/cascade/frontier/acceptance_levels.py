@@ -1,12 +1,15 @@
 """Cascades with one acceptance level: accept an answer if its calibrated confidence reaches the level.
 
-For a level, the rows that a set S of classifiers leaves are known, and so are the cost of calling k next, the error of
-k's accepted answers, and the error of a last classifier on the remaining rows. So
+At a given level, the rows that a set S of classifiers leaves unanswered do not depend on the order of calls. The cost
+of calling classifier k on these rows, the error of k's accepted answers, and the error of a last classifier do not
+depend on it either. So the recurrence
 
-    V(∅) = 0,   V(S) = min over k in S of  V(S less k) + price · cost of k + error of k, among what S less k leaves
+    V(∅) = 0,   V(S) = min over k in S of  V(S less k) + price · cost of k + error of k, among rows that S less k leaves
+    unanswered
 
-is exact over all subsets and orders (``subset_search``, with an error), and V(S) + price · cost + error of the last
-completes it. One level serves all classifiers, so few rows suffice to learn it.
+finds the optimum over all subsets and orders (as in ``subset_search``, with an additional error). The objective of a
+cascade is V(S) plus price · cost and the error of its last classifier. Few rows suffice to learn the level, because all
+classifiers share it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +35,8 @@ def ignore_report(message: str) -> None:
 
 
 def find_candidates(rows: CalibratedRows, prices: Floats, report: Report = ignore_report) -> set[ThresholdCascade]:
-    """Return the best cascade per level and price; for some of them also the best within every deadline.
+    """Return the best cascade for each level and price, and for some of them also the best cascade within every
+    deadline.
 
     Complexity: O(L (N n + n^2 2^n P)) time for N rows, n classifiers, L levels, and P prices; O(n 2^n P) memory.
     """
@@ -85,7 +89,7 @@ class _SolvedProgram:
 
 
 def _solve_levels(rows: CalibratedRows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _SolvedProgram]]:
-    """Yield the places of every level and price, with the solved program."""
+    """Yield the indices of every level and price, with the solved program."""
     levels = choose_levels(rows)
     for at, level in enumerate(levels):
         report(f"acceptance levels: {at} of {len(levels)} done")
@@ -103,7 +107,10 @@ def choose_levels(rows: CalibratedRows) -> list[float]:
 
 
 def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:
-    """Return prices of cost, from one that allows every classifier to one that allows only the cheapest."""
+    """Return prices (errors per unit of cost), rising.
+
+    The first price allows every classifier, the last only the cheapest.
+    """
     means = np.sort(rows.costs.mean(axis=0))
     differences = np.concatenate((means, np.diff(means)))
     least = float(differences[differences > 0].min()) if np.any(differences > 0) else 1.0
@@ -112,12 +119,12 @@ def choose_prices(rows: CalibratedRows, count: int = PRICE_COUNT) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptanceProgram:
-    """Means over rows, (n, 2^n) each, for classifier k on the rows that all of a set S leave.
+    """Means over all rows, (n, 2^n): entry (k, S) counts only rows that every member of S leaves unanswered.
 
     Attributes:
         cost: cost of calling k.
-        wrong: error of its accepted answers.
-        wrong_as_last: error of all its answers.
+        wrong: error of k's accepted answers.
+        wrong_as_last: error of all answers of k.
     """
 
     cost: Floats
@@ -126,7 +133,8 @@ class AcceptanceProgram:
 
     @classmethod
     def from_rows(cls, rows: CalibratedRows, accepts: Bools) -> "AcceptanceProgram":
-        """Count all sets at once: rows are binned by the classifiers that leave them, then summed over supersets."""
+        """Compute the means of all sets at once: bin rows by the set of classifiers that leave them unanswered, then
+        sum over supersets."""
         n = accepts.shape[1]
         left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
         weights = (rows.costs, rows.wrong * accepts, rows.wrong)
@@ -141,7 +149,7 @@ class AcceptanceProgram:
         return cls(*sums)
 
     def solve_values(self, prices: Floats) -> tuple[Floats, Int8s]:
-        """Return V of every set at P prices, (2^n, P), and the member called last."""
+        """Return V of every set at P prices, (2^n, P), and the member of the set that is called last."""
         n = len(self.cost)
         value = np.full((1 << n, len(prices)), np.inf)
         value[0] = 0.0
@@ -157,7 +165,10 @@ class AcceptanceProgram:
         return value, previous
 
     def add_last(self, value: Floats, price: float) -> Floats:
-        """Add each classifier as the last, (2^n, n); infinite where the set has it already."""
+        """Return the objective of each set with each last classifier: (2^n, n).
+
+        It is infinite if the set contains the last classifier.
+        """
         whole = value[:, None] + (price * self.cost + self.wrong_as_last).T
         whole[_membership(len(self.cost))] = np.inf
         return np.asarray(whole)

@@ -1,4 +1,5 @@
-"""Confidence calibration: probability of being correct from a confidence of any scale (logistic or isotonic).
+"""Confidence calibration (logistic or isotonic): converts a confidence of any scale to the probability of being
+correct.
 
 Confidences may be votes, margins, percentages, or log-probabilities.
 """
@@ -19,7 +20,7 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedConfidences:
-    """Probability of being correct of each fitted row, (N,), monotone in the confidence; and the kind of curve."""
+    """Probability of being correct for each row, (N,), monotone in the confidence; and the type of the fitted curve."""
 
     values: Floats
     kind: CurveKind
@@ -28,7 +29,7 @@ class CalibratedConfidences:
 def calibrate_confidences(confidences: Floats, quality: Floats, items: Int64s) -> CalibratedConfidences:
     """Fit a rising curve from confidence to quality by cross-validation, logistic or isotonic.
 
-    It is constant if higher confidences are not better.
+    The curve is constant if answers with higher confidence are not more often correct.
 
     Args:
         confidences: (N,), finite, N at least 1.

@@ -19,9 +19,10 @@ def _empty_array() -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FrontierContents:
-    """p points, cascades with thresholds, by rising cost on the build half; p = 0 in plans of older versions.
+    """p operating points, which are cascades with thresholds, by rising cost on the build half; p = 0 in plans of older
+    versions.
 
-    They have n classifiers and r calls in total.
+    The points have n classifiers and r calls in total.
     """
 
     point_names: tuple[str, ...] = ()
@@ -33,7 +34,7 @@ class FrontierContents:
     point_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     """(p + 1,) offsets of points in the next three arrays."""
     point_members: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(r,) classifiers in calling order, as places in ``point_names``."""
+    """(r,) classifiers in calling order, as indices of ``point_names``."""
     point_thresholds: Thresholds = field(default_factory=_empty_array)
     """(r,) accept thresholds, NaN where every answer is accepted."""
     point_reaching: Probabilities = field(default_factory=_empty_array)
@@ -58,7 +59,7 @@ class FrontierContents:
         return [each for each in every if isinstance(each, np.ndarray)]
 
     def check_frontier(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: plans may be untrusted bytes."""
+        """Raise InvalidRequest for inconsistent arrays, because plans may come from untrusted bytes."""
         if any(array.ndim != 1 for array in self._point_arrays()):
             raise InvalidRequest("not a valid frontier of cascades: arrays must have one dimension")
         n, p, r = len(self.point_names), len(self.point_maxima), len(self.point_members)

@@ -13,26 +13,29 @@ from solvers.base import format_number
 from solvers.budget_mixture import Mixture, lower_hull, tie_break_from_id
 from solvers.cascade.frontier.contents import FrontierContents
 
+RELATIVE_TOLERANCE = 1e-12
+"""A budget covers a cost that exceeds it only by rounding: means of equal prices are not exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class PointMixture:
-    """Two points, and the share of items for the second, more expensive one; 0 if one point serves all."""
+    """Two operating points, and the share of items for the second, more expensive one; 0 if all use the first."""
 
     first: int
     second: int
     share: float
 
     def choose_for_item(self, item: str | None) -> int:
-        """Return the point of an item; deterministic in the item's id."""
+        """Return the index of an item's point; deterministic in the item's id."""
         return self.second if self.share and item is not None and tie_break_from_id(item) < self.share else self.first
 
     def mix(self, values: Floats) -> float:
-        """Return the mean of a quantity over both points; for standard errors it is an upper bound."""
+        """Return the mean of a quantity over both points; the mean of standard errors is an upper bound."""
         return float((1 - self.share) * values[self.first] + self.share * values[self.second])
 
 
 class PointSelector:
-    """Points of a plan, or some of them, (p,), and their hulls within requested deadlines."""
+    """Selects operating points of a plan from the hull of the points within a requested deadline."""
 
     def __init__(self, contents: FrontierContents, among: Bools | None = None) -> None:
         self._points = contents
@@ -65,7 +68,8 @@ class PointSelector:
         return hull
 
     def list_min_budgets(self, deadline: float | None) -> list[tuple[float, int]]:
-        """Return the points that a budget alone can select, with the least such budget."""
+        """Return the points that a budget can select within a deadline, as (least budget that selects it, index of the
+        point)."""
         hull = self.find_hull(deadline)
         costs = np.maximum.accumulate(self._safe_costs[hull])
         last = np.append(costs[1:] > costs[:-1], True)
@@ -74,8 +78,8 @@ class PointSelector:
     def choose(self, query: CascadeQuery) -> PointMixture:
         """Choose the most accurate point within ``budget``, or the cheapest that reaches ``min_accuracy``.
 
-        Limits hold on holdout rows with a margin of one standard error. Two neighbors are mixed if the query has an
-        item id; else the one within the limits is taken.
+        Limits hold on holdout rows with a margin of one standard error. If the query has an item id, two neighboring
+        points are mixed; else the point within the limits is used.
 
         Raises:
             Infeasible: no point is within the limits.
@@ -97,7 +101,7 @@ class PointSelector:
         return chosen
 
     def _choose_within(self, hull: Int64s, most: float) -> PointMixture:
-        costs = np.maximum.accumulate(self._safe_costs[hull])
+        costs, most = np.maximum.accumulate(self._safe_costs[hull]), most * (1 + RELATIVE_TOLERANCE)
         if most < costs[0]:
             least = f"the cheapest cascade costs {costs[0]:.6g} per item, including one standard error"
             raise Infeasible(f"{least}; the budget is {format_number(most)}")

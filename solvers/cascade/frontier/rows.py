@@ -14,7 +14,8 @@ NEVER_ACCEPT = np.inf
 
 @dataclass(frozen=True, slots=True)
 class ThresholdCascade:
-    """Classifiers in calling order, as columns; answers but the last are accepted at or above their threshold."""
+    """Classifiers in calling order, as column indices. Answers of all but the last are accepted at or above the
+    threshold."""
 
     members: tuple[int, ...]
     thresholds: tuple[float, ...]
@@ -23,14 +24,15 @@ class ThresholdCascade:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedRows:
-    """N rows and n classifiers.
+    """Outcomes of n classifiers on N rows, with confidences that are calibrated or raw.
 
     Attributes:
-        confidences: (N, n), calibrated or raw.
+        confidences: (N, n).
         wrong: (N, n), 1 minus answer quality.
         costs: (N, n).
         worst: (n,), worst-case times.
-        has_confidence: (n,), whether a classifier has a confidence, so that another may follow it.
+        has_confidence: (n,), whether a classifier has a confidence; a classifier without confidence must be the last
+            one.
         items: (N,), equal for rows of one item.
     """
 

@@ -1,4 +1,5 @@
-"""Search for the frontier: one level or separate thresholds (cross-validation), and hulls within deadlines."""
+"""Search for the frontier: choose between one level and separate thresholds by cross-validation, and find hulls within
+deadlines."""
 
 from dataclasses import dataclass
 
@@ -31,22 +32,31 @@ MIN_SEPARATE_ROWS = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedCascades:
-    """Selected cascades, by rising cost; and whether their thresholds are separate."""
+    """Selected cascades, by rising cost; and whether each classifier has a separate threshold."""
 
     cascades: tuple[ThresholdCascade, ...]
     separate: bool
 
 
-def search_frontier(rows: CalibratedRows, report: Report = ignore_report) -> SelectedCascades:
+def search_frontier(
+    rows: CalibratedRows, report: Report = ignore_report, *, known: SelectedCascades | None = None
+) -> SelectedCascades:
     """Find the cascades of least error for every cost, within every worst-case time.
 
+    Args:
+        known: further candidates, which also determine whether each classifier has a separate threshold. None:
+            cross-validation determines it.
     Complexity: O(L (N n + n^2 2^n P)) of ``acceptance_levels``, and O(P n^2 N) of ``separate_thresholds`` per sweep.
     """
     prices = choose_prices(rows)
     every = find_candidates(rows, prices, report)
     singles = {ThresholdCascade((k,), ()) for k in range(rows.costs.shape[1])}
+    every |= set() if known is None else set(known.cascades)
     kept = select_cascades(rows, sorted(every | singles, key=_sort_key))
-    separate = len(rows.wrong) >= MIN_SEPARATE_ROWS and _supports_separate(rows, prices, report)
+    if known is None:
+        separate = len(rows.wrong) >= MIN_SEPARATE_ROWS and _supports_separate(rows, prices, report)
+    else:
+        separate = known.separate
     if separate:
         improved = _improve(RankedRows.from_rows(rows), kept, prices, report)
         kept = select_cascades(rows, sorted({*kept, *improved}, key=_sort_key))
@@ -60,7 +70,8 @@ def _sort_key(cascade: ThresholdCascade) -> tuple[int, tuple[int, ...], tuple[fl
 def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> list[ThresholdCascade]:
     """Return cascades on the hull of cost and penalized error within worst-case times, by rising cost.
 
-    Single classifiers are always kept, and their times are limits, so that tight deadlines and exclusions are feasible.
+    Single classifiers are always kept, and their times are among the worst-case times, so that tight deadlines and
+    exclusions are feasible.
     """
     measured = np.array([rows.mean_outcome(one) for one in cascades])
     independent = effective_rows(rows.items)
@@ -76,7 +87,8 @@ def select_cascades(rows: CalibratedRows, cascades: list[ThresholdCascade]) -> l
 
 
 def complexity_penalty(cascade: ThresholdCascade, rows: int) -> float:
-    """Return the penalty on a cascade's training error: each further classifier corrects some rows by chance."""
+    """Return the penalty on training error for the number of classifiers, because each further one corrects some rows
+    by chance."""
     return PENALTY_ROWS * (len(cascade.members) - 1) / rows
 
 

@@ -1,8 +1,9 @@
 """Coordinate descent over one accept threshold per classifier.
 
-A row that is answered at step j has that answer's error; a row that is left has the cost and error of the later steps.
-With all other thresholds fixed, both are known for every row, so one pass over the rows by falling confidence finds the
-best threshold of step j. No step increases ``error + price · cost`` on the rows, so the descent ends.
+A row that is answered at step j has the error of that answer. Any other row that reaches step j has the cost and error
+of the later steps. With all other thresholds fixed, both are known for every row, so one pass over the rows by falling
+confidence finds the best threshold of step j. No step increases ``error + price · cost`` on the rows, so the descent
+ends.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ TIE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Rows, and for each classifier their order by falling confidence and where ties end, (N, n) both."""
+    """Rows, with their order by falling confidence and the ends of ties for each classifier, (N, n) both."""
 
     rows: CalibratedRows
     order: Int64s
@@ -26,7 +27,7 @@ class RankedRows:
 
     @classmethod
     def from_rows(cls, rows: CalibratedRows) -> "RankedRows":
-        """Sort once; O(n N log N)."""
+        """Sort the rows of each classifier by falling confidence; O(n N log N)."""
         order = np.argsort(-rows.confidences, axis=0, kind="stable")
         ranked = np.take_along_axis(rows.confidences, order, axis=0)
         ends = np.ones(ranked.shape, dtype=bool)
@@ -90,7 +91,7 @@ class RankedRows:
 
 
 def list_neighbors(cascade: ThresholdCascade, rows: CalibratedRows) -> list[ThresholdCascade]:
-    """Return cascades that differ by one classifier: one more, in order of cost; one less; or another last one."""
+    """Return cascades with one classifier added (in order of cost), one removed, or another last classifier."""
     members, thresholds = cascade.members, cascade.thresholds
     means = rows.costs.mean(axis=0)
     level = (

@@ -1,13 +1,17 @@
 """Label-setting search over states of grouped classifiers, for deadlines and for too many states (beam search).
 
-A label is a path to a state: worst-case time and expected duration so far. Labels are processed by level; each state
-keeps non-dominated ones, or without a deadline the one of least expected duration. A label is pruned if its duration
-plus a lower bound of the rest exceeds the best known cascade within its deadline, so no optimal cascade is lost. In an
-optimal cascade the ratio of time to conditional probability never falls and stays below C_n (Lemma 2 for neighbors of
-different groups; in one group the first could be removed otherwise), so no other calls are tried.
+A label is a path to a state, with its worst-case time and expected duration. Labels are processed by level. Each state
+keeps its non-dominated labels or, without a deadline, the label of least expected duration. A label is pruned if its
+duration plus a lower bound of the remaining duration exceeds the duration of the best known cascade within its
+deadline. So no optimal cascade is lost.
 
-With a ``width``, only that many labels per level are extended, half of them by bound and half by a guess of their
-result (beam search). The least bound of pruned labels, or the cascade found if that is less, is a proved lower bound.
+Only calls are tried whose ratio of time to conditional success probability does not fall and stays below C_n. Optimal
+cascades have this property: by Lemma 2 for neighbors of different groups; for neighbors of one group, because otherwise
+the first could be removed.
+
+Beam search: with a ``width``, at most ``width`` labels per level are extended, half of them selected by bound and half
+by an estimate of the result. The proved lower bound is the smaller one of the best cascade and the least bound of
+labels that were not extended.
 
 Complexity: O(l n log(l n)) time for l labels of n members; about 70 bytes per label, and a few times that on the
 current level. l is at most 2 million; at most twice as many candidates may be pending.
@@ -61,10 +65,10 @@ class SearchTask:
     """Parameters of a search.
 
     Attributes:
-        bounds: lower bounds, the fastest first.
-        guess: rank of labels in a beam search.
+        bounds: functions that bound the remaining expected duration from below, the cheapest to evaluate first.
+        guess: estimate of the remaining expected duration, which ranks partial paths (labels) in a beam search.
         deadline: inf for none.
-        for_all_deadlines: whether to find the best for every deadline up to this one.
+        for_all_deadlines: whether to find the best cascade for every deadline up to ``deadline``.
         width: number of labels kept per level in a beam search; None for all.
         max_labels: maximum number of labels of an exact search.
     """
@@ -79,7 +83,10 @@ class SearchTask:
 
 
 class LabelSearch:
-    """One search for a task."""
+    """Label-setting search for the best cascade of a SearchTask, exact or as a beam search.
+
+    A label is a partial cascade with its expected and maximum duration.
+    """
 
     def __init__(self, task: SearchTask) -> None:
         self._task, self._layout = task, task.layout

@@ -1,17 +1,19 @@
 """Lower bound, and heuristic, of the remaining expected duration of grouped classifiers, in closed form.
 
-Relaxation: after K_a of a group, a more powerful K_b costs only C_b - C_a (in fact C_b), and may be called in parts,
+Relaxation: after K_a of a group, a more powerful K_b costs only C_b - C_a instead of C_b, and can be called in parts,
 one for every member in between. Then a group is a chain of parts (cost, success probability), and chains are
-independent. Their optimal order is known: cut each chain into blocks of least expected cost per success probability,
-take blocks by that ratio, and stop at the deterministic classifier's C_n (the argument of Lemma 2 for blocks; Monma and
-Sidney's series-parallel sequencing). Every cascade maps to an order of parts that costs no more, so the relaxed optimum
-is a lower bound. If no group has two members it is the optimum (Lemma 2).
+independent. The optimal order of parts is known: cut each chain into blocks of least expected cost per success
+probability, order blocks by this ratio, and stop when the ratio reaches the deterministic classifier's C_n (as in Lemma
+2, for blocks; Monma and Sidney's series-parallel sequencing).
 
-A deadline limits success: a knapsack of parts of members, by worst-case time and -log(1 - p), bounds the share u that
-stays unclassified. The relaxed optimum for every value of C_n at once gives the least cost of leaving the share u: the
-blocks up to u, the last one in part. So the bound stops at u, too.
+Every cascade corresponds to an order of parts that costs no more, so the relaxed optimum is a lower bound. If no group
+has two members, it equals the optimum (Lemma 2).
 
-The heuristic replaces the blocks of each group by its best single member, by ratio.
+A deadline limits success: a knapsack of parts of members, by worst-case time and -log(1 - p), bounds the share u of
+items that remain unclassified. The least cost of leaving the share u is that of the blocks up to u, the last one in
+part. So the bound includes only these blocks.
+
+The heuristic replaces the blocks of each group by its single member of the lowest ratio.
 
 Complexity: O(n g^2) to build for n members in groups of at most g; O(s b) to evaluate for s states and b <= n g blocks.
 """
@@ -53,7 +55,7 @@ class RemainingDuration:
     """Lower bound or heuristic of the expected duration from a state.
 
     Attributes:
-        blocks: cost per success probability, and share left.
+        blocks: cost per success probability, and share of items that remain unclassified.
         slices: log(1 - p) per worst-case time, and that time.
     """
 
@@ -62,7 +64,12 @@ class RemainingDuration:
     slices: _EntryTable
 
     def evaluate(self, states: Int64s, spare: Floats) -> Floats:
-        """Evaluate states, (s, w), with the remaining worst-case time of IDK classifiers, (s,): (s,)."""
+        """Return a lower bound on the expected remaining time of each of s states: (s,).
+
+        Args:
+            states: (s, w), encoded.
+            spare: (s,), worst-case time that remains for IDK classifiers.
+        """
         digits = np.ascontiguousarray(self.layout.decode_states(states).T.astype(np.int16))
         least = self._least_left(digits, spare)
         spent, left = np.zeros(len(states)), np.ones(len(states))
@@ -95,7 +102,8 @@ def build_chain_bound(layout: StateLayout) -> RemainingDuration:
 
 
 def build_single_guess(layout: StateLayout) -> RemainingDuration:
-    """Build the heuristic."""
+    """Build the heuristic that uses only one classifier per group: the one with the lowest cost per success
+    probability."""
     return _build_tables(layout, _best_single)
 
 

@@ -1,6 +1,7 @@
 """Pareto fronts of maximum and expected duration, in arrays.
 
-A *label* is such a pair for a part of a cascade. One label dominates another if neither of its durations is larger.
+A *label* is a pair (maximum duration, expected duration) of a partial cascade. A label dominates another if neither of
+its durations is larger.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ from models.arrays import Floats, Int64s
 
 
 def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
-    """Return the places of non-dominated labels, (n,), by increasing maximum; one of equal labels.
+    """Return the indices of non-dominated labels by increasing maximum; only one of equal labels.
 
     Complexity: O(n log n) time, O(n) memory.
 
@@ -24,10 +25,10 @@ def find_undominated(maxima: Floats, expected: Floats) -> Int64s:
 
 
 def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Return the places of labels that no other label of the same state dominates.
+    """Return the indices of labels that no other label of the same state dominates.
 
-    Expected durations are replaced by ranks, lowered by more than all ranks from state to state, so one running minimum
-    serves all states.
+    Expected durations are replaced by ranks, and the ranks of each state are shifted below those of the previous state.
+    Then a single running minimum finds the non-dominated labels of all states.
 
     Args:
         states: (n, w), one state per row.
@@ -50,7 +51,7 @@ def find_undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) 
 
 
 def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
-    """Return, for each state, the place of the label of least expected duration, then of least maximum.
+    """Return, for each state, the index of the label of least expected duration; ties go to the least maximum.
 
     >>> find_least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
     [1, 2]
@@ -62,11 +63,12 @@ def find_least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int
 
 
 def thin_front(expected: Floats, max_labels: int) -> tuple[Int64s, float]:
-    """Keep at most ``max_labels`` + 1 labels of a front, and return their places and the maximum loss.
+    """Thin a front to at most ``max_labels`` + 1 labels; return their indices and the maximum loss of expected
+    duration.
 
-    The range of expected durations is cut into ``max_labels`` bands; each keeps its label of least maximum. For every
-    dropped label one stays with no larger maximum, and an expected duration larger by at most the width of a band: the
-    loss.
+    The range of expected durations is divided into ``max_labels`` bands of equal width. Of each band, the label with
+    the least maximum is kept. So for every removed label, a kept label has no larger maximum, and its expected duration
+    is larger by at most the width of a band. This width is the loss.
 
     Args:
         expected: (n,), strictly falling as the maxima rise.

@@ -1,8 +1,9 @@
 """Solver for grouped classifiers: choice between exact search and beam search.
 
-``group-states`` is exact: V of all states, at most 2 million, and with deadlines a front in each state, pruned with V,
-of at most 2 million labels. ``group-beam`` is used beyond either limit: the same search with a limited number of labels
-per level, and the chain relaxation as bound if V is too large. It is often exact, and always has a proved lower bound.
+``group-states`` is exact. It computes V (``groups.states``) of all states, at most 2 million. With deadlines it also
+keeps a front of labels in each state, at most 2 million labels, pruned by V. Beyond either limit, ``group-beam`` is
+used: the same search with a limited number of labels per level. If there are too many states for V, the bound is the
+chain relaxation. The result of ``group-beam`` is often optimal, and always has a proved lower bound.
 """
 
 import math
@@ -28,7 +29,7 @@ _BEAM_DEADLINES = 24
 def solve_groups(
     problem: CascadeProblem, deadline: float | None, algorithm: Algorithm | None
 ) -> tuple[CascadeFront, Algorithm]:
-    """Order grouped classifiers for one deadline or none; also return the algorithm.
+    """Order grouped classifiers for one deadline or none; also return the algorithm that was used.
 
     If an exact search has too many labels, the beam search is used.
 
@@ -53,10 +54,12 @@ def solve_groups(
 
 
 def solve_group_frontier(problem: CascadeProblem) -> tuple[CascadeFront, Algorithm]:
-    """Order grouped classifiers for all deadlines; beyond the limits, for some deadlines by beam search.
+    """Order grouped classifiers for all deadlines; if the problem is too large for exact search, for some deadlines by
+    beam search.
 
-    Cascades between these deadlines may then be missed, so the front is not exact; its lower bound is that without a
-    deadline. Groups of one each, and a single group, have exact algorithms of their own.
+    Beam search may miss cascades between these deadlines, so the front is not exact. Its lower bound is that of the
+    problem without a deadline. If each group has one member, or there is one group, an exact algorithm for this case is
+    used.
     """
     layout, cost_to_go = StateLayout.from_problem(problem), None
     if len(layout.radix) == len(problem.idk):

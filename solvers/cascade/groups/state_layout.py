@@ -1,7 +1,8 @@
 """State encoding of grouped classifiers: the member of each group that ran last.
 
-A digit is the rank of that member in its group, by increasing P, and 0 if none ran. Only later members are useful
-(Definition 2), so digits never fall. The sum of the digits is the state's level, and every call increases it.
+A state has a digit per group: the rank, by increasing P, of the member that ran last, or 0 if none ran. Only members of
+higher rank are useful afterward (Definition 2), so digits never fall. The sum of the digits is the level of the state;
+every call increases it.
 """
 
 import math
@@ -67,10 +68,10 @@ class StateLayout:
         return np.asarray(states[:, self.word] // self.stride % self.radix)
 
     def list_transitions(self, digits: Int64s) -> tuple[Int64s, Floats]:
-        """Return the effect of each member in each state, (s, n) each.
+        """Return two effects of each member in each state, (s, n) each.
 
-        It is the rise of its group's digit (0 or less: useless), and its success probability given the calls so far,
-        (P_k - P_last) / (1 - P_last) (Equation 7).
+        The effects of member k are the increase of its group's digit (0 or less: k is useless), and k's success
+        probability given the earlier calls, (P_k - P_last) / (1 - P_last) (Equation 7).
         """
         own = digits[:, self.problem.groups]
         last = self.powers[self.problem.groups, own]

@@ -1,7 +1,7 @@
-"""Independent groups of fully dependent IDK classifiers: results of Algorithm 3 without its 2^(n-1) subsets.
+"""Independent groups of fully dependent IDK classifiers: results of Algorithm 3 without enumerating 2^(n-1) subsets.
 
-Only the last member of each group that ran matters (Equation 10). V(state), the expected remaining duration, is the
-least of stopping at the deterministic classifier and of calling any later member k of a group:
+Only the last member of each group that ran matters (Equation 10). V(state) is the least expected remaining duration.
+The next call is either the deterministic classifier or any later member k of a group:
 
     V(s) = min(C_n, min over k of C_k + (1 - p_k(s)) · V(s after k)),
 
@@ -26,7 +26,7 @@ _BLOCK_CELLS = 1 << 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostToGo:
-    """V of every state, the worst-case duration of a cascade that attains it, and the member it calls next.
+    """V of every state, and a cascade that attains it: the cascade's worst-case duration and next member.
 
     expected, maximum, choice: (states + 1,) each; choice n is the deterministic classifier. The last entry is the end,
     with no further cost.
@@ -38,7 +38,7 @@ class CostToGo:
     choice: Int16s
 
     def look_up(self, states: Int64s, spare: Floats) -> Floats:
-        """Return V of states, (s, 1), for any spare time: (s,)."""
+        """Return V of states, (s, 1), as (s,); V does not depend on the spare time."""
         return np.asarray(self.expected[states[:, 0]])
 
     def follow_best(self) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class CostToGo:
 
 
 def compute_cost_to_go(layout: StateLayout) -> CostToGo:
-    """Compute V of all states, from the last level to the first; among equals the smaller maximum."""
+    """Compute V of all states, from the last level to the first; ties go to the smallest maximum duration."""
     states = layout.states
     cost_to_go = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
     levels = _compute_levels(layout)

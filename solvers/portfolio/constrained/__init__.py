@@ -35,7 +35,7 @@ __all__ = ["ConflictingConstraints", "ConstrainedChoice", "Constraint", "Constra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstrainedChoice(AssignmentSolution):
-    """A solution with its uses. used: (k,), use of each constraint."""
+    """An assignment, and the use of each constraint, ``used``: (k,)."""
 
     used: Floats
 
@@ -65,7 +65,8 @@ def assign_constrained(
     Args:
         values: (n, m), finite, of any sign.
         constraints: k constraints.
-        uses: matrices of (n, m), or (m,) where all queries are alike; constraints refer to them by place.
+        uses: matrices of use per query and classifier, (n, m), or (m,) if it is equal for all queries. A constraint
+            refers to a matrix by its index.
         groups: (n,), from 0.
         gap: relative optimality gap.
         time_limit_s: seconds by ``clock``, after which the best assignment is returned with its proved gap.
@@ -73,7 +74,7 @@ def assign_constrained(
         ConflictingConstraints: no assignment satisfies all constraints.
         SolverTimeout: no assignment was found in time.
     Complexity: some dozen times O(n m u) for u matrices, and HiGHS on some thousand columns; exponential in the worst
-        case where the gap is small.
+        case if the gap is small.
 
     >>> one_each = [Constraint(("at_most",), None, 1.0, classifier=1)]
     >>> solution = assign_constrained([[0.5, 0.9], [0.5, 0.6], [0.7, 0.9]], one_each)

@@ -1,8 +1,8 @@
-"""Infeasibility analysis: a minimal set of conflicting constraints, and how much each is violated.
+"""Infeasibility analysis: a minimal set of conflicting constraints, and the violation of each.
 
-Dual prices at which the relaxation of a problem with zero values has a negative bound prove that the priced constraints
-conflict (Farkas' lemma). The deletion filter then drops one constraint after another, for good if the others still
-conflict, until no constraint can be dropped.
+Set all values to 0. If the dual bound is then negative at some dual prices, the constraints with positive prices
+conflict (Farkas' lemma). The deletion filter then tries to drop each constraint. A constraint stays dropped if the
+remaining ones still conflict.
 
 Source: Chinneck, Dravnieks, *ORSA Journal on Computing* 3, 1991.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from models.errors import SolverTimeout
 from solvers.portfolio.constrained.highs import minimize
 from solvers.portfolio.constrained.moves import RowMoves
-from solvers.portfolio.constrained.prices import MIN_SECONDS, solve_relaxation
+from solvers.portfolio.constrained.prices import MIN_HIGHS_S, solve_relaxation
 from solvers.portfolio.constrained.problem import ConstrainedProblem, Constraint, count_uses
 from solvers.portfolio.constrained.solve import VIOLATION_TOLERANCE, InfeasibleProblem, solve
 
@@ -29,7 +29,8 @@ class ConstraintConflict:
 
     Attributes:
         constraint: the constraint.
-        violation: the change of its bound that resolves the conflict, with the others unchanged; None: no time.
+        violation: the change of this constraint's bound that resolves the conflict while all other bounds stay; None:
+            time ran out.
     """
 
     constraint: Constraint
@@ -37,7 +38,7 @@ class ConstraintConflict:
 
 
 def find_conflicts(problem: ConstrainedProblem, remaining_s: Callable[[], float]) -> tuple[ConstraintConflict, ...]:
-    """Return a minimal set of conflicting constraints; empty if all can hold, or time is up."""
+    """Return a minimal set of conflicting constraints; empty if none conflict, or time runs out."""
     kept = _find_conflicting(problem, remaining_s)
     for constraint in kept if len(kept) > 1 else ():
         others = tuple(each for each in kept if each is not constraint)
@@ -69,7 +70,7 @@ def _is_integer_infeasible(problem: ConstrainedProblem, remaining_s: Callable[[]
     moves = RowMoves.from_problem(problem, base, np.ones(problem.values.shape, dtype=np.bool_))
     if not len(moves.rows):
         return not problem.is_feasible(base)
-    return minimize(moves.to_program(None), len(moves.rows), time_limit_s=max(remaining_s(), MIN_SECONDS))[1]
+    return minimize(moves.to_program(None), len(moves.rows), time_limit_s=max(remaining_s(), MIN_HIGHS_S))[1]
 
 
 def _minimize_violation(

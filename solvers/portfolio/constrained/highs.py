@@ -44,8 +44,8 @@ class ProgramSolution:
     """A solution of a program.
 
     Attributes:
-        columns: (c,).
-        value: its objective.
+        columns: (c,), values of the variables.
+        value: objective of these values.
         prices: (r,), dual prices of the rows, at least 0; zeros for integer programs.
         bound: lower bound of the objective.
     """
@@ -58,7 +58,7 @@ class ProgramSolution:
 
 def minimize(
     problem: LinearProgram,
-    whole: int = 0,
+    integer_columns: int = 0,
     *,
     start: Floats | None = None,
     target: float = -np.inf,
@@ -67,7 +67,7 @@ def minimize(
     time_limit_s: float = np.inf,
     presolve: bool = True,
 ) -> tuple[ProgramSolution | None, bool]:
-    """Solve a program; the first ``whole`` columns are integers.
+    """Solve a program; the first ``integer_columns`` columns are integers.
 
     Args:
         start: (c,), an initial solution.
@@ -100,7 +100,7 @@ def minimize(
         "presolve": "choose" if presolve else "off",
     }.items():
         highs.setOptionValue(option, value)
-    highs.passModel(_make_model(problem, whole))
+    highs.passModel(_make_model(problem, integer_columns))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -118,9 +118,9 @@ def minimize(
     ):
         # HiGHS 1.16 may misread the start after presolve has reordered columns.
         again = partial(minimize, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
-        return again(problem, whole, target=target)
-    prices = -np.array(solution.row_dual) if not whole else np.zeros(len(problem.limits))
-    bound = float(info.mip_dual_bound) if whole else value
+        return again(problem, integer_columns, target=target)
+    prices = -np.array(solution.row_dual) if not integer_columns else np.zeros(len(problem.limits))
+    bound = float(info.mip_dual_bound) if integer_columns else value
     columns = np.array(solution.col_value)
     return ProgramSolution(columns, value, np.maximum(prices, 0.0), bound), False
 

@@ -1,8 +1,8 @@
 """Moves of single rows from a base choice to another, as the columns of a small linear program.
 
-A row with one other choice is a column from 0 to 1 without a row of its own; rows with several need one that allows at
-most one move. Each constraint may be violated at a penalty, so that there is always a solution with dual prices;
-violations are scaled by the largest single use.
+A move is a column, a variable from 0 to 1. If a row has several moves, the program has a constraint that allows at most
+one of them. Each constraint of the problem may be violated at a penalty, so there is always a solution with dual
+prices. Violations are scaled by the largest single use.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class RowMoves:
 
     Attributes:
         base: (n,), choices.
-        rows, choices: (c,), the moves, by row.
-        gains: (c,), increase of the value.
-        changes: nonzero scaled changes of use: moves, constraints, and amounts, (e,) each.
-        room: (k,), scaled slack of the base.
+        rows, choices: (c,), row and new choice of each move, sorted by row.
+        gains: (c,), increase of the value by each move.
+        changes: nonzero changes of use: indices of moves, indices of constraints, and scaled amounts, (e,) each.
+        room: (k,), scaled slack of each constraint before any move.
     """
 
     base: Int64s
@@ -50,7 +50,7 @@ class RowMoves:
         return cls(base, rows, choices, gains, changes, room)
 
     def to_program(self, penalties: Floats | None) -> LinearProgram:
-        """Return the program to minimize, moves first.
+        """Return the linear program to minimize; its first c columns are the moves.
 
         Args:
             penalties: (k,), cost of violating each constraint by 1; None: no violations.
@@ -65,10 +65,11 @@ class RowMoves:
         return _make_program(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
 
     def to_counted_program(self, problem: ConstrainedProblem) -> tuple[LinearProgram, Floats] | None:
-        """Return the integer program with a column for each count of rows with a choice, and its start.
+        """Return an integer program, with the number of rows per choice as further variables, and an initial solution.
 
-        Rows with equal uses are interchangeable. Branching on counts avoids the enumeration of such exchanges; two rows
-        tie each count to its moves. The start has no moves. Returns None if there are too many counts.
+        Rows with equal uses are interchangeable, and branching on counts avoids the enumeration of such exchanges. Two
+        constraints make each count equal to the base count plus the moves. The initial solution has no moves. Returns
+        None if there are too many counts.
         """
         alone, m, c = self.to_program(None), problem.values.shape[1], len(self.rows)
         grouped = any(constraint.group is not None for constraint in problem.constraints)
@@ -97,7 +98,7 @@ class RowMoves:
         return columns, np.append(np.zeros(c), counts)
 
     def apply(self, which: Floats) -> Int64s:
-        """Return the choices after the moves, the first c columns, that are at least one half."""
+        """Return the choices after the moves whose variable, ``which[:c]``, is above 0.5."""
         choice = self.base.copy()
         done = which[: len(self.rows)] > 0.5
         choice[self.rows[done]] = self.choices[done]

@@ -1,9 +1,11 @@
 """Dual prices of the constraints: linear relaxation by sifting, from small samples to all rows.
 
-At given prices each row takes the choice with the highest value minus priced use. This bounds the value of any
-assignment (Lagrangian dual), and the best bound is that of the linear relaxation. Prices from a sample of s rows are
-off by about 1/√s, so of 4 s rows only those whose two best choices are that close need another look: some thousands, at
-every size. HiGHS solves the relaxation with all others fixed, and the bound of all rows measures its prices.
+At given prices, the choice of each row is the one with the highest value minus use times prices. The sum over the rows
+bounds the value of any assignment (Lagrangian dual). The prices of the linear relaxation result in the least bound.
+
+Prices from a sample of s rows have an error of about 1/√s. So in a sample of 4 s rows, only rows whose two best choices
+differ by less than this error remain undecided: some thousands at every size. HiGHS solves the relaxation of these
+rows, with all other rows fixed. The dual bound of all rows at the resulting prices measures the quality of the prices.
 
 Source: Bixby, Gregory, Lustig, Marsten, Shanno, *Operations Research* 40, 1992 (sifting).
 """
@@ -28,7 +30,7 @@ FRACTION_TOLERANCE = 1e-7
 """Fractions of moves below this count as 0."""
 MAX_STEPS = 30
 """Maximum number of steps at one size; about three are typical."""
-MIN_SECONDS = 0.01
+MIN_HIGHS_S = 0.01
 """Minimum time limit of HiGHS."""
 MIN_GROUP_ROWS = 16
 """Minimum number of rows of each group in every sample."""
@@ -40,23 +42,23 @@ class Relaxation:
 
     Attributes:
         prices: (k,), at least 0, of the unscaled constraints.
-        net: (n, m), values minus priced use.
+        net: (n, m), values minus use times prices.
         bound: upper bound of the value of any assignment.
-        moves, made: the moves and their fractions, (c,); other rows are fixed.
-        violations: (k,), scaled.
+        moves, fractions: the c moves that the program could make, and the fraction of each that it makes, (c,).
+        violations: (k,), scaled violation of each constraint.
     """
 
     prices: Floats
     net: Floats
     bound: float
     moves: RowMoves
-    made: Floats
+    fractions: Floats
     violations: Floats
 
     def find_undecided(self) -> Bools:
-        """Return the choices between which rows are split, (n, m)."""
+        """Return the mask of choices, (n, m), between which the solution splits rows."""
         split = np.zeros(self.net.shape, dtype=np.bool_)
-        part = (self.made > FRACTION_TOLERANCE) & (self.made < 1 - FRACTION_TOLERANCE)
+        part = (self.fractions > FRACTION_TOLERANCE) & (self.fractions < 1 - FRACTION_TOLERANCE)
         rows = self.moves.rows[part]
         split[rows, self.moves.choices[part]] = split[rows, self.moves.base[rows]] = True
         return split
@@ -67,7 +69,7 @@ def solve_relaxation(
 ) -> Relaxation:
     """Solve the relaxation until bound and value differ by at most ``close`` per row, or time is up.
 
-    Every k-th row is sampled, so the order of rows must not correlate with their numbers.
+    Samples are every k-th row, so values and uses must not depend on the order of rows.
 
     Args:
         penalties: (k,), cost of violating each constraint.
@@ -115,7 +117,7 @@ def _solve_level(
 
 
 def _minimize(columns: LinearProgram, limit_s: float) -> ProgramSolution:
-    minimum, _ = minimize(columns, time_limit_s=max(limit_s, MIN_SECONDS))
+    minimum, _ = minimize(columns, time_limit_s=max(limit_s, MIN_HIGHS_S))
     if minimum is None:  # violations are allowed, so a solution exists
         raise SolverTimeout("relaxation not solved within the time limit")
     return minimum

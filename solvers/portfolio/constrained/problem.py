@@ -1,9 +1,9 @@
 """Assignment problem with several coupling constraints: uses, dual prices, and bounds.
 
-Each of n queries gets exactly one of m classifiers, so that the sum of values is maximal, and for every constraint the
-use is at most, or at least, its bound. A constraint counts queries (1 each), or one of the matrices ``uses``; of all
-queries or of one group; by all classifiers or by one. So uses add up in cells (group, classifier), and the prices of
-all constraints add up to one table of (groups, classifiers) for each matrix.
+Each of n queries gets exactly one of m classifiers, so that the sum of values is maximal. The use of every constraint
+must be at most, or at least, its bound. The use of a constraint is a number of queries, or the sum of one of the
+matrices ``uses``. It covers all queries or one group, and all classifiers or one. So it is a sum over cells (group,
+classifier). The prices of all constraints on a matrix add up to one table of (groups, classifiers).
 """
 
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ class Constraint:
 
     Attributes:
         name: its path in the request.
-        use: the place of a matrix of the problem; None: queries are counted.
+        use: the index of a matrix in ``ConstrainedProblem.uses``; None: queries are counted.
         bound: the bound.
         is_upper: whether the bound is an upper one.
-        group, classifier: which of them it applies to; None: all.
+        group, classifier: the group and the classifier that it covers; None: all.
     """
 
     name: tuple[str, ...]
@@ -76,7 +76,7 @@ class ConstrainedProblem:
 
     @property
     def bounds(self) -> Floats:
-        """(k,)."""
+        """(k,), bound of each constraint."""
         return np.array([constraint.bound for constraint in self.constraints])
 
     @property
@@ -90,12 +90,12 @@ class ConstrainedProblem:
         return replace(self, constraints=constraints)
 
     def take_rows(self, rows: Int64s, weights: Floats) -> "ConstrainedProblem":
-        """Return some rows with weights."""
+        """Return the problem of some rows, with their weights."""
         uses = tuple(np.asarray(use[rows]) for use in self.uses)
         return replace(self, values=self.values[rows], uses=uses, groups=self.groups[rows], weights=weights)
 
     def subtract_prices(self, prices: Floats) -> Floats:
-        """Return values minus use at prices, (k,): (n, m), in O(n m) for each matrix."""
+        """Return values minus use times prices, (n, m), for prices (k,); O(n m) for each matrix."""
         totals = self._sum_prices(prices)
         net = np.array(self.values)
         for start in range(0, len(net), ROWS_AT_ONCE):
@@ -130,7 +130,7 @@ class ConstrainedProblem:
         return np.array([cells[c.use][_select_cells(c, True)].sum() for c in self.constraints])
 
     def compute_bound(self, prices: Floats, net: Floats) -> float:
-        """Return the dual bound of nonnegative prices, given the values minus priced use."""
+        """Return the dual bound at nonnegative prices, given the values minus use times prices."""
         return float(self.weights @ net.max(axis=1) + (prices * self.signs) @ self.bounds)
 
     def is_feasible(self, choice: Int64s) -> bool:
@@ -154,7 +154,7 @@ def _select_cells(constraint: Constraint, of_groups: bool) -> tuple[slice | int,
 
 
 def count_uses(problem: ConstrainedProblem, constraint: Constraint, rows: Int64s, choices: Int64s) -> Floats:
-    """Return the signed use of a constraint by single choices, (c,)."""
+    """Return the signed use of a constraint by each pair of a row and a choice, (c,)."""
     counts: Bools = np.ones(len(rows), dtype=np.bool_)
     if constraint.group is not None:
         counts &= problem.groups[rows] == constraint.group

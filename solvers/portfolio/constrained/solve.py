@@ -1,10 +1,11 @@
 """Rounding and search: from the relaxation to an assignment with a proved gap, by HiGHS.
 
-1. The relaxation has no more undecided rows than binding constraints. HiGHS finds integer choices for these and the
-   rows closest to undecided that satisfy every constraint; if there are none, more rows are left open, in the end all.
+1. The relaxation has at most as many undecided rows as binding constraints. HiGHS searches choices for these rows, and
+   for the rows closest to being undecided, that satisfy every constraint. If there are none, more rows are left open,
+   finally all.
 2. No better assignment contains a choice whose loss, at the prices, is at least the bound minus the best value
-   (reduced-cost fixing). If that is more than the allowed gap, HiGHS searches the rest, and its bound is one of the
-   whole problem. Where rows have equal uses, it branches on the number of rows with a choice.
+   (reduced-cost fixing). If this difference is more than the allowed gap, HiGHS searches the other choices, and its
+   bound holds for the whole problem. If rows have equal uses, HiGHS branches on the number of rows with each choice.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from models.arrays import Bools, Floats, Int64s
 from models.errors import SolverTimeout
 from solvers.portfolio.constrained.highs import ProgramSolution, minimize
 from solvers.portfolio.constrained.moves import RowMoves
-from solvers.portfolio.constrained.prices import MIN_SECONDS, Relaxation, solve_relaxation
+from solvers.portfolio.constrained.prices import MIN_HIGHS_S, Relaxation, solve_relaxation
 from solvers.portfolio.constrained.problem import ConstrainedProblem
 from solvers.portfolio.knapsack.problem import MIN_VALUE
 
@@ -95,7 +96,7 @@ def _round_relaxation(
     remaining_s: Callable[[], float],
 ) -> AssignmentSolution:
     """Return an integer assignment close to the relaxation."""
-    base = relaxation.moves.apply(relaxation.made)
+    base = relaxation.moves.apply(relaxation.fractions)
     best = _choose_better(problem, best, base)
     target = best.bound - gap / (1 + gap) * max(abs(best.bound), MIN_VALUE)
     losses, undecided = _compute_losses(relaxation.net), relaxation.find_undecided()
@@ -163,7 +164,7 @@ def _solve_integer(
         target=problem.sum_values(moves.base) - target_value,
         gap=gap,
         nodes=nodes,
-        time_limit_s=max(limit_s, MIN_SECONDS),
+        time_limit_s=max(limit_s, MIN_HIGHS_S),
         presolve=counted is None,
     )
 

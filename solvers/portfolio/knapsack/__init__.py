@@ -14,7 +14,7 @@ module           purpose
 ``max_min``      the max-min objective: the least value over queries
 ===============  ==========================================================================
 
-Ties: among choices of a row with equal cost and value the first is taken, with equal value the cheapest. Which of
+Ties: among choices of a row with equal value, the cheapest is taken; if their costs are equal, too, the first. Which of
 several assignments with equal value is returned is unspecified but deterministic.
 """
 
@@ -49,8 +49,8 @@ def assign(
         budget: for all n queries, in the unit of costs. See ``problem`` for the exact test.
         gap: relative optimality gap. 0 searches for the optimum; the remaining gap is rounding, about n · 2e-14 times
             the change of a relevant choice.
-        time_limit_s: seconds by ``clock`` after which the search, but not the relaxation, ends. The search also thins
-            out states beyond a million at a time, and ends after 20 million. The returned gap is always proved.
+        time_limit_s: seconds by ``clock`` after which the search, but not the relaxation, ends. The search also keeps
+            at most a million states per step, and ends after 20 million. The returned gap is always proved.
     Raises:
         InvalidRequest: invalid input.
         Infeasible: the budget is less than the cheapest assignment, whose cost is in the message.
@@ -89,8 +89,8 @@ def assign_min(
 def compute_shadow_price(values: ArrayLike, costs: ArrayLike, budget: float) -> float:
     """Return the shadow price of the budget in the linear relaxation: at least 0.
 
-    At this price, argmax of value - price · cost for single queries is close to the assignment of ``assign``. Where the
-    price changes at this budget, the lower one is returned. Errors as of ``assign``.
+    At this price, argmax of value - price · cost for single queries is close to the assignment of ``assign``. If the
+    shadow price jumps at this budget, the lower price is returned. Errors as of ``assign``.
 
     >>> compute_shadow_price([[0.5, 1.0], [0.5, 0.75], [0.5, 1.5]], [1.0, 3.0], 6.0)
     0.25

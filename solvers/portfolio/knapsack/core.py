@@ -1,12 +1,12 @@
 """Core of the knapsack problem: the moves away from the relaxed solution that a better assignment can contain.
 
-At a price, a row that leaves its choice in the relaxed solution loses some of value - price · cost, and never gains.
-The value of an assignment is the dual bound minus its deficit: the price of the unused budget, and the losses of its
-rows. So once an assignment is known, no move whose loss reaches its deficit is part of a better one (reduced-cost
-fixing), and few rows have any other.
+The relaxed solution maximizes value - price · cost in each row, so a move to another choice never increases it. The
+decrease is the loss of the move. The value of an assignment is the dual bound minus the assignment's deficit: price ·
+unused budget plus the losses of all moves. So a move whose loss reaches the deficit of a known assignment is not part
+of a better assignment (reduced-cost fixing). Few rows have other moves.
 
-Rows with equal moves form a group. Values that are means of 40 answers make many rows equal, and searching a group at
-once takes little longer than searching one row.
+Rows with equal moves form a group. Values are often means of 40 answers, which makes many rows equal. Searching a group
+takes hardly longer than searching one row.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class MoveGroup:
     """Rows with equal moves.
 
     Attributes:
-        rows: (r,).
+        rows: (r,), indices of the rows.
         choices: (a,), the choice of each move.
-        high, low: (a,), its additional cost as an exact sum.
-        losses: (a,).
+        high, low: (a,), additional cost of each move as an exact sum.
+        losses: (a,), loss of each move.
     """
 
     rows: Int64s
@@ -56,13 +56,14 @@ class Core:
 
     Attributes:
         groups: k groups, by least loss per unit of cost spent or saved.
-        up, down: (k + 1,), least loss per unit over the groups from each on, for moves that spend and that save.
+        loss_per_spent: (k + 1,), least loss per unit of cost that a move of group i or a later group spends.
+        loss_per_saved: (k + 1,), least loss per unit of cost that a move of group i or a later group saves.
         unit: the unit of ``high``.
     """
 
     groups: list[MoveGroup]
-    up: Floats
-    down: Floats
+    loss_per_spent: Floats
+    loss_per_saved: Floats
     unit: float
 
 
@@ -72,11 +73,12 @@ class ReducedLosses:
 
     Attributes:
         base: (n,), the relaxed solution.
-        price: its price.
+        price: dual price of the budget.
         remaining: the remaining budget as an exact sum (``exact_sums.compute_room``).
-        shortfall: subtracted from it (``exact_sums.compute_shortfall``).
-        losses: (n, m), at least 0.
-        scale: largest change of value plus priced cost among moves that lose at most the price of the remaining budget.
+        shortfall: subtracted from ``remaining`` in comparisons (``exact_sums.compute_shortfall``).
+        losses: (n, m), loss of each choice compared with ``base``, at least 0.
+        scale: largest sum of the changes of value and of price · cost among moves that lose at most price · remaining
+            budget.
         slop: bound of the rounding error of the dual bound.
     """
 
@@ -144,17 +146,17 @@ def _sort_groups(groups: list[MoveGroup], unit: float) -> Core:
     Many states come from rows that spend and rows that save without loss. The side with fewer rows goes first: it
     reaches less far, and after it, states beyond the budget on that side have to pay.
     """
-    up, down = (np.array([_min_rate(group, way) for group in groups]) for way in (1, -1))
-    rates, spends, rows = np.minimum(up, down), up <= down, np.array([len(group.rows) for group in groups])
+    spent, saved = (np.array([_min_rate(group, sign) for group in groups]) for sign in (1, -1))
+    rates, spends, rows = np.minimum(spent, saved), spent <= saved, np.array([len(group.rows) for group in groups])
     free = rates == 0
     fewer = rows[free & spends].sum() <= rows[free & ~spends].sum()
     order = np.lexsort((spends != fewer, rates))
-    return Core([groups[k] for k in order], _min_from_each(up[order]), _min_from_each(down[order]), unit)
+    return Core([groups[k] for k in order], _min_from_each(spent[order]), _min_from_each(saved[order]), unit)
 
 
-def _min_rate(group: MoveGroup, way: int) -> float:
-    """Return the least loss per unit of a group's moves that cost more (way 1) or less (-1)."""
-    extra = way * (group.high + group.low)
+def _min_rate(group: MoveGroup, sign: int) -> float:
+    """Return the least loss per unit of a group's moves that cost more (sign 1) or less (-1)."""
+    extra = sign * (group.high + group.low)
     return float((group.losses / np.abs(extra)).min(where=extra > 0, initial=np.inf))
 
 

@@ -1,16 +1,17 @@
 """Dynamic programming over the core for the moves with the least deficit.
 
-The core is searched from the moves with the least loss per unit of cost, and the search ends as soon as the bounds
-allow. A state is the remaining budget, possibly negative, and the accumulated loss; every state within the budget is an
+The search begins with the moves of least loss per unit of cost, and ends as soon as the bounds exclude an improvement.
+A state is the remaining budget, possibly negative, and the accumulated loss; every state within the budget is an
 assignment. Two rules keep states few:
 
-- dominance: states that leave no more than another one and have no more value are dropped;
-- bounds: later moves lose at least ``up`` per unit of cost that they spend, and ``down`` per unit that they save. A
-  state with remaining budget wastes it at the price or at ``up``, a state over the budget must save at ``down``. If the
-  resulting deficit is not below the best one minus the allowed gap, the state is dropped.
+- dominance: a state is dropped if another state has at least its remaining budget and at least its value;
+- bounds: later moves lose at least ``loss_per_spent`` per unit of cost that they spend, and ``loss_per_saved`` per unit
+  that they save. Remaining budget costs the shadow price, or ``loss_per_spent`` if it is spent; a state over the budget
+  must save at ``loss_per_saved``. If the resulting deficit is not below the best one minus the allowed gap, the state
+  is dropped.
 
-A group is searched row by row until it yields nothing new; a group with a single move in blocks of 1, 2, 4, ... rows,
-which reach every number of rows.
+A group is searched row by row until no state with a move remains. A group with a single move is searched in blocks of
+1, 2, 4, ... rows, whose sums reach every number of rows.
 
 **Rounding.** Costs are exact (``exact_sums``). Possible errors of losses and comparisons are accumulated in ``slop``.
 
@@ -37,7 +38,7 @@ MAX_STATES = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchLayer:
-    """Backtracking information of a step: per state, (s,), the previous state and the move, 0 for none."""
+    """Backtracking information of a step: for each state, (s,), the previous state, and the move; 0: no move."""
 
     rows: Int64s
     choices: Int64s
@@ -51,7 +52,7 @@ class CoreSearch:
 
     Attributes:
         shortfall: subtracted from the remaining budget in comparisons.
-        allowed: the allowed error of the best deficit, given that deficit.
+        allowed: returns the allowed gap, given the best deficit.
         best: the least deficit of a known assignment.
         proved: lower bound of the deficits of all dropped assignments.
     """
@@ -77,7 +78,7 @@ class CoreSearch:
         return self.best - self.allowed(self.best)
 
     def list_moves(self) -> list[tuple[Int64s, int]]:
-        """Return the moves of the best assignment, if it was found here: rows, and their choice."""
+        """Return the moves of the best assignment as (rows, their choice); none if the search did not improve it."""
         if self.best_at is None:
             return []
         at, state, move = self.best_at
@@ -91,15 +92,24 @@ class CoreSearch:
             at -= 1
             state, move = int(self.layers[at].before[state]), int(self.layers[at].move[state])
 
-    def decide_move(self, group: MoveGroup, rows: Int64s, up: float, down: float) -> bool:
-        """Let rows of a group move together or stay; return whether a state in which they move is kept."""
+    def decide_move(self, group: MoveGroup, rows: Int64s, loss_per_spent: float, loss_per_saved: float) -> bool:
+        """Extend every state by each move of a group, or by none; prune the rest.
+
+        Args:
+            group: the moves to choose from.
+            rows: rows of the group that make the same move together.
+            loss_per_spent: minimum loss of later moves per unit of cost that they spend.
+            loss_per_saved: minimum loss of later moves per unit of cost that they save.
+        Returns:
+            Whether any state with a move remains after pruning.
+        """
         count, state_count = len(rows), len(self.lost)
         high = _combine(self.high, -count * group.high)
         low = _combine(self.low, -count * group.low)
         lost = _combine(self.lost, count * group.losses)
         remaining = high + low - self.shortfall
         self._update_best(lost, remaining, state_count)
-        alive = self._find_promising(lost, remaining, up, down)
+        alive = self._find_promising(lost, remaining, loss_per_spent, loss_per_saved)
         high, low, lost, remaining = high[alive], low[alive], lost[alive], remaining[alive]
         order = np.lexsort((lost, -compute_residue(high, low, remaining), -remaining))
         order = order[self._find_undominated(-(lost[order] + self.price * remaining[order]))]
@@ -110,23 +120,23 @@ class CoreSearch:
         self.kept += len(origin)
         return bool(move.any())
 
-    def thin_out(self, most: int, up: float, down: float) -> None:
-        """Reduce more than ``most`` states to a sixteenth of that, those closest to the budget.
+    def thin_out(self, max_states: int, loss_per_spent: float, loss_per_saved: float) -> None:
+        """If there are more than ``max_states`` states, keep only the ``max_states // 16`` closest to the budget.
 
-        The gap is not proved then, but more groups can be searched for improvements.
+        The requested gap may then not be proved, but more groups can be searched for improvements.
         """
-        if len(self.lost) <= most:
+        if len(self.lost) <= max_states:
             return
-        self.drop_states(up, down)
-        keep = np.sort(np.argsort(np.abs(self.high + self.low), kind="stable")[: most // 16])
+        self.drop_states(loss_per_spent, loss_per_saved)
+        keep = np.sort(np.argsort(np.abs(self.high + self.low), kind="stable")[: max_states // 16])
         self.kept -= len(self.lost) - len(keep)
         self.high, self.low, self.lost = self.high[keep], self.low[keep], self.lost[keep]
         last = self.layers[-1]
         self.layers[-1] = replace(last, before=last.before[keep], move=last.move[keep])
 
-    def drop_states(self, up: float, down: float) -> None:
+    def drop_states(self, loss_per_spent: float, loss_per_saved: float) -> None:
         """Record the bounds of all states in ``proved``."""
-        bounds = self._bound_deficits(self.lost, self.high + self.low - self.shortfall, up, down)
+        bounds = self._bound_deficits(self.lost, self.high + self.low - self.shortfall, loss_per_spent, loss_per_saved)
         self.proved = min(self.proved, float(bounds.min(initial=np.inf)))
 
     def _update_best(self, lost: Floats, remaining: Floats, state_count: int) -> None:
@@ -136,14 +146,14 @@ class CoreSearch:
             self.best = float(deficits[least])
             self.best_at = len(self.layers), least % state_count, least // state_count
 
-    def _bound_deficits(self, lost: Floats, remaining: Floats, up: float, down: float) -> Floats:
+    def _bound_deficits(self, lost: Floats, remaining: Floats, loss_per_spent: float, loss_per_saved: float) -> Floats:
         """Return lower bounds of the deficits that states lead to."""
-        rates: Floats = np.where(remaining >= 0, min(self.price, up), -down)
+        rates: Floats = np.where(remaining >= 0, min(self.price, loss_per_spent), -loss_per_saved)
         return lost + remaining * rates
 
-    def _find_promising(self, lost: Floats, remaining: Floats, up: float, down: float) -> Int64s:
+    def _find_promising(self, lost: Floats, remaining: Floats, loss_per_spent: float, loss_per_saved: float) -> Int64s:
         """Return the candidates that may lead to an improvement."""
-        bounds = self._bound_deficits(lost, remaining, up, down)
+        bounds = self._bound_deficits(lost, remaining, loss_per_spent, loss_per_saved)
         beaten = bounds >= self.limit
         self.proved = min(self.proved, float(bounds.min(where=beaten, initial=np.inf)))
         return np.flatnonzero(~beaten)
@@ -170,9 +180,10 @@ def _combine(states: Floats, moves: Floats) -> Floats:
 def search_core(
     core: Core, reduced: ReducedLosses, best: float, allowed: Callable[[float], float], in_time: Callable[[], bool]
 ) -> CoreSearch:
-    """Search the core for a deficit below ``best`` until none is left, or time or memory is exhausted.
+    """Search the core for an assignment whose deficit is below ``best``.
 
-    The core must contain all moves that lose less than the limit for ``best``.
+    The search ends when no such assignment can exist, or time or memory is exhausted. The core must contain every move
+    that loses less than ``best - allowed(best)``.
 
     Complexity: O(l s a log(s a)) time for l steps from s states with a moves.
     """
@@ -191,7 +202,7 @@ def search_core(
     )
     for k, group in enumerate(core.groups):
         if not _search_group(search, group, core, k, in_time):
-            search.drop_states(core.up[k], core.down[k])
+            search.drop_states(core.loss_per_spent[k], core.loss_per_saved[k])
             break
     else:
         search.drop_states(np.inf, np.inf)
@@ -207,11 +218,11 @@ def _search_group(search: CoreSearch, group: MoveGroup, core: Core, k: int, in_t
             break
         if not in_time() or search.kept > MAX_STATES:
             return False
-        search.thin_out(MAX_CANDIDATES // (len(group.choices) + 1), core.up[k], core.down[k])
+        search.thin_out(MAX_CANDIDATES // (len(group.choices) + 1), core.loss_per_spent[k], core.loss_per_saved[k])
         rows = group.rows[at : at + size]
         at += len(rows)
         rest = k if at < len(group.rows) else k + 1
-        has_moved = search.decide_move(group, rows, core.up[rest], core.down[rest])
+        has_moved = search.decide_move(group, rows, core.loss_per_spent[rest], core.loss_per_saved[rest])
         size = 2 * size if len(group.choices) == 1 else 1
     return True
 

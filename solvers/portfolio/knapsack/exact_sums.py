@@ -1,8 +1,9 @@
-"""Exact summation of costs: each is the sum of two floats, high and low.
+"""Exact summation of costs: each cost is split into two floats, high and low.
 
-Highs are multiples of a power of two that is so large that their sums do not round; lows are the rest. Sums of lows do
-not round either unless costs differ by more than about 2^53 / n² for n of them, and then by about 2^-100 of a cost. The
-budget test depends on the last bit, and equal sums must not depend on the order of additions.
+High parts are multiples of a power of two, large enough that their sums are exact; low parts are the remainders. Sums
+of low parts are exact, too, unless the ratio of costs exceeds about 2^53 / n² for n costs; then the error is about
+2^-100 of a cost. Exactness is necessary because the budget test depends on the last bit, and equal sums must not depend
+on the order of additions.
 """
 
 import math
@@ -14,9 +15,11 @@ from models.arrays import Floats
 
 
 def compute_room(budget: float, costs: Iterable[float]) -> tuple[float, float]:
-    """Return the remaining budget as a float and its rounding error: exact to 106 bits.
+    """Return the remaining budget as two floats, a rounded number and its rounding error; together they are exact to
+    106 bits.
 
-    It includes half of the last digit, by which costs can exceed the budget and still round to it.
+    Half a unit in the budget's last place is added, because a sum that exceeds the budget by less than this rounds to
+    the budget.
 
     >>> compute_room(1.0, [0.1] * 10)[0] >= 0, compute_room(0.9, [0.1] * 10)[0] >= 0
     (True, False)
@@ -29,8 +32,9 @@ def compute_room(budget: float, costs: Iterable[float]) -> tuple[float, float]:
 def compute_shortfall(budget: float) -> float:
     """Return the amount to subtract from the remaining budget before testing its sign.
 
-    Costs exactly half way between two floats round to the even one. If that is not the budget, a remainder of 0 does
-    not suffice, and the smallest float makes it negative without changing any other remainder.
+    A sum exactly half way between two floats rounds to the one with an even mantissa. If the budget's mantissa is odd,
+    such a sum rounds up and exceeds the budget, although its remainder is 0. Subtracting the smallest float makes this
+    remainder negative and changes no other one.
 
     >>> compute_shortfall(1.0), compute_shortfall(1.0 + 2**-52)
     (0.0, 5e-324)
@@ -39,7 +43,7 @@ def compute_shortfall(budget: float) -> float:
 
 
 def choose_unit(total: float) -> float:
-    """Return the unit of highs with exact sums up to ``total`` in magnitude."""
+    """Return the unit whose multiples have exact sums up to ``total`` in magnitude."""
     return math.ldexp(1.0, math.frexp(total)[1] - 51)
 
 

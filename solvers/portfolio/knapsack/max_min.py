@@ -8,10 +8,10 @@ from solvers.portfolio.knapsack.problem import KnapsackProblem
 
 
 def restrict_to_best_least(problem: KnapsackProblem) -> KnapsackProblem:
-    """Allow only choices of at least the largest value t that every row can reach within the budget.
+    """Exclude choices with a value below t, the largest value that every row can reach within the budget.
 
-    t is one of the values, and lower t are affordable too, so bisection over the distinct values finds it exactly. The
-    problem must be feasible, and so is the result.
+    t is one of the values, and any lower t is affordable, too. So bisection over the distinct values finds t exactly.
+    The problem must be feasible, and so is the result.
 
     Complexity: O(n m log(n m)) time.
     """

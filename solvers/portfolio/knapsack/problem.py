@@ -28,8 +28,8 @@ class KnapsackAssignment:
     """An assignment and its quality.
 
     Attributes:
-        choice: (n,) int64, classifiers, read-only.
-        value, cost: their sums, each rounded once.
+        choice: (n,) int64, classifier of each query, read-only.
+        value, cost: sums of the choices' values and costs, each rounded once.
         bound: upper bound of the value of assignments within the budget.
         gap: (bound - value) / max(abs(value), 1e-9).
         price: shadow price of the budget in the linear relaxation, at least 0.
@@ -112,7 +112,9 @@ def _to_array(name: str, given: ArrayLike) -> Floats:
 def _validate_values(given: ArrayLike) -> Floats:
     values = _to_array("values", given)
     if values.ndim != 2 or values.size == 0:
-        raise _make_error("values", f"must have shape (queries, classifiers), neither 0, got {values.shape}")
+        raise _make_error(
+            "values", f"must have shape (queries, classifiers) with at least 1 of each, got {values.shape}"
+        )
     _reject_entries("values", values, ~(np.abs(values) <= MAX_NUMBER), f"must be finite and within ±{MAX_NUMBER:g}")
     return values
 

@@ -1,8 +1,9 @@
 """Linear relaxation of the knapsack problem for all budgets at once: one dual price for the budget.
 
-At a price a row takes the choice with the largest value - price · cost. As the price falls, a row climbs along the
-upper concave hull of its points (cost, value); each step has a slope, the price at which it is taken. The steps of all
-rows by falling slope solve the relaxation for every budget: take them while the budget lasts.
+At a price, the choice of a row is the one with the largest value - price · cost. As the price falls, the choice moves
+along the upper concave hull of the row's points (cost, value). Each step has a slope: the price at which the step is
+made. The relaxation is solved for every budget by the steps of all rows in the order of falling slope, as many as the
+budget affords.
 """
 
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ class HullSteps:
     Attributes:
         start: (n,), the cheapest choices.
         rows: the row of each step.
-        choices: the choice that it climbs to.
-        slopes: its slope.
-        spent: cumulative cost.
+        choices: the choice after each step.
+        slopes: gain of value per unit of cost of each step.
+        spent: cumulative cost of the steps.
     """
 
     start: Int64s
@@ -32,7 +33,7 @@ class HullSteps:
     spent: Floats
 
     def find_prices(self, remaining: Floats) -> Floats:
-        """Return the slope of the first step that does not fit, 0 if all do: (b,).
+        """Return the slope of the first step that does not fit each budget, 0 if all do: (b,).
 
         Args:
             remaining: (b,), budgets minus the cost of ``start``.
@@ -49,8 +50,8 @@ class HullSteps:
 def compute_steps(problem: KnapsackProblem) -> HullSteps:
     """Return the steps of all rows.
 
-    Among choices on one line the most expensive is the next step. Slopes that rise along a row are rounding errors,
-    and are lowered to those before them, so that a row's steps stay in order.
+    Among choices on one line the most expensive is the next step. If slopes rise along a row because of rounding
+    errors, they are lowered to the previous slope, so that the steps of a row remain in order.
 
     Complexity: O(n m h) time for hulls of at most h points, and about 60 n m bytes.
     """

@@ -1,7 +1,8 @@
 """Solve the knapsack problem: relaxation, best single move, then the core search.
 
-The relaxed solution is an assignment whose distance from the dual bound is less than one step of one row. With many
-queries that is mostly within the gap; otherwise the best single move is tried, then the core is searched.
+The rounded relaxed solution is an assignment whose distance from the dual bound is less than one step of one row. With
+many queries, this distance is mostly within the gap. Otherwise the best single move is tried, then the core is
+searched.
 """
 
 import math
@@ -61,5 +62,5 @@ def _apply_moves(base: Int64s, moves: Iterable[tuple[Int64s, int]]) -> Int64s:
 
 
 def choose_affordable(problem: KnapsackProblem, candidates: Iterable[Int64s]) -> Int64s:
-    """Return the first assignment within the budget, in case the cost of a better one rounds up."""
+    """Return the first candidate within the budget; a better candidate can exceed the budget by rounding."""
     return next(choice for choice in candidates if problem.sum_costs(choice) <= problem.budget)

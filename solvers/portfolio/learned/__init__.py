@@ -1,19 +1,20 @@
 """Learned estimators: probability that each classifier is correct on a query, by regressions on its embedding.
 
-OCCAM's estimator is a mean over nearest neighbors. Here two regressions are cross-fitted and averaged, with shrinkage
-to each classifier's mean. For an uninformative embedding the estimates are these means, and routing uses the convex
-hull of single classifiers.
+OCCAM's estimator is a mean over nearest neighbors. Here three regressions are cross-fitted. Cross-validation chooses
+which of them are averaged, with shrinkage to each classifier's mean. If the embedding is uninformative, estimates are
+these means, and routing mixes the classifiers on the convex hull of cost and accuracy.
 
 ====================  =======================================================================================
 module                purpose
 ====================  =======================================================================================
 ``embedding``         centering and dimensionality reduction of embeddings
-``regressions``       the averaged regressions: random forests and kernels
+``regressions``       the regressions: random forests, kernels, and logistic regressions
 ``forest``            random forests as arrays
 ``kernel``            kernel ridge regression
-``mixture``           their mean, with shrinkage estimated by cross-validation
+``logistic``          logistic regressions, each with a separate strength
+``mixture``           choice and mean of the regressions, with shrinkage by cross-validation
 ``cross_fit``         cross-fitting of the mixture
 ``estimator``         the fitted estimator
-``contents``          its stored arrays
+``contents``          stored arrays of the estimator
 ====================  =======================================================================================
 """

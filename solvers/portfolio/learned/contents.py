@@ -1,6 +1,6 @@
 """Stored arrays of a learned estimator, and their invariants."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from solvers.portfolio.learned.embedding import MAX_COORDINATE, MAX_PLAIN_DIMENS
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.learned.forest import MAX_DEPTH, RandomForest
 from solvers.portfolio.learned.kernel import MAX_CENTERS, MIN_WIDTH, KernelRegression
+from solvers.portfolio.learned.logistic import LogisticRegressions
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import REGRESSION_KINDS, Regression
 
@@ -24,6 +25,7 @@ DIMENSIONS = {
     "forest_values": 2,
     "kernel_centres": 2,
     "kernel_weights": 2,
+    "logistic_weights": 2,
 }
 """Arrays of more than one dimension."""
 
@@ -33,10 +35,10 @@ def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LearnedContents:
+class LearnedEstimatorArrays:
     """Arrays of regressions on embeddings of d numbers, reduced to e, for m classifiers.
 
-    Without a learned estimator they are empty.
+    Arrays are empty without a learned estimator, and for regressions that are not part of the mean.
     """
 
     estimator: EstimatorName = "occam"
@@ -67,10 +69,14 @@ class LearnedContents:
     """(r, m), weights of the centers."""
     kernel_base: Probabilities = field(default_factory=_empty(0))
     """(m,), prediction far from all centers."""
+    logistic_weights: Floats = field(default_factory=_empty(0, 0))
+    """(e, m), coefficients."""
+    logistic_intercepts: Floats = field(default_factory=_empty(0))
+    """(m,), intercepts."""
 
 
 def make_fields(estimator: LearnedEstimator) -> dict[str, Any]:
-    """Return the fields of an estimator."""
+    """Return the arrays of an estimator, named as the fields of ``LearnedEstimatorArrays``."""
     arrays: dict[str, Any] = {
         "estimator": "stacked",
         "means": estimator.mixture.means,
@@ -83,24 +89,37 @@ def make_fields(estimator: LearnedEstimator) -> dict[str, Any]:
     return arrays
 
 
-def load_estimator(plan: LearnedContents) -> LearnedEstimator | None:
+def load_estimator(plan: LearnedEstimatorArrays) -> LearnedEstimator | None:
     """Return the estimator of a plan; None for nearest neighbors only."""
     if plan.estimator == "occam":
         return None
     embedding = ReducedEmbedding(plan.embedding_centre, plan.embedding_axes)
-    mixture = RegressionMixture(plan.means, plan.shrinks)
-    return LearnedEstimator(embedding, {kind: _load_regression(plan, kind) for kind in REGRESSION_KINDS}, mixture)
+    kinds = _list_kinds(plan)
+    mixture = RegressionMixture(plan.means, plan.shrinks, kinds)
+    return LearnedEstimator(embedding, {kind: _load_regression(plan, kind) for kind in kinds}, mixture)
 
 
-def _load_regression(plan: LearnedContents, kind: str) -> Regression:
+def _list_kinds(plan: LearnedEstimatorArrays) -> tuple[str, ...]:
+    """Return the regressions that are averaged: those with arrays."""
+    arrays: dict[str, NDArray[Any]] = {
+        "forest": plan.forest_roots,
+        "kernel": plan.kernel_centres,
+        "logistic": plan.logistic_intercepts,
+    }
+    return tuple(kind for kind in REGRESSION_KINDS if len(arrays[kind]))
+
+
+def _load_regression(plan: LearnedEstimatorArrays, kind: str) -> Regression:
     if kind == "kernel":
         return KernelRegression(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
+    if kind == "logistic":
+        return LogisticRegressions(plan.logistic_weights, plan.logistic_intercepts)
     nodes = plan.forest_columns, plan.forest_thresholds, plan.forest_left, plan.forest_values
     return RandomForest(plan.forest_roots, *nodes)
 
 
-def check_invariants(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
-    """Return which invariants hold; a plan may come from untrusted bytes."""
+def check_invariants(plan: LearnedEstimatorArrays, d: int, m: int) -> dict[str, bool]:
+    """Return for each invariant, by name, whether it holds; a plan may come from untrusted bytes."""
     if plan.estimator == "occam":
         return {}
     e = plan.embedding_axes.shape[1]
@@ -112,8 +131,24 @@ def check_invariants(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
         and e > 0
         and _are_bounded(MAX_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
-    forest, kernel = _is_valid_forest(plan, min(e, MAX_PLAIN_DIMENSIONS), m), _is_valid_kernel(plan, e, m)
-    return kept | {"a regression of the kind forest": forest, "a regression of the kind kernel": kernel}
+    kinds = _list_kinds(plan)
+    valid = {
+        "forest": _is_valid_forest(plan, min(e, MAX_PLAIN_DIMENSIONS), m),
+        "kernel": _is_valid_kernel(plan, e, m),
+        "logistic": plan.logistic_weights.shape == (e, m)
+        and plan.logistic_intercepts.shape == (m,)
+        and _are_bounded(MAX_WEIGHT, plan.logistic_weights, plan.logistic_intercepts),
+    }
+    others = [kind for kind in REGRESSION_KINDS if kind not in kinds]
+    kept |= {"a regression": bool(kinds), "no parts of other regressions": not _have_numbers(plan, others)}
+    return kept | {f"a regression of the kind {kind}": valid[kind] for kind in kinds}
+
+
+def _have_numbers(plan: LearnedEstimatorArrays, kinds: Sequence[str]) -> bool:
+    """Return whether any array of some kinds of regression is not empty."""
+    return any(
+        getattr(plan, each.name).size for each in fields(LearnedEstimatorArrays) if each.name.split("_")[0] in kinds
+    )
 
 
 def _are_finite(*arrays: NDArray[Any]) -> bool:
@@ -128,7 +163,7 @@ def _are_probabilities(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.all((each >= 0) & (each <= 1))) for each in arrays)
 
 
-def _is_valid_forest(plan: LearnedContents, e: int, m: int) -> bool:
+def _is_valid_forest(plan: LearnedEstimatorArrays, e: int, m: int) -> bool:
     v, roots, left, columns = len(plan.forest_columns), plan.forest_roots, plan.forest_left, plan.forest_columns
     if not (plan.forest_thresholds.shape == left.shape == (v,) and plan.forest_values.shape == (v, m)):
         return False
@@ -154,7 +189,7 @@ def _has_bounded_depth(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) ->
     return not len(at)
 
 
-def _is_valid_kernel(plan: LearnedContents, e: int, m: int) -> bool:
+def _is_valid_kernel(plan: LearnedEstimatorArrays, e: int, m: int) -> bool:
     r = len(plan.kernel_centres)
     shapes = plan.kernel_centres.shape == (r, e) and plan.kernel_weights.shape == (r, m)
     positive = plan.kernel_width.shape == (1,) and bool(MIN_WIDTH <= plan.kernel_width[0] < np.inf)

@@ -1,7 +1,7 @@
-"""Cross-fitting: regressions, their mixture, and prices are fitted without the rows that evaluate them.
+"""Cross-fitting: regressions, their mixture, and shadow prices are fitted without the rows that evaluate them.
 
-Every row is estimated by regressions that were fitted without its fold (ten folds). The mixture of a fold's rows, and
-the prices that route them, are fitted to the estimates of the other folds. So all rows are holdout rows.
+Every row is estimated by regressions that were fitted without its fold (ten folds). The mixture for a fold's rows, and
+the shadow prices that route them, are fitted to the estimates of the other folds. So all rows are holdout rows.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from solvers.item_splits import ItemRows, fold_rows
 from solvers.portfolio.learned.embedding import ReducedEmbedding
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import REGRESSION_KINDS, fit_regression, predict_success
-from solvers.portfolio.routing_outcome import KnownItems
+from solvers.portfolio.routing_outcome import LabeledItems
 
 FOLDS = 10
 """Number of folds.
@@ -34,9 +34,9 @@ class CrossFit:
 
     Attributes:
         mixture: the mixture fitted to all rows.
-        fold: (n,).
-        fold_mixtures: for each fold the mixture fitted to the others.
-        estimates: (n, m), for each kind of regression, of rows outside its fit.
+        fold: (n,), fold of each row.
+        fold_mixtures: for each fold the mixture fitted to the other folds.
+        estimates: out-of-fold estimates, (n, m), by kind of regression.
     """
 
     mixture: RegressionMixture
@@ -45,7 +45,7 @@ class CrossFit:
     estimates: dict[str, Floats]
 
     @property
-    def values(self) -> Floats:
+    def out_of_fold_estimates(self) -> Floats:
         """Return the estimates of every row, (n, m), by the mixture of the other folds."""
         values = np.empty(next(iter(self.estimates.values())).shape)
         for part, mixture in enumerate(self.fold_mixtures):
@@ -53,7 +53,7 @@ class CrossFit:
         return values
 
 
-def cross_fit(known: KnownItems, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFit:
+def cross_fit(known: LabeledItems, rng: np.random.Generator, report: Callable[[int, str], None]) -> CrossFit:
     """Estimate every row by regressions fitted without its fold, and fit the mixtures.
 
     ``report`` receives the number of finished folds.
@@ -67,7 +67,7 @@ def cross_fit(known: KnownItems, rng: np.random.Generator, report: Callable[[int
         embedding = ReducedEmbedding.fit(vectors[learned])
         inputs, queries = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
         for kind, own in estimates.items():
-            own[fresh] = predict_success(fit_regression(kind, inputs, right[learned], rng), queries)
+            own[fresh] = predict_success(fit_regression(kind, inputs, known.targets[learned], rng), queries)
     report(FOLDS, "mixing the regressions")
     of_folds = []
     for part in range(FOLDS):
@@ -78,9 +78,10 @@ def cross_fit(known: KnownItems, rng: np.random.Generator, report: Callable[[int
 
 
 def assign_folds(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:
-    """Assign rows to folds, (n,), by item or, where no item repeats, by embedding.
+    """Assign rows to folds, (n,), by item or, if no item repeats, by embedding.
 
-    Equal embeddings count as copies only where few rows share one; many equal ones are kinds of tasks.
+    Rows with equal embeddings count as copies of one item only if few rows share the embedding. An embedding that many
+    rows share denotes a kind of task.
     """
     if ItemRows.from_codes(items).repeats:
         return fold_rows(items, FOLDS, rng)

@@ -25,7 +25,7 @@ class ReducedEmbedding:
 
     @classmethod
     def fit(cls, vectors: Singles) -> "ReducedEmbedding":
-        """Fit to (n, d) vectors: scale each coordinate, or project wide ones to scaled principal directions.
+        """Fit to (n, d) vectors: scale each coordinate, or project wide vectors to scaled principal directions.
 
         Complexity: O(n d min(n, d)) for wide ones.
 

@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.portfolio.learned.embedding import ReducedEmbedding
 from solvers.portfolio.learned.mixture import RegressionMixture
-from solvers.portfolio.learned.regressions import REGRESSION_KINDS, Regression, fit_regression, predict_success
+from solvers.portfolio.learned.regressions import Regression, fit_regression, predict_success
 
 ROWS_AT_ONCE = 4096
 """Queries per batch, which fit into the cache."""
@@ -28,7 +28,7 @@ class LearnedEstimator:
         """Fit to (n, d) embeddings and outcomes, (n, m)."""
         embedding = ReducedEmbedding.fit(vectors)
         inputs = embedding.apply(vectors)
-        return cls(embedding, {kind: fit_regression(kind, inputs, right, rng) for kind in REGRESSION_KINDS}, mixture)
+        return cls(embedding, {kind: fit_regression(kind, inputs, right, rng) for kind in mixture.kinds}, mixture)
 
     def estimate(self, vectors: Singles) -> Floats:
         """Return the probability that each classifier is correct, (n, m), for queries (n, d)."""

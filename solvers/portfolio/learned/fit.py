@@ -12,7 +12,7 @@ from models.portfolio import PortfolioOptions
 from models.savings import Savings
 from solvers.base import BuildContext, Fitted, scale_progress
 from solvers.item_splits import effective_rows
-from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, route_by_values, route_to_single_best
+from solvers.portfolio.baselines import BudgetRouter, draw_uniform_values, make_assignment_router, route_to_single_best
 from solvers.portfolio.cost_regression import ExpectedCosts
 from solvers.portfolio.curve import CurveMethod, MeasuredCurve, list_budgets, measure_curve
 from solvers.portfolio.learned.contents import make_fields
@@ -20,24 +20,26 @@ from solvers.portfolio.learned.cross_fit import BASELINE_KIND, FOLDS, CrossFit, 
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import list_cost_functions, make_cost_fields, make_resource_fields
-from solvers.portfolio.routing_outcome import KnownItems
+from solvers.portfolio.routing_outcome import LabeledItems
 from solvers.portfolio.shadow_prices import ShadowPrices, draw_tie_breaks
 from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.trace_split import TraceSplit, find_embedder, take_planned_rows
 from solvers.portfolio.tuning import compute_sigmas
 from solvers.savings import BaselineReplays, Replay, SettingReplay, measure_best_savings, split_in_halves
+from solvers.statistics import mean_accuracy
 from solvers.trace_baselines import most_accurate_baseline, replay_trace_baselines
 
 STEPS = FOLDS + 4
 
 
-def fit_learned(
+def fit_regression_portfolio(
     dataset: Trace, options: PortfolioOptions, table: TraceSplit, rng: np.random.Generator, run: BuildContext
 ) -> Fitted[PortfolioPlan]:
     """Fit a portfolio whose estimator is a mixture of regressions.
 
-    Regressions are cross-fitted (``cross_fit``), so no row is evaluated by an estimator or prices that were fitted to
-    it; the stored estimator is fitted to all rows. The summary is as of ``fit``, with weights instead of samples.
+    Regressions are cross-fitted (``cross_fit``), so no row is evaluated by an estimator or by shadow prices that were
+    fitted to this row. The stored estimator is fitted to all rows. The summary has the fields of ``fit``, with weights
+    instead of samples.
     """
     known = table.take_rows(table.build, embeds=True)
 
@@ -45,13 +47,13 @@ def fit_learned(
         run.progress(done, STEPS, message)
 
     crossed = cross_fit(known, rng, report)
-    costs = ExpectedCosts.cross_fit(known.vectors, known.costs, known.means, crossed.fold, known.items)
+    costs = ExpectedCosts.cross_fit(known.vectors, known.cost_targets, known.means, crossed.fold, known.items)
     known, plain = (
         take_planned_rows(dataset, table, table.build, costs.row_costs, embeds=embeds) for embeds in (True, False)
     )
     report(FOLDS + 1, "pricing budgets")
     lam = 0.0 if options.regularization == "auto" else options.regularization
-    sigmas = compute_sigmas(crossed.values, known.right)
+    sigmas = compute_sigmas(crossed.out_of_fold_estimates, known.right)
     values = crossed.mixture.apply(crossed.estimates) - lam * sigmas
     prices = ShadowPrices.with_confidence(values, known.plan_costs, known.costs, options.confidence)
     by_fold = _Folds(crossed, lam * sigmas, known, options.confidence)
@@ -59,7 +61,7 @@ def fit_learned(
     part = scale_progress(run.progress, FOLDS + 2, FOLDS + 3, STEPS)
     measured = _measure_curve(table, crossed, by_fold, (known, plain), rng, options.curve_points, part)
     report(FOLDS + 3, "fitting to all rows")
-    learned = LearnedEstimator.fit(known.vectors, known.right, crossed.mixture, rng)
+    learned = LearnedEstimator.fit(known.vectors, known.targets, crossed.mixture, rng)
     plan = _make_plan(
         dataset,
         options,
@@ -79,9 +81,13 @@ def fit_learned(
 class _Folds:
     """Routing of each fold's rows by the prices of the other folds."""
 
-    def __init__(self, crossed: CrossFit, penalties: Floats, known: KnownItems, confidence: float) -> None:
+    def __init__(self, crossed: CrossFit, penalties: Floats, known: LabeledItems, confidence: float) -> None:
         self.rows = [np.flatnonzero(crossed.fold == part) for part in range(FOLDS)]
-        self.estimates, self.known, self.tie_breaks = crossed.values, known, draw_tie_breaks(known.vectors)
+        self.estimates, self.known, self.tie_breaks = (
+            crossed.out_of_fold_estimates,
+            known,
+            draw_tie_breaks(known.vectors),
+        )
         self.values, self.prices = self.estimates - penalties, []
         for part, mixture in enumerate(crossed.fold_mixtures):
             others = np.flatnonzero(crossed.fold != part)
@@ -106,7 +112,7 @@ class _Folds:
 
     def assign(self, values: Floats) -> BudgetRouter:
         """Return a router that assigns each fold's rows as a batch, given the total budget."""
-        batches = [route_by_values(values[rows], self._planned_costs(rows)) for rows in self.rows]
+        batches = [make_assignment_router(values[rows], self._planned_costs(rows)) for rows in self.rows]
 
         def choose(total: float) -> Any:
             choice = np.empty(len(values), dtype=np.int64)
@@ -121,7 +127,7 @@ def _measure_curve(
     table: TraceSplit,
     crossed: CrossFit,
     by_fold: _Folds,
-    rows: tuple[KnownItems, KnownItems],
+    rows: tuple[LabeledItems, LabeledItems],
     rng: np.random.Generator,
     points: int,
     progress: Callable[[int, int, str], None],
@@ -131,26 +137,32 @@ def _measure_curve(
     n, m = known.right.shape
     forests = crossed.estimates[BASELINE_KIND]
     best = route_to_single_best(table.accuracies, plain.means, n)
-    methods = (
+    methods = [
         CurveMethod("batch", by_fold.assign(by_fold.values), by_fold.estimates, True),
         CurveMethod("route", by_fold.route, by_fold.estimates, True),
         CurveMethod("single_best", best, np.tile(table.accuracies, (n, 1)), False),
-        CurveMethod("random", route_by_values(draw_uniform_values(rng, n, m), plain.means), None, False),
+        CurveMethod("random", make_assignment_router(draw_uniform_values(rng, n, m), plain.means), None, False),
         CurveMethod("frugal_mct", by_fold.assign(forests), forests, True),
-        CurveMethod("oracle", route_by_values(plain.right, plain.means), plain.right, False),
-    )
+    ]
+    if known.observed is None:  # an oracle needs all outcomes of each row
+        methods.append(CurveMethod("oracle", make_assignment_router(plain.right, plain.means), plain.right, False))
     return measure_curve(
-        methods, list_budgets(known, plain, points), known, plain, lambda message: progress(0, 1, message)
+        tuple(methods), list_budgets(known, plain, points), known, plain, lambda message: progress(0, 1, message)
     )
 
 
 def _measure_savings(
-    dataset: Trace, embedder: int | None, by_fold: _Folds, known: KnownItems, budgets: Floats, rng: np.random.Generator
+    dataset: Trace,
+    embedder: int | None,
+    by_fold: _Folds,
+    known: LabeledItems,
+    budgets: Floats,
+    rng: np.random.Generator,
 ) -> Savings:
     """Choose a budget on one half of the rows, and measure savings on the other."""
     n, points = len(known), {}
     for budget in budgets.tolist():
-        choice = by_fold.route((budget - known.embedding_mean) * n)
+        choice = by_fold.route((budget - known.mean_embedding_cost) * n)
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
         points[f"a budget of {budget:.4g} {dataset.spec.unit} per item"] = SettingReplay(
@@ -159,7 +171,7 @@ def _measure_savings(
     parts = split_in_halves(dataset.item_codes, rng)
     baselines = replay_trace_baselines(dataset, parts[0], embedder)
     alternatives = BaselineReplays.from_replays(
-        baselines, dataset.item_codes, most_accurate_baseline(dataset, parts[0]), dataset.spec.unit
+        baselines, dataset.item_codes, most_accurate_baseline(dataset, parts[0]), dataset.spec.unit, dataset.loss_scale
     )
     return measure_best_savings(points, alternatives, parts, rng)
 
@@ -168,7 +180,7 @@ def _make_plan(
     dataset: Trace,
     options: PortfolioOptions,
     table: TraceSplit,
-    known: KnownItems,
+    known: LabeledItems,
     measured: MeasuredCurve,
     prices: ShadowPrices,
     lam: float,
@@ -180,8 +192,8 @@ def _make_plan(
         classifiers=table.names,
         unit=dataset.spec.unit,
         feature_classifier=options.feature_classifier,
-        embedding_cost=known.embedding_mean,
-        dearest=float(table.means.max()),
+        embedding_cost=known.mean_embedding_cost,
+        highest_cost=float(table.means.max()),
         costs=known.means,
         **_make_empty_samples(known),
         sigmas=sigmas,
@@ -193,14 +205,26 @@ def _make_plan(
         cost_coefficients=coefficients,
         methods=measured.methods,
         held_out=len(known),
-        independence=effective_rows(known.items) / len(known),
+        independence=effective_rows(known.items) / len(known) * _share_of_information(known),
         **measured.plan_fields,
         **make_resource_fields(dataset, table.names),
         **learned,
     )
 
 
-def _make_empty_samples(known: KnownItems) -> dict[str, Any]:
+def _share_of_information(known: LabeledItems) -> float:
+    """Return how many rows with all outcomes are as informative about accuracies as a row of a partial trace.
+
+    The classifier with the fewest informative calls counts.
+    """
+    if known.observed is None:
+        return 1.0
+    accuracies = mean_accuracy(known.right)
+    shares = accuracies * (1 - accuracies) / np.maximum(known.right.var(axis=0), 1e-12)
+    return float(np.clip(shares.min(), 1 / len(known), 1.0))
+
+
+def _make_empty_samples(known: LabeledItems) -> dict[str, Any]:
     """Return the sample fields of a plan without samples: one item, at the origin."""
     d = known.vectors.shape[1]
     return {
@@ -215,5 +239,5 @@ def _make_empty_samples(known: KnownItems) -> dict[str, Any]:
 def use_all_rows(table: TraceSplit) -> TraceSplit:
     """Return the split with all rows as build rows."""
     rows = np.arange(len(table.right))
-    accuracies, means = table.right.mean(axis=0), table.costs.mean(axis=0)
+    accuracies, means = mean_accuracy(table.right), table.costs.mean(axis=0)
     return replace(table, build=rows, accuracies=accuracies, means=means)

@@ -39,11 +39,12 @@ class KernelRegression:
 
     @classmethod
     def fit(cls, inputs: Singles, targets: Floats, rng: np.random.Generator) -> "KernelRegression":
-        """Fit (n, m) targets to (n, e) inputs.
+        """Fit (n, m) targets, NaN if unknown, to (n, e) inputs.
 
-        The width is the median squared distance; the ridge penalty is chosen by generalized cross-validation.
+        The width is the median squared distance; the ridge penalty is chosen by generalized cross-validation, for each
+        column that has unknown targets.
 
-        Complexity: O(n r (e + r) + r³).
+        Complexity: O(n r (e + r) + r³), the latter for each column that has unknown targets.
         Source: Golub, Heath, Wahba, 1979.
         """
         some = np.arange(len(inputs))
@@ -55,8 +56,15 @@ class KernelRegression:
         width = max(float(np.median(far[far > 0])), MIN_WIDTH) if np.any(far > 0) else 1.0
         within = _whiten(np.exp(-far[some] / width))
         features = np.exp(-far / width) @ within
-        base = targets.mean(axis=0)
-        weights = within @ _solve_ridge(features, targets - base)
+        base = np.nanmean(targets, axis=0)
+        off = targets - base
+        if np.isnan(off).any():
+            known = ~np.isnan(off)
+            columns = [_solve_ridge(features[own], off[own, k, None]) for k, own in enumerate(known.T)]
+            solved = np.concatenate(columns, axis=1)
+        else:
+            solved = _solve_ridge(features, off)
+        weights = within @ solved
         return cls(centres, np.array([width]), weights, base)
 
     def estimate(self, inputs: Singles) -> Floats:

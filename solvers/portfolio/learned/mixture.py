@@ -1,7 +1,8 @@
-"""Mixture of regressions: their mean, shrunk to each classifier's mean as far as errors demand."""
+"""Mixture of regressions: the mean of the best regressions, shrunk toward each classifier's mean to minimize errors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -14,31 +15,57 @@ class RegressionMixture:
 
     Attributes:
         means: (m,), accuracy of each classifier.
-        shrinks: (2,), factors from 0 to 1 of an item's deviation from them: in common to all classifiers, and of each
-            classifier relative to that.
+        shrinks: (2,), factors from 0 to 1 by which an item's deviations from ``means`` are multiplied: the deviation
+            common to all classifiers, and each classifier's deviation from the common one.
+        kinds: the regressions that are averaged.
     """
 
     means: Floats
     shrinks: Floats
+    kinds: tuple[str, ...]
 
     @classmethod
     def fit(cls, estimates: Mapping[str, Floats], right: Floats) -> "RegressionMixture":
         """Fit to cross-fitted estimates, (n, m) of each kind, and outcomes.
 
-        Factors are least-squares ones, reduced by their relative standard error. O(n m).
+        All kinds are averaged, unless a subset is better by more than one standard error (one-standard-error rule). The
+        criterion is the squared error of the differences between classifiers, because these differences determine
+        routes. The factors are least-squares estimates, reduced by their relative standard error.
+
+        Complexity: O(2^k n m) for k kinds.
         """
+        every = [cls._fit_kinds(kinds, estimates, right) for kinds in _list_subsets(tuple(estimates))]
+        outcomes = _split_deviations(right)[1]
+        errors = [((_split_deviations(one.apply(estimates))[1] - outcomes) ** 2).sum(axis=1) for one in every]
+        gains = [errors[0] - each for each in errors]
+        safe = [float(gain.mean() - gain.std() / len(gain) ** 0.5) for gain in gains]
+        return every[int(np.argmax(safe))]
+
+    @classmethod
+    def _fit_kinds(cls, kinds: tuple[str, ...], estimates: Mapping[str, Floats], right: Floats) -> "RegressionMixture":
         means = right.mean(axis=0)
-        each = zip(_split_deviations(_average(estimates) - means), _split_deviations(right - means), strict=True)
-        return cls(means, np.array([_fit_factor(*pair) for pair in each]))
+        off = _average(estimates, kinds) - means
+        each = zip(_split_deviations(off), _split_deviations(right - means), strict=True)
+        return cls(means, np.array([_fit_factor(*pair) for pair in each]), kinds)
 
     def apply(self, estimates: Mapping[str, Floats]) -> Floats:
         """Return the mixed estimates, (n, m), from 0 to 1."""
-        common, own = _split_deviations(_average(estimates) - self.means)
+        common, own = _split_deviations(_average(estimates, self.kinds) - self.means)
         return np.asarray(np.clip(self.means + self.shrinks[0] * common + self.shrinks[1] * own, 0.0, 1.0))
 
 
-def _average(estimates: Mapping[str, Floats]) -> Floats:
-    return np.asarray(np.mean(list(estimates.values()), axis=0))
+def _list_subsets(kinds: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield all sets of kinds, the largest first, so that these win ties.
+
+    >>> list(_list_subsets(("a", "b")))
+    [('a', 'b'), ('a',), ('b',)]
+    """
+    for size in range(len(kinds), 0, -1):
+        yield from combinations(kinds, size)
+
+
+def _average(estimates: Mapping[str, Floats], kinds: Sequence[str]) -> Floats:
+    return np.asarray(np.mean([estimates[kind] for kind in kinds], axis=0))
 
 
 def _split_deviations(off: Floats) -> tuple[Floats, Floats]:

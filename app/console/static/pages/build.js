@@ -1,5 +1,7 @@
+// One build: its progress, its outcome, and its parameters.
+
 import { get } from "../api.js";
-import { ago, artifactPath, facts, fill, link, page, table, worded } from "../dom.js";
+import { ago, artifactPath, facts, fill, formatValue, link, page, table } from "../dom.js";
 import { ADVICE, followBuild, hasEnded, outcomeOf } from "../progress.js";
 
 function show(build) {
@@ -12,34 +14,31 @@ function show(build) {
       ...(kind === ADVICE ? [] : [["name", name]]),
       ["dataset", link(`/datasets/${dataset}`, dataset)],
       ["queued", ago(build.created_at)],
-      ["took", took(build)],
+      ["duration", durationOf(build)],
     ]),
   );
   fill("params", paramsOf(build));
   if (!hasEnded(build)) return;
-  fill("outcome", outcomeOf(build), madeBy(build));
-  fill("actions", kind === ADVICE ? null : link("/builds", "Start another build"));
+  fill("outcome", outcomeOf(build), resultLink(build));
 }
 
-/** Lead to what a build has made; where there is none of it, advice can be asked for again. */
-function madeBy({ kind, status, dataset, artifact }) {
-  if (kind === ADVICE) {
-    const text = status === "succeeded" ? `See the advice on ${dataset}` : `Ask again on the page of ${dataset}`;
-    return link(`/datasets/${dataset}`, text);
-  }
-  return artifact ? link(artifactPath(artifact), `See version ${artifact.version} of ${artifact.name}`) : null;
+/** Link to the result of a build; to the dataset, where advice can be requested again. */
+function resultLink({ kind, status, dataset, artifact }) {
+  const next = status === "succeeded" ? "Show the advice" : "Try again";
+  if (kind === ADVICE) return link(`/datasets/${dataset}`, `${next} on ${dataset}`);
+  return artifact ? link(artifactPath(artifact), `Show version ${artifact.version} of ${artifact.name}`) : null;
 }
 
 function paramsOf({ params, seed }) {
-  const rows = Object.entries({ ...params, seed }).map(([name, value]) => ({ name, value: worded(value) }));
+  const rows = Object.entries({ ...params, seed }).map(([name, value]) => ({ name, value: formatValue(value) }));
   const columns = [
     { title: "parameter", value: ({ name }) => name.replaceAll("_", " ") },
     { title: "value", key: "value" },
   ];
-  return table("defaults filled in", columns, rows, { most: Infinity });
+  return table("With defaults", columns, rows, { most: Infinity });
 }
 
-const took = ({ started_at: from, finished_at: to }) =>
+const durationOf = ({ started_at: from, finished_at: to }) =>
   from && to ? `${((Date.parse(to) - Date.parse(from)) / 1000).toFixed(1)} s` : "–";
 
 page(async ({ id }) => {

@@ -1,21 +1,22 @@
-import { call, listed } from "../api.js";
-import { ago, artifactPath, byId, empty, fill, h, link, more, page, progressText, repeatedly, table } from "../dom.js";
+// Builds: a form from the schema of a kind's parameters, and the list of builds.
+
+import { call, getList } from "../api.js";
+import { ago, artifactPath, byId, empty, fill, h, link, page, progressText, repeatedly, statusFlag } from "../dom.js";
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
+import { listTable } from "../lists.js";
 import { ADVICE } from "../progress.js";
 
 const EVERY_MS = 1500;
-const MANY = 100;
-let wanted = MANY;
-/** The schema of a kind's parameters in the OpenAPI document. */
-const schemaName = (kind) => `${kind[0].toUpperCase()}${kind.slice(1)}Options`;
 let options = null;
+
+const schemaName = (kind) => `${kind[0].toUpperCase()}${kind.slice(1)}Options`;
 
 async function showOptions() {
   options = schemaFields(await schemaOf(schemaName(byId("kind").value)), "params");
   fill("options", options.elements);
 }
 
-/** Say which field of the form a fault of the API concerns. */
+/** Return the id of the field that an error of the API concerns. */
 function fieldOf(loc) {
   const [first, second] = loc[0] === "body" ? loc.slice(1) : loc;
   if (first === "params") return `params-${second}`;
@@ -26,21 +27,21 @@ async function start(event) {
   event.preventDefault();
   const form = byId("start");
   clearFaults(form);
-  const request = {
+  const json = {
     kind: byId("kind").value,
     name: byId("name").value.trim(),
     dataset: byId("dataset").value,
-    params: options.values(),
+    params: options.values(form),
     seed: Number(byId("seed").value || 0),
   };
-  const unread = [...form.querySelectorAll("input")].filter((field) => field.validity.badInput);
-  if (unread.length) {
-    const faults = unread.map((field) => ({ loc: field.id.split("-"), msg: "this is no number" }));
+  const unreadable = [...form.querySelectorAll("input")].filter((field) => field.validity.badInput);
+  if (unreadable.length) {
+    const faults = unreadable.map((field) => ({ loc: field.id.split("-"), msg: "must be a number" }));
     return showFaults(form, { faults }, fieldOf);
   }
   byId("send").disabled = true;
   try {
-    const build = await call("POST", "/v1/builds", { json: request });
+    const build = await call("POST", "/v1/builds", { json });
     location.assign(`/builds/${build.id}`);
   } catch (error) {
     byId("send").disabled = false;
@@ -49,21 +50,16 @@ async function start(event) {
   }
 }
 
-/** Name what a build makes, as a link where it is made; advice has no name of its own. */
-function madeBy({ kind, name, status, dataset, artifact }) {
-  if (kind === ADVICE) return status === "succeeded" ? link(`/datasets/${dataset}`, "see the advice") : "–";
+function resultOf({ kind, name, status, dataset, artifact }) {
+  if (kind === ADVICE) return status === "succeeded" ? link(`/datasets/${dataset}`, "show the advice") : "–";
   return artifact ? link(artifactPath(artifact), name) : name;
 }
 
 const columns = [
   { title: "build", key: "id", show: (id) => link(`/builds/${id}`, id.slice(0, 8)) },
-  {
-    title: "status",
-    key: "status",
-    show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status),
-  },
+  { title: "status", key: "status", show: statusFlag },
   { title: "kind", key: "kind" },
-  { title: "name", key: "name", show: (_, row) => madeBy(row) },
+  { title: "name", key: "name", show: (_, row) => resultOf(row) },
   { title: "dataset", key: "dataset" },
   { title: "queued", key: "created_at", show: ago },
   {
@@ -72,36 +68,26 @@ const columns = [
   },
 ];
 
-async function showBuilds() {
-  const list = await listed("/v1/builds", {}, wanted);
-  const showMore = () => {
-    wanted = list.items.length + MANY;
-    return showBuilds();
-  };
-  fill(
-    "list",
-    list.items.length
-      ? [table("the newest first", columns, list.items, { most: Infinity, records: true }), more(list, showMore)]
-      : empty("No build is remembered. Start one above: choose what to build, and from which dataset."),
-  );
-}
+const showBuilds = listTable({
+  host: "list",
+  path: "/v1/builds",
+  caption: "Newest first",
+  columns: () => columns,
+  hint: () => ["There are no builds yet. Start one above."],
+});
 
 page(async () => {
   addEventListener("pageshow", () => {
-    byId("send").disabled = false;
-  }); // also when one comes back to the page
-  const { items } = await listed("/v1/datasets");
+    byId("send").disabled = false; // also after the browser's back button
+  });
+  const { items } = await getList("/v1/datasets");
   fill(
     "dataset",
     items.map(({ name }) => h("option", {}, name)),
   );
-  if (!items.length)
-    fill(
-      "no-dataset",
-      empty("A build learns from a dataset, and there is none. ", link("/datasets", "Store one first"), "."),
-    );
-  const asked = new URLSearchParams(location.hash.slice(1)).get("dataset");
-  if (asked) byId("dataset").value = asked;
+  if (!items.length) fill("no-dataset", empty("A build needs a dataset. ", link("/datasets", "Store one first"), "."));
+  const wantedDataset = new URLSearchParams(location.hash.slice(1)).get("dataset");
+  if (wantedDataset) byId("dataset").value = wantedDataset;
   byId("kind").addEventListener("change", showOptions);
   byId("start").addEventListener("submit", start);
   await Promise.all([showOptions(), showBuilds()]);

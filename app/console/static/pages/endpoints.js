@@ -1,49 +1,19 @@
-import { call, listed } from "../api.js";
-import { askToDelete } from "../deletion.js";
-import { byId, empty, facts, fill, h, more, number, page, percent, repeatedly, table } from "../dom.js";
-import { clearFaults, showFaults } from "../forms.js";
+// Endpoints: list, test call, registration, and deletion.
+
+import { call } from "../api.js";
+import { confirmDeletion } from "../deletion.js";
+import { byId, circuitFlag, facts, fill, flag, h, number, page, percent, quietButton, repeatedly } from "../dom.js";
+import { clearFaults, examplesOf, showFaults } from "../forms.js";
+import { listTable } from "../lists.js";
 
 const EVERY_MS = 3000;
-const MANY = 100;
-let wanted = MANY;
-const EXAMPLES = {
-  json: {
-    protocol: "json",
-    url: "https://models.example/classify",
-    body: { pixels: "{{item}}" },
-    label: "/label",
-    confidence: "/confidence",
-  },
-  "open-inference": {
-    protocol: "open-inference",
-    url: "https://models.example",
-    model: "digits",
-    probabilities_output: "probabilities",
-    labels: ["no", "yes"],
-  },
-  "openai-chat": {
-    protocol: "openai-chat",
-    url: "https://api.openai.com/v1",
-    model: "gpt-4o-mini",
-    secret: "PARSIMONY_SECRET_OPENAI",
-    answer: { kind: "choice", labels: ["no", "yes"] },
-    prices: { per_input_token: 1.5e-7, per_output_token: 6e-7 },
-  },
-  "openai-embeddings": {
-    protocol: "openai-embeddings",
-    url: "https://api.openai.com/v1",
-    model: "text-embedding-3-small",
-    secret: "PARSIMONY_SECRET_OPENAI",
-  },
-};
+const TOP = 3;
 const path = (name) => `/v1/endpoints/${encodeURIComponent(name)}`;
-const FLAGS = { closed: "good", open: "bad", "half-open": "" };
-const WORDS = { closed: "called", open: "left out: it fails", "half-open": "tried again" };
 
-function forget(name) {
-  askToDelete({
+function deleteEndpoint(name) {
+  confirmDeletion({
     what: `endpoint ${name}`,
-    why: "Runs that need it go on without, until it is registered again.",
+    why: "Runs that need it continue without it until it is registered again.",
     name,
     act: async () => {
       await call("DELETE", path(name));
@@ -52,43 +22,32 @@ function forget(name) {
   });
 }
 
+const secretText = (known) => (known === null ? "not needed" : known ? "set" : flag("not set", "bad"));
+
 const columns = [
   { title: "name", key: "name" },
   { title: "protocol", value: (row) => row.endpoint.protocol },
   { title: "address", value: (row) => row.endpoint.url },
-  {
-    title: "circuit",
-    key: "circuit",
-    show: (state) => h("span", { class: `flag ${FLAGS[state]}` }, WORDS[state]),
-  },
-  {
-    title: "key",
-    key: "secret_known",
-    show: (known) => (known === null ? "needs none" : known ? "there" : h("span", { class: "flag bad" }, "not set")),
-  },
-  {
-    title: "",
-    value: (row) => row.name,
-    show: (name) => h("button", { type: "button", class: "quiet", onclick: () => forget(name) }, "Forget…"),
-  },
+  { title: "circuit breaker", key: "circuit", show: circuitFlag },
+  { title: "API key", key: "secret_known", show: secretText },
+  { title: "", value: (row) => row.name, show: (name) => quietButton("Delete…", () => deleteEndpoint(name)) },
 ];
 
+const showTable = listTable({
+  host: "list",
+  path: "/v1/endpoints",
+  caption: "By name",
+  columns: () => columns,
+  hint: () => ["No endpoint is registered. Decisions need none; to run items, register one below."],
+});
+
 async function showList() {
-  const list = await listed("/v1/endpoints", {}, wanted);
-  const showMore = () => {
-    wanted = list.items.length + MANY;
-    return showList();
-  };
-  fill(
-    "list",
-    list.items.length
-      ? [table("by name", columns, list.items, { most: Infinity, records: true }), more(list, showMore)]
-      : empty("None is registered yet. Decisions need none; to have items run, register one below."),
-  );
-  return list.items;
+  const { items } = await showTable();
+  byId("probe").closest("section").hidden = !items.length;
+  return items;
 }
 
-function itemOf(text) {
+function parseItem(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -96,10 +55,10 @@ function itemOf(text) {
   }
 }
 
-const best = (scores) =>
+const topScores = (scores) =>
   Object.entries(scores)
     .sort(([, one], [, other]) => other - one)
-    .slice(0, 3)
+    .slice(0, TOP)
     .map(([label, share]) => `${label} ${percent(share)}`)
     .join(", ");
 
@@ -109,21 +68,22 @@ async function probe(event) {
   clearFaults(form);
   byId("try").disabled = true;
   try {
-    const said = await call("POST", `${path(byId("which").value)}/probe`, { json: { item: itemOf(byId("item").value) } });
-    const known = [
-      ["label", said.label],
-      ["confidence", said.confidence === null ? null : percent(said.confidence)],
-      ["scores", said.scores === null ? null : best(said.scores)],
-      ["values", said.values === null ? null : `${number(said.values.length)} numbers`],
-      ["cost", said.cost === null ? null : number(said.cost)],
-      ["failed", said.error],
-      ["took", `${number(1000 * said.seconds)} ms`],
-      ["tries", number(said.attempts)],
+    const json = { item: parseItem(byId("item").value) };
+    const result = await call("POST", `${path(byId("which").value)}/probe`, { json });
+    const figures = [
+      ["label", result.label],
+      ["confidence", result.confidence === null ? null : percent(result.confidence)],
+      ["scores", result.scores === null ? null : topScores(result.scores)],
+      ["values", result.values === null ? null : `${number(result.values.length)} numbers`],
+      ["cost", result.cost === null ? null : number(result.cost)],
+      ["error", result.error],
+      ["time", `${number(1000 * result.seconds)} ms`],
+      ["attempts", number(result.attempts)],
     ];
-    fill("said", facts(known.filter(([, value]) => value !== null)));
+    fill("result", facts(figures.filter(([, value]) => value !== null)));
   } catch (error) {
     if (error.status === undefined) throw error;
-    fill("said");
+    fill("result");
     showFaults(form, error, (loc) => (loc.includes("item") ? "item" : "which"));
   } finally {
     byId("try").disabled = false;
@@ -139,7 +99,7 @@ async function register(event) {
   try {
     json = JSON.parse(byId("spec").value);
   } catch (error) {
-    return showFaults(form, { faults: [{ loc: ["spec"], msg: `is no JSON: ${error.message}` }] }, () => "spec");
+    return showFaults(form, { faults: [{ loc: ["spec"], msg: `must be JSON: ${error.message}` }] }, () => "spec");
   }
   if (!name) return showFaults(form, { faults: [{ loc: ["name"], msg: "is missing" }] }, () => "name");
   byId("send").disabled = true;
@@ -161,19 +121,19 @@ async function showAll() {
     "which",
     items.map(({ name }) => h("option", {}, name)),
   );
-  byId("try").disabled = !items.length;
 }
 
 page(async () => {
+  const examples = await examplesOf("/v1/endpoints/{name}", "put");
   fill(
     "protocol",
-    Object.keys(EXAMPLES).map((name) => h("option", {}, name)),
+    Object.keys(examples).map((name) => h("option", {}, name)),
   );
-  const example = () => {
-    byId("spec").value = JSON.stringify(EXAMPLES[byId("protocol").value], null, 1);
+  const showExample = () => {
+    byId("spec").value = JSON.stringify(examples[byId("protocol").value].value, null, 1);
   };
-  example();
-  byId("protocol").addEventListener("change", example);
+  showExample();
+  byId("protocol").addEventListener("change", showExample);
   byId("probe").addEventListener("submit", probe);
   byId("register").addEventListener("submit", register);
   await showAll();

@@ -1,0 +1,217 @@
+"""Runs builds, each in a separate process."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from rq.timeouts import JobTimeoutException
+
+from app.processes.clock import current_time
+from app.processes.parent_death import die_with_parent
+from app.settings import Settings
+from app.store import codec
+from app.store.builds import ADVICE, Builds
+from app.store.repositories import Repositories, open_repositories
+from app.store.training_cache import TrainingCache
+from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, DatasetFacts, Trace, TraceSpec, Value
+from models.advice import Advice, AdviceRequest
+from models.errors import Cancelled, ParsimonyError
+from models.losses import LossPrices
+from models.stored_dataset import DatasetInfo
+from models.word_embedding import DIMENSIONS, WORDS
+from solvers import KINDS, AnyKind, BuildContext, Fitted, Plan, Progress
+from solvers.advice import advise
+from solvers.base import make_generator
+from solvers.confidence_profile import profile_confidences
+from solvers.guarantees import fit_with_guarantees
+from solvers.partial_traces import prepare_rows
+
+logger = logging.getLogger("parsimony.worker")
+_REPORT_S = 0.2
+
+
+def run_build(build_id: str) -> None:
+    """Run one queued build to its end; RQ calls this function in a separate process."""
+    with open_repositories(Settings(), client_name="parsimony-build") as repos:
+        build = repos.builds.start_build(build_id)
+        if build is None:
+            return
+        logger.info(
+            "build started build=%s kind=%s name=%s dataset=%s", build_id, build.kind, build.name, build.dataset
+        )
+        try:
+            (_advise_and_keep if build.kind == ADVICE else _build_and_publish)(repos, build)
+            logger.info("build succeeded build=%s", build_id)
+        except Cancelled as error:
+            logger.info("%s", error)
+        except BaseException as error:
+            reason = _reason(error, repos.settings.build_timeout_s)
+            internal = f"an internal error; see build {build_id} in the worker's log"
+            logger.info("build failed build=%s error=%s", build_id, reason or internal)
+            repos.builds.end_build(build_id, "failed", reason or internal)
+            if reason is None:
+                raise
+
+
+def _reason(error: BaseException, limit: int) -> str | None:
+    """Return why a build failed; None for an internal error, which only the log has."""
+    if isinstance(error, JobTimeoutException):
+        return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
+    if any(isinstance(cause, MemoryError) for cause in _causes(error)):
+        return "ran out of memory"
+    return str(error) if isinstance(error, ParsimonyError) else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and all its causes: libraries that run out of memory raise misleading errors afterward."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _build_and_publish(repos: Repositories, build: Build) -> None:
+    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
+    options = KINDS[build.kind].options.model_validate(build.params)
+    data = fit(repos, request, options, _reporting(repos, build.id))
+    check, commit = repos.builds.commit_result(build.id)
+    repos.artifacts.publish(
+        data,
+        created_at=current_time(),
+        activate=build.activate,
+        check=check,
+        commit=commit,
+        watched=(Builds.watch_cancellation(build.id),),
+    )
+
+
+def _advise_and_keep(repos: Repositories, build: Build) -> None:
+    request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
+    advice = advise_on(repos, request, _reporting(repos, build.id))
+    repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
+
+
+def _reporting(repos: Repositories, build_id: str) -> Progress:
+    """Record a build's progress, but not more often than a person can read."""
+    last = 0.0
+
+    def progress(done: int, total: int, message: str) -> None:
+        nonlocal last
+        moment = time.monotonic()
+        if moment - last >= _REPORT_S or done == total:
+            last = moment
+            repos.builds.report_progress(build_id, BuildProgress(done=done, total=total, message=message))
+
+    return progress
+
+
+def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
+    """Fit a kind to a stored dataset and return the artifact's bytes.
+
+    Equal requests and datasets result in equal bytes.
+    """
+    info = repos.datasets.get_info(request.dataset)
+    kind = KINDS[request.kind]
+    options = with_embedder(kind, options, info)
+    loaded, run = repos.datasets.load(info), _run(repos, progress)
+    with training_on(repos.settings.dask_scheduler):
+        dataset = prepare_rows(loaded, request.seed, takes_partial=kind.takes_partial_traces)
+        if request.guarantees is None:
+            fitted = kind.fit(dataset, options, make_generator(request.seed), run)
+        else:
+            fitted, dataset = fit_with_guarantees(kind, dataset, options, request.guarantees, request.seed, run)
+    return codec.encode(fitted.plan, _manifest(request, options, (info, dataset), fitted))
+
+
+def with_embedder(kind: AnyKind, options: Value, facts: DatasetFacts) -> Value:
+    """Return the options of a build with the built-in embedder, if it made the dataset's embeddings."""
+    is_embedded = isinstance(facts.spec, TraceSpec) and facts.spec.text is not None
+    if not (is_embedded and kind.needs_embeddings and facts.embedding_dimensions == DIMENSIONS):
+        return options
+    return options if getattr(options, "embedder", WORDS) else options.model_copy(update={"embedder": WORDS})
+
+
+def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
+    """Build every kind that a stored dataset allows, and recommend one."""
+    info = repos.datasets.get_info(request.dataset)
+    dataset, run = repos.datasets.load(info), _run(repos, progress)
+    with training_on(repos.settings.dask_scheduler):
+        advised = advise(dataset, request, request.seed, request.time_limit_s, run)
+    return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256, warnings=info.warnings)
+
+
+def _run(repos: Repositories, progress: Progress) -> BuildContext:
+    """Return the dependencies of a fit: progress, clock, cache, and learner modules."""
+    started = time.monotonic()
+    memory = TrainingCache(repos.store)
+    return BuildContext(progress, lambda: time.monotonic() - started, memory, repos.settings.allowed_modules())
+
+
+def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
+    """Fit in this process and publish, without a queue or worker."""
+    data = fit(repos, request, options, progress)
+    return repos.artifacts.publish(data, created_at=current_time(), activate=request.activate)
+
+
+def _manifest(
+    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Plan]
+) -> dict[str, Any]:
+    info, dataset = learned
+    savings = None if fitted.savings is None else fitted.savings.model_dump(mode="json")
+    return {
+        "kind": request.kind,
+        "name": request.name,
+        "dataset": info.name,
+        "dataset_sha256": info.sha256,
+        "params": options.model_dump(mode="json"),
+        "seed": request.seed,
+        "unit": info.spec.unit,
+        "summary": {
+            **fitted.summary,
+            **_warnings(info),
+            **_confidences(dataset),
+            **_losses(dataset),
+            "savings": savings,
+        },
+    }
+
+
+def _confidences(dataset: Dataset) -> dict[str, Any]:
+    """Record the distribution of confidences that runs are compared with."""
+    profiles = profile_confidences(dataset) if isinstance(dataset, Trace) else {}
+    return {"confidences": profiles} if profiles else {}
+
+
+def _losses(dataset: Dataset) -> dict[str, Any]:
+    """Record what errors cost."""
+    prices = LossPrices.from_losses(dataset.losses, dataset.loss_scale, dataset.classes)
+    return {} if prices is None else {"losses": prices.model_dump(mode="json")}
+
+
+def _warnings(info: DatasetInfo) -> dict[str, Any]:
+    return {"warnings": [one.model_dump(mode="json") for one in info.warnings]} if info.warnings else {}
+
+
+@contextmanager
+def training_on(dask_scheduler: str | None) -> Iterator[None]:
+    """Make joblib train in local processes, or on a Dask cluster if one is configured."""
+    if dask_scheduler is None:
+        dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
+        try:
+            with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None, **dying):
+                yield
+        except TerminatedWorkerError as error:
+            raise ParsimonyError("a training process was killed; it may be out of memory") from error
+        finally:
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+        return
+    from app.building.dask_cluster import training_on_cluster  # imports Dask, an optional dependency
+
+    with training_on_cluster(dask_scheduler):
+        yield

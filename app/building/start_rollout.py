@@ -1,0 +1,57 @@
+"""Start of the rollout of a version."""
+
+from uuid import uuid4
+
+from app.store.pointers import Id
+from app.store.repositories import Repositories
+from app.store.rollouts import StoredRollout, first_event
+from models import ArtifactRecord, Fault, InvalidRequest
+from models.errors import Conflict
+from models.rollout import RolloutRequest
+from solvers import KINDS
+from solvers.rollout_evidence import Evidence
+
+COST_BOUND_FACTOR = 10.0
+"""Default bound on the cost of an item, as a multiple of the cost of calling every classifier once."""
+
+
+def start_rollout(repos: Repositories, artifact: Id, rules: RolloutRequest, by: str) -> bool:
+    """Start a rollout in place of an earlier one; return whether it is the first one of the artifact.
+
+    Raises:
+        UnknownArtifact, UnknownVersion: the artifact or the version was not found.
+        Conflict: the version is active.
+        InvalidRequest: the versions have different units, or no bound on costs is known.
+    """
+    active, candidate = repos.artifacts.get_record(*artifact), repos.artifacts.get_record(*artifact, rules.version)
+    if candidate.version == active.version:
+        raise Conflict(f"version {active.version} of {active.kind} {active.name!r} is active already")
+    if candidate.unit != active.unit:
+        raise InvalidRequest.from_faults(
+            Fault(("version",), f"must have the unit of the active version, {active.unit!r}; got {candidate.unit!r}")
+        )
+    bound = rules.max_item_cost or COST_BOUND_FACTOR * max(_total_cost(repos, one) for one in (active, candidate))
+    if not bound:
+        raise InvalidRequest.from_faults(Fault(("max_item_cost",), "is required: both versions cost nothing"))
+    rollout = StoredRollout(
+        id=uuid4().hex,
+        active_version=active.version,
+        sha256=candidate.sha256,
+        rules=rules,
+        mode=rules.mode,
+        status="running",
+        unit=active.unit,
+        cost_bound=bound,
+        evidence=Evidence(),
+        events=(first_event(by, rules),),
+        senders={},
+    )
+    return repos.rollouts.start_rollout(artifact, rollout)
+
+
+def _total_cost(repos: Repositories, record: ArtifactRecord) -> float:
+    """Return the cost of calling every classifier of a version, or of its most expensive baseline."""
+    kind, plan = KINDS[record.kind], repos.artifacts.load_plan(record)
+    calls = sum(kind.mean_costs(plan).values()) + kind.embedding_cost(plan)
+    baselines = () if record.savings is None else record.savings.baselines
+    return max([calls, *(one.cost for one in baselines)])

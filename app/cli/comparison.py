@@ -1,0 +1,89 @@
+"""``parsimony evaluate-version`` and ``diff``: compare versions before one is activated."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app import terminal
+from app.cli.options import AsJson, KindArgument, NameArgument, kind_named
+from app.cli.service import open_service
+from models.version_diff import VersionDiff
+from models.version_evaluation import VersionEvaluation
+
+Rows = Annotated[str, typer.Option("--on", help="Dataset whose rows were logged.")]
+
+
+def evaluate_version(
+    kind: KindArgument,
+    name: NameArgument,
+    version: Annotated[int, typer.Argument(min=1, help="Version to evaluate.")],
+    on: Rows,
+    limits: Annotated[list[str] | None, typer.Argument(help="Limits as key=value, for example budget=5.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate the cost and accuracy that a version would have had on logged rows."""
+    kind_named(kind)
+    with open_service() as service:
+        found = service.evaluate_version(kind, name, version, on, limits or [])
+    if as_json:
+        terminal.print_json(found.model_dump(mode="json"))
+        return
+    title = f"{found.artifact.spelt} on {found.rows:,} rows of {on}, {found.supported_rows:,} with all its calls"
+    figures, unit = found.figures, found.unit
+    rows = [
+        (label, one.method.replace("_", " "), one.value, *one.interval, one.effective_rows)
+        for label, one in (
+            ("accuracy", figures.accuracy),
+            (f"cost, {unit}", figures.cost),
+            (f"loss, {unit}", figures.loss),
+        )
+        if one is not None
+    ]
+    terminal.print_table(title, ["figure", "method", "value", "from", "to", "effective rows"], rows)
+    terminal.print_table(
+        "difference from", ["compared with", "figure", "difference", "from", "to"], list(_difference_rows(found))
+    )
+    terminal.print_warnings([{"message": one.refusal} for one in found.comparisons if one.refusal])
+
+
+def _difference_rows(found: VersionEvaluation) -> list[tuple[Any, ...]]:
+    return [
+        (one.name, label, difference.value, *difference.interval)
+        for one in found.comparisons
+        if one.differences is not None
+        for label, difference in (
+            ("accuracy", one.differences.accuracy),
+            (f"cost, {found.unit}", one.differences.cost),
+            (f"loss, {found.unit}", one.differences.loss),
+        )
+        if difference is not None
+    ]
+
+
+def show_diff(
+    kind: KindArgument,
+    name: NameArgument,
+    before: Annotated[int, typer.Option("--from", min=1, help="First version.")],
+    after: Annotated[int, typer.Option("--to", min=1, help="Second version.")],
+    on: Annotated[str | None, typer.Option("--on", help="Dataset whose rows both versions decide.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="HTML file to write the comparison to, as a page to print.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changes from one version to another, as Markdown."""
+    from app.serving.diff_report import list_lines
+
+    kind_named(kind)
+    with open_service() as service:
+        if output is not None:
+            output.write_bytes(service.get_diff_page(kind, name, before, after, on))
+            terminal.get_console().print(f"wrote {output}: {kind} {name}, version {before} to {after}", soft_wrap=True)
+            return
+        found: VersionDiff = service.get_diff(kind, name, before, after, on)
+    if as_json:
+        terminal.print_json(found.model_dump(mode="json"))
+        return
+    for line in list_lines(found):
+        typer.echo(line)

@@ -1,0 +1,108 @@
+"""``parsimony import-logs``: turn logs of model calls into a trace, and store it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from app import terminal
+from app.cli.options import AsJson
+from app.cli.trace_files import store_trace, write_trace
+from app.importing.imports import ImportedTrace, choose_pointers, import_calls, parse_pointers
+from app.importing.log_files import read_records
+from app.importing.logged_calls import LoggedCall, read_feedback
+from models.errors import InvalidRequest
+from models.prices import Prices
+
+_FILES = typer.Argument(exists=True, dir_okay=False, help="Logs: JSON Lines, CSV, or Parquet, also gzipped.")
+
+
+def import_logs(
+    files: Annotated[list[Path], _FILES],
+    name: Annotated[str | None, typer.Option(help="Dataset to store the trace as; default: only files.")] = None,
+    log_format: Annotated[
+        Literal["auto", "litellm", "openai", "langfuse", "otel", "table"],
+        typer.Option("--format", help="Format of the logs; table: one row per call."),
+    ] = "auto",
+    pointer: Annotated[
+        list[str] | None,
+        typer.Option(help="FIELD=/JSON/POINTER of another format: classifier, text, request, outcome, cost, …"),
+    ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="File of outcomes: request_id, and correct or quality."),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON of prices by model, as in endpoints, for logs without."),
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of the costs.")] = "USD",
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Parquet file to write the trace to; its spec is written to the same folder."
+        ),
+    ] = Path("trace.parquet"),
+    as_json: AsJson = False,
+) -> None:
+    """Turn logs of model calls into a trace: one row per prompt, empty cells for models that were not called."""
+    pointers = choose_pointers(
+        files[0],
+        None if log_format == "auto" else log_format,
+        parse_pointers(dict(each.partition("=")[::2] for each in pointer or [])),
+    )
+    outcomes = {} if feedback is None else read_feedback(read_records(feedback))
+    imported = import_calls(files, pointers, unit, {} if prices is None else _parse_prices(prices), outcomes)
+    write_trace(imported.table, imported.spec, output)
+    if as_json:
+        terminal.print_json(_summarize(imported))
+    else:
+        print_import(imported)
+        if feedback is not None:
+            matched = f"feedback for {imported.report.matched:,} of {imported.report.records:,} records"
+            terminal.get_console(stderr=True).print(matched, soft_wrap=True)
+    store_trace(output, name, to_stderr=as_json)
+
+
+def _parse_prices(path: Path) -> dict[str, Prices]:
+    try:
+        return TypeAdapter(dict[str, Prices]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, path.name) from error
+
+
+def _summarize(imported: ImportedTrace) -> dict[str, Any]:
+    return {
+        "records": imported.report.records,
+        "calls": imported.report.calls,
+        "rows": imported.table.num_rows,
+        "unused": dict(imported.report.unused),
+        "classifiers": {name: count for name, count, _, _ in _measure_models(imported.calls)},
+    }
+
+
+def _measure_models(calls: Sequence[LoggedCall]) -> list[tuple[str, int, float, float]]:
+    """Return for each model its calls, their mean outcome, and their mean cost."""
+    by_name: dict[str, list[LoggedCall]] = {}
+    for call in calls:
+        by_name.setdefault(call.classifier, []).append(call)
+    return [
+        (name, len(own), fmean(call.outcome or 0.0 for call in own), fmean(call.cost or 0.0 for call in own))
+        for name, own in sorted(by_name.items())
+    ]
+
+
+def print_import(imported: ImportedTrace) -> None:
+    """Print the numbers of used calls by model, and of unused calls by reason."""
+    report, rows = imported.report, imported.table.num_rows
+    lines = [
+        (name, f"{count:,}", f"{count / rows:.0%}", f"{mean:.1%}", f"{cost:.4g}")
+        for name, count, mean, cost in _measure_models(imported.calls)
+    ]
+    title = f"{report.calls:,} of {report.records:,} records used: {rows:,} prompts"
+    terminal.print_table(title, ["model", "calls", "of prompts", "mean outcome", "mean cost"], lines)
+    for reason, count in report.unused.most_common():
+        terminal.get_console(stderr=True).print(f"{count:,} records not used: {reason}", soft_wrap=True)

@@ -1,0 +1,117 @@
+"""Frozen recordings: the rows of a time range become a stored dataset, in a separate process."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from app.importing.recorded_trace import FrozenTrace, freeze_rows, join_truths
+from app.processes.clock import current_time
+from app.recording.segments import ROWS, TRUTHS, iterate_tables
+from app.recording.writer import RecordingWriter
+from app.store.client import Store
+from app.store.datasets import Datasets
+from app.store.repositories import Repositories
+from app.store.table_types import PARQUET
+from app.store.uploads import limit_memory, parse_spec, read_dataset, run_in_reader
+from models import Dataset
+from models.errors import Fault, InvalidRequest, PayloadTooLarge
+from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, seconds_of
+
+MAX_ROWS = 500_000
+"""Rows of a range of time that can become a dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFreeze:
+    """A recording's folder, and the range of rows that becomes a dataset.
+
+    Attributes:
+        max_bytes: limit of the dataset's table.
+    """
+
+    folder: Path
+    spec: RecordingSpec
+    unit: str
+    freeze: FreezeRequest
+    max_bytes: int
+
+
+def freeze_by_name(
+    name: str, freeze: FreezeRequest, repos: Repositories, writer: RecordingWriter, run_in: Callable[..., Any]
+) -> FrozenDataset:
+    """Store rows of a recording as a dataset, in a separate process.
+
+    Args:
+        run_in: runs a function in the process.
+    Raises:
+        UnknownRecording: no recording has this name.
+        InvalidRequest, PayloadTooLarge: as ``freeze_recording``.
+    """
+    stored = repos.recordings.get(name)
+    work = RecordingFreeze(writer.folder_of(stored.id), stored.spec, stored.unit, freeze, repos.settings.max_body_bytes)
+    return run_in_reader(run_in, partial(freeze_recording, work, repos.store.url, current_time()), where="dataset")
+
+
+def freeze_recording(work: RecordingFreeze, url: str, created_at: str) -> FrozenDataset:
+    """Store rows of a recording as a dataset in the store at ``url``.
+
+    Raises:
+        InvalidRequest: no row can be used, or the rows are not a valid trace.
+        PayloadTooLarge: the range has more than ``MAX_ROWS`` rows.
+    """
+    with limit_memory(work.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+        rows = read_rows(work.folder, work.freeze)
+        truths = join_truths(_read_truths(work.folder))
+        frozen = freeze_rows(rows, truths, work.spec.reference, work.unit)
+        if not frozen.table.num_rows:
+            reasons = "; ".join(f"{count:,} {reason}" for reason, count in frozen.unused.most_common())
+            message = f"must have a row that can be used, got {len(rows):,} rows ({reasons or 'none'})"
+            raise InvalidRequest.from_faults(Fault(("since",), message))
+        dataset = read_frozen(frozen, work.max_bytes)
+        info, replaced = Datasets(store).put(work.freeze.dataset, dataset, created_at=created_at)
+        return FrozenDataset(
+            **dict(info), replaced=replaced, recorded_rows=len(rows), unused=dict(frozen.unused.most_common())
+        )
+
+
+def read_frozen(frozen: FrozenTrace, max_bytes: int) -> Dataset:
+    """Check a frozen trace as uploads are checked; raises InvalidRequest."""
+    with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+        table, vectors = Path(folder) / "table.parquet", Path(folder) / "vectors.npy"
+        pyarrow.parquet.write_table(frozen.table, table)
+        if frozen.embeddings is not None:
+            np.save(vectors, frozen.embeddings, allow_pickle=False)
+        embeddings = None if frozen.embeddings is None else vectors.read_bytes()
+        spec = parse_spec(json.dumps(frozen.spec).encode())
+        return read_dataset(spec, table, PARQUET, embeddings, max_bytes=max_bytes)
+
+
+def read_rows(folder: Path, freeze: FreezeRequest) -> list[dict[str, Any]]:
+    """Return the rows of a range of time, oldest first, each key once; raises PayloadTooLarge."""
+    since = -np.inf if freeze.since is None else seconds_of(freeze.since)
+    until = np.inf if freeze.until is None else seconds_of(freeze.until)
+    rows: list[dict[str, Any]] = []
+    keys = set[str | None]()
+    for table in iterate_tables(folder / "rows", ROWS):
+        is_within = pc.and_(pc.greater_equal(table["time"], since), pc.less(table["time"], until))
+        for row in table.filter(is_within).to_pylist():
+            if row["key"] is None or row["key"] not in keys:
+                rows.append(row)
+                keys.add(row["key"])
+        if len(rows) > MAX_ROWS:
+            raise PayloadTooLarge(f"the range must have at most {MAX_ROWS:,} rows; set since and until closer")
+    return sorted(rows, key=lambda row: float(row["time"]))
+
+
+def _read_truths(folder: Path) -> Iterator[dict[str, Any]]:
+    for table in iterate_tables(folder / "truths", TRUTHS):
+        yield from table.to_pylist()

@@ -1,0 +1,91 @@
+"""Imports of log files as a trace."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from app.importing.log_files import read_records
+from app.importing.log_formats import FORMATS, SAMPLE, CallPointers, FormatName, find_value, recognize_format
+from app.importing.logged_calls import ImportReport, LoggedCall, read_calls
+from app.importing.pivot import pivot_calls
+from models.errors import Fault, InvalidRequest
+from models.prices import Prices
+
+_FIELD = re.compile(r"[A-Za-z0-9_. -]{1,40}")
+"""Names of fields that may be shown; longer ones may be the first record of a table without a header."""
+POINTED = tuple(each.name for each in fields(CallPointers))
+"""The fields of a call that pointers may be set for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImportedTrace:
+    """A trace of imported calls: its table, its spec, the calls, and the numbers of unused records."""
+
+    table: pa.Table
+    spec: dict[str, Any]
+    calls: list[LoggedCall]
+    report: ImportReport
+
+
+def import_calls(
+    files: Sequence[Path],
+    pointers: CallPointers,
+    unit: str,
+    prices: Mapping[str, Prices],
+    feedback: Mapping[str, float],
+) -> ImportedTrace:
+    """Return the trace of the calls in log files; raises InvalidRequest if none can be used."""
+    report = ImportReport()
+    records = chain.from_iterable(map(read_records, files))
+    calls = list(read_calls(records, pointers, prices, feedback, report))
+    if not calls:
+        counts = [f"{count:,} of {report.records:,}: {reason}" for reason, count in report.unused.most_common()]
+        message = f"must have a usable call, got none ({'; '.join(counts) or 'no record'})"
+        raise InvalidRequest.from_faults(Fault((files[0].name,), message))
+    return ImportedTrace(*pivot_calls(calls, unit), calls, report)
+
+
+def choose_pointers(first: Path, name: FormatName | None, own: Mapping[str, tuple[str, ...]]) -> CallPointers:
+    """Return the pointers to the fields of calls in a log.
+
+    Args:
+        first: the file by which a format is recognized.
+        name: its format; None: it is recognized.
+        own: pointers that replace those of the format.
+    Raises:
+        InvalidRequest: the format is unknown, and ``own`` lacks the classifier or the text.
+    """
+    sample = list(islice(read_records(first), SAMPLE))
+    known = recognize_format(sample, own) if name is None else name
+    if known is None and not {"classifier", "text"} <= set(own):
+        names = list(map(str, sample[0]))[:12] if sample else ["no record"]
+        keys = ", ".join(name for name in names if _FIELD.fullmatch(name)) or "no names"
+        message = f"must have a known format, got the fields {keys}; set pointers to classifier and text"
+        raise InvalidRequest.from_faults(Fault((first.name,), message))
+    return replace(CallPointers((), ()) if known is None else FORMATS[known], **own)
+
+
+def parse_pointers(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return a user's pointers by field; raises InvalidRequest for unknown fields and invalid pointers."""
+    for field, place in given.items():
+        if field not in POINTED or not place.startswith("/"):
+            message = f"must be a JSON pointer to a field among {', '.join(POINTED)}, got {field}={place}"
+            raise InvalidRequest.from_faults(Fault(("pointers", field), message))
+    return {field: (place,) for field, place in given.items()}
+
+
+def find_log_pointers(path: Path) -> CallPointers | None:
+    """Return the pointers to the fields of calls if a file is a log with one call and outcome per record; else None."""
+    try:
+        sample = list(islice(read_records(path), SAMPLE))
+    except InvalidRequest:
+        return None
+    known = recognize_format(sample)
+    if known is None or all(find_value(each, FORMATS[known].outcome) is None for each in sample):
+        return None
+    return FORMATS[known]

@@ -1,0 +1,137 @@
+"""Readers of log files: JSON Lines, JSON lists, CSV, and Parquet, also gzipped, record by record."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet
+
+from models.errors import Fault, InvalidRequest
+
+_GZIP, _PARQUET, _BOM = b"\x1f\x8b", b"PAR1", b"\xef\xbb\xbf"
+_START = 4096
+"""Bytes that distinguish JSON from CSV."""
+MAX_FIELD = 10_000_000
+"""Letters of a cell of a CSV."""
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a file in order, OpenTelemetry exports span by span.
+
+    Raises InvalidRequest that names the line if the file is malformed.
+    """
+    magic = _magic_of(path)
+    if magic.startswith(_PARQUET):
+        yield from _read_parquet(path)
+        return
+    try:
+        with gzip.open(path) if magic.startswith(_GZIP) else path.open("rb") as file:
+            start = file.read(_START).removeprefix(_BOM).lstrip()[:1]
+            file.seek(0)
+            yield from _read_json(path, file) if start in (b"{", b"[") else _read_csv(path, file)
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise _make_fault(path, f"must be JSON Lines, CSV, or Parquet: {error}") from error
+
+
+def _magic_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)
+
+
+def _make_fault(path: Path, message: str) -> InvalidRequest:
+    return InvalidRequest.from_faults(Fault((path.name,), message))
+
+
+def _read_json(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(file, start=1):
+        line = line.removeprefix(_BOM)
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            if number > 1:
+                raise _make_fault(path, f"line {number} must be JSON: {error}") from error
+            yield from _read_document(path, line + file.read())
+            return
+        for record in value if isinstance(value, list) else [value]:
+            if not isinstance(record, dict):
+                raise _make_fault(path, f"line {number} must be a JSON object")
+            yield from _list_spans(record)
+
+
+def _read_document(path: Path, text: bytes) -> Iterator[dict[str, Any]]:
+    """Read one JSON value that spans several lines."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _make_fault(path, f"must be JSON Lines or one JSON list: {error}") from error
+    for record in value if isinstance(value, list) else [value]:
+        if isinstance(record, dict):
+            yield from _list_spans(record)
+
+
+def _read_csv(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(MAX_FIELD)
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        reader = csv.DictReader(text)
+        for row in reader:
+            if None in row:
+                raise _make_fault(path, f"line {reader.line_num} has more cells than the header")
+            yield row
+
+
+def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        for batch in pa.parquet.ParquetFile(path).iter_batches(batch_size=1000):
+            for record in batch.to_pylist():
+                yield from _list_spans(record)
+    except (pa.ArrowException, OSError) as error:
+        raise _make_fault(path, f"must be readable Parquet: {error}") from error
+
+
+def _list_spans(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans of an OTLP export, with attributes by name; other records as they are."""
+    if "resourceSpans" not in record:
+        yield _with_attributes(record)
+        return
+    for resource in _list_objects(record["resourceSpans"]):
+        for scope in _list_objects(resource.get("scopeSpans")):
+            yield from map(_with_attributes, _list_objects(scope.get("spans")))
+
+
+def _list_objects(values: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none of anything else."""
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _with_attributes(span: dict[str, Any]) -> dict[str, Any]:
+    """Return a span whose attributes are an object, as OTLP has them as a list of keys and values."""
+    attributes = span.get("attributes")
+    if not isinstance(attributes, list):
+        return span
+    named = {str(one["key"]): _decode_any_value(one.get("value")) for one in _list_objects(attributes) if "key" in one}
+    return {**span, "attributes": named}
+
+
+def _decode_any_value(value: Any) -> Any:
+    """Return the value of OTLP's AnyValue.
+
+    >>> _decode_any_value({"arrayValue": {"values": [{"intValue": "1"}, {"stringValue": "a"}]}})
+    ['1', 'a']
+    """
+    if not isinstance(value, dict) or not value:
+        return None
+    kind, content = next(iter(value.items()))
+    if kind == "arrayValue":
+        return [_decode_any_value(each) for each in _list_objects((content or {}).get("values"))]
+    if kind == "kvlistValue":
+        pairs = _list_objects((content or {}).get("values"))
+        return {str(each.get("key")): _decode_any_value(each.get("value")) for each in pairs}
+    return content

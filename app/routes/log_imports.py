@@ -1,0 +1,120 @@
+"""Imports of logs of model calls as datasets."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import Depends, Request
+from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter, ValidationError
+from starlette.datastructures import FormData
+
+from app.http.json_bodies import JsonRouter
+from app.importing.logged_calls import ImportReport
+from app.importing.stored_imports import LogUpload, store_calls
+from app.processes.clock import current_time
+from app.routes.dataset_uploads import receive_form, reply_stored
+from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
+from app.routes.entity_tags import IfMatch, IfNoneMatch, refuse_changed
+from app.routes.forms import copy_part, read_bytes_part, read_file_part
+from app.store.uploads import run_in_reader
+from models import InvalidRequest
+from models.log_import import ImportedDataset, ImportOptions
+from models.prices import Prices
+from models.stored_dataset import DatasetInfo, Replaced
+
+router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
+_PARTS = ("log", "feedback", "prices", "options")
+_PRICES: TypeAdapter[dict[str, Prices]] = TypeAdapter(dict[str, Prices])
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["log"],
+                    "properties": {
+                        "log": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "calls as LiteLLM, OpenAI, Langfuse, or OpenTelemetry keep them, or a table "
+                            "with one row per call: JSON Lines, CSV, or Parquet, also gzipped",
+                        },
+                        "feedback": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "outcomes: records with request_id and correct, quality, or score",
+                        },
+                        "prices": {
+                            "type": "object",
+                            "additionalProperties": {"$ref": "#/components/schemas/Prices"},
+                            "description": "prices by model, for logs without costs",
+                        },
+                        "options": {"$ref": "#/components/schemas/ImportOptions"},
+                    },
+                },
+                "example": {"log": "(file)"},
+                "encoding": {
+                    "prices": {"contentType": "application/json"},
+                    "options": {"contentType": "application/json"},
+                },
+            }
+        },
+    }
+}
+
+
+@router.put(
+    "/{name}/calls",
+    summary="Store a dataset from a log of model calls",
+    status_code=201,
+    response_model=ImportedDataset,
+    responses={
+        200: {"model": ImportedDataset, "description": "an existing dataset was replaced"},
+        **error_responses(412, 413, 415, 503),
+    },
+    openapi_extra=_BODY,
+)
+async def put_calls(
+    name: PathName, request: Request, context: InContext, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
+) -> JSONResponse:
+    """Turn a log of model calls into a trace, and store it as a dataset.
+
+    The trace has one row per prompt, and empty cells for models that were not called. The format of the log is
+    recognized. Prompts are embedded by the built-in embedder and not stored.
+    """
+    allow = partial(refuse_changed, name, if_match, if_none_match)
+    info, replaced, report = await receive_form(request, "a log", _PARTS, partial(_store, context, name, allow))
+    used = ImportedDataset(
+        **dict(info), replaced=replaced, records=report.records, calls=report.calls, unused=dict(report.unused)
+    )
+    return reply_stored(used)
+
+
+def _store(
+    context: Context, name: str, allow: Callable[[str | None], None], form: FormData
+) -> tuple[DatasetInfo, Replaced | None, ImportReport]:
+    """Import the parts of the form, which are on disk, in another process."""
+    with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+        log = copy_part(read_file_part(form, "log"), Path(folder) / "log")
+        feedback = None
+        if "feedback" in form:
+            feedback = copy_part(read_file_part(form, "feedback"), Path(folder) / "feedback")
+        options = _parse(form, "options", ImportOptions.model_validate_json, ImportOptions())
+        prices: Mapping[str, Prices] = _parse(form, "prices", _PRICES.validate_json, {})
+        upload = LogUpload(log, feedback, prices, options, context.settings.max_body_bytes)
+        work = partial(store_calls, upload, context.repos.store.url, name, current_time(), allow)
+        return run_in_reader(context.upload_sandbox, work)
+
+
+def _parse(form: FormData, part: str, parse: Callable[[bytes], Any], default: Any) -> Any:
+    """Parse an optional part of JSON."""
+    if part not in form:
+        return default
+    try:
+        return parse(read_bytes_part(form, part))
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, part) from error

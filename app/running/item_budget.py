@@ -1,0 +1,101 @@
+"""Keeps one item within the budgets of its payer and of its artifact."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from app.running.executor import CallPricing
+from app.running.item_run import ItemRun
+from app.running.item_start import RunDependencies
+from app.running.planned_use import CallUse, PlannedUse, plan_use
+from app.serving.catalog import LoadedArtifact
+from models.errors import BudgetSpent
+from solvers.base import Plan
+from solvers.running import CallResult
+
+
+@dataclass(slots=True)
+class HeldItem:
+    """An item within its budgets.
+
+    Attributes:
+        item_run: the run, which may be restricted to the cheapest classifier.
+        pricing: prices the item's calls; replaced once the decision is made.
+    """
+
+    item_run: ItemRun
+    pricing: CallPricing
+
+
+@asynccontextmanager
+async def hold_item(
+    loaded: LoadedArtifact[Plan],
+    item_run: ItemRun,
+    tools: RunDependencies,
+    pricing: CallPricing,
+    names: Iterable[str] | None = None,
+) -> AsyncIterator[HeldItem]:
+    """Reserve the planned maximum of an item, and settle the cost of its calls at the end, also after an error.
+
+    The calls are recorded for the spend report, also if no budget counts the item.
+
+    Args:
+        names: names that may be called; None: all that the artifact may call.
+
+    Raises:
+        BudgetSpent: a budget refuses the item.
+        TooManyRequests: a limit per minute is reached.
+        StoreUnavailable, StoreRefused: budgets cannot be checked.
+    """
+    held = HeldItem(item_run, pricing)
+    accounts = tools.budgets.find_accounts(tools.payer, loaded.ref, loaded.record.unit)
+    if not accounts:
+        try:
+            yield held
+        finally:
+            _record_calls(loaded, item_run, tools, held.pricing)
+        return
+    planned = plan_use(loaded, item_run, tools.caller, names)
+    try:
+        reservation = await tools.budgets.reserve_item(accounts, planned.full, planned.least)
+    except BudgetSpent:  # the item's embedding may have been paid together with others
+        await tools.budgets.charge_use(accounts, measure_use(item_run, pricing, planned))
+        raise
+    item_run.progress.headers |= reservation.headers
+    if reservation.reason is not None:
+        held.item_run = replace(item_run, classifier=planned.cheapest, degraded=reservation.reason)
+    is_cancelled = False
+    try:
+        yield held
+    except asyncio.CancelledError:
+        is_cancelled = True
+        raise
+    finally:
+        _record_calls(loaded, item_run, tools, held.pricing)
+        used = measure_use(item_run, held.pricing, planned)
+        settling = tools.budgets.begin_settlement(reservation, used)
+        if not is_cancelled:  # a canceled call continues in the background
+            item_run.progress.headers |= await asyncio.shield(settling)
+
+
+def _record_calls(
+    loaded: LoadedArtifact[Plan], item_run: ItemRun, tools: RunDependencies, pricing: CallPricing
+) -> None:
+    results = item_run.progress.results[item_run.progress.charged :]
+    tools.spending.record_calls(loaded, tools.payer, results, pricing, tools.caller)
+    tools.rollouts.record_run(loaded, sum(map(pricing.cost_of, results)))
+
+
+def measure_use(item_run: ItemRun, pricing: CallPricing, planned: PlannedUse) -> CallUse:
+    """Return the cost of an item's calls; calls without a result may have been paid, and count at their planned
+    cost."""
+    progress = item_run.progress
+    unknown = Counter(progress.started_calls) - Counter(one.name for one in progress.results)
+    ended = sum((_use_of(one, pricing) for one in progress.results[progress.charged :]), CallUse())
+    return sum((planned.calls.get(name, CallUse()) for name in unknown.elements()), ended)
+
+
+def _use_of(result: CallResult, pricing: CallPricing) -> CallUse:
+    return CallUse(pricing.cost_of(result), sum(result.tokens))

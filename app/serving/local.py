@@ -1,0 +1,41 @@
+"""An exported artifact that decides in this process, for ``parsimony.load``."""
+
+from typing import Any
+
+from app.processes.clock import current_time
+from app.serving.answers import decide_to_json
+from app.serving.catalog import LoadedArtifact
+from app.store import codec
+from app.store.artifacts import checked_manifest
+from models import ArtifactRecord
+from solvers import KINDS
+from solvers.base import Plan
+from solvers.kind import make_query
+
+
+class LocalPlan:
+    """A plan and its record.
+
+    Raises CorruptArtifact for bytes that are not those of an artifact.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        manifest = checked_manifest(data)
+        facts = manifest.model_dump(exclude={"format", "summary"})
+        self.record = ArtifactRecord(
+            **facts,
+            summary=manifest.summary,
+            savings=manifest.savings,
+            losses=manifest.losses,
+            version=1,
+            created_at=current_time(),
+            sha256="",
+            bytes=len(data),
+        )
+        self.kind, self.name, self.unit = self.record.kind, self.record.name, self.record.unit
+        self.plan: Plan = codec.decode(data, KINDS[self.kind].plan)
+        self._loaded = LoadedArtifact.from_record(self.record, self.plan)
+
+    def decide(self, query: dict[str, Any]) -> bytes:
+        """Return a decision as JSON, as the server does; raises Infeasible or InvalidRequest."""
+        return decide_to_json(self._loaded, make_query(self._loaded.kind.query, **query))

@@ -1,0 +1,243 @@
+"""Rollouts at request time: the choice of the version, shadow decisions, and observations for the store.
+
+Requests read rollouts from memory; the catalog's thread refreshes them. Observations are collected in memory and added
+to the store every second. Use all methods except ``refresh_rollouts`` on one event loop.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+from app.processes.background_flush import BackgroundFlush
+from app.serving.answers import with_default_limits
+from app.serving.catalog import Catalog, LoadedArtifact
+from app.store.pointers import Id
+from app.store.rollouts import Observations, StoredRollout, VersionRollouts, VersionValue
+from models import ArtifactRef, Value
+from models.errors import ParsimonyError
+from solvers.base import IN_PROCESS, ModelRunner, Plan
+from solvers.rollout_evidence import ShadowDecision
+
+logger = logging.getLogger("parsimony.rollouts")
+MAX_WAITING = 50_000
+"""Observations that wait for the store; further ones are dropped, and a warning is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRollout:
+    """A running rollout, and its loaded candidate."""
+
+    rollout: StoredRollout
+    candidate: LoadedArtifact[Plan]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Observations of a rollout that wait for the store."""
+
+    rollout: str
+    accuracies: list[VersionValue] = field(default_factory=list)
+    run_costs: list[VersionValue] = field(default_factory=list)
+    shadow: list[ShadowDecision] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RolloutTraffic:
+    """Divides the traffic of artifacts between the active version and the candidate of a rollout."""
+
+    rollouts: VersionRollouts
+    _live: Mapping[Id, LiveRollout] = field(default_factory=dict)
+    _refreshing: Lock = field(default_factory=Lock)
+    _failed: set[str] = field(default_factory=set)
+    """Rollouts, by their ids, whose candidate could not be loaded."""
+    _waiting: dict[Id, Waiting] = field(default_factory=dict)
+    _count: int = 0
+    _sender: str = field(default_factory=lambda: uuid4().hex)
+    _batches: int = 0
+    _sending: dict[Id, Observations] = field(default_factory=dict)
+    """The addition that the store may not have made."""
+    _comparing: "asyncio.Task[None] | None" = None
+    _flush: BackgroundFlush = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._flush = BackgroundFlush(self._flush_once, lambda: bool(self._waiting or self._sending))
+
+    def refresh_rollouts(self, catalog: Catalog) -> None:
+        """Read the rollouts, and load candidates. Reads do not overlap, so that an older read never replaces a newer
+        one."""
+        with self._refreshing:
+            running = {one: rollout for one, rollout in self.rollouts.get_all().items() if rollout.is_running}
+            self._failed.intersection_update(rollout.id for rollout in running.values())
+            loaded = {one: self._load(catalog, one, rollout) for one, rollout in running.items()}
+            self._live = {one: live for one, live in loaded.items() if live is not None}
+
+    def _load(self, catalog: Catalog, artifact: Id, rollout: StoredRollout) -> LiveRollout | None:
+        held = self._live.get(artifact)
+        if held is not None and held.rollout.sha256 == rollout.sha256:
+            return LiveRollout(rollout, held.candidate)
+        try:
+            candidate = catalog.get_version(*artifact, rollout.rules.version)
+        except ParsimonyError as error:
+            if rollout.id not in self._failed:
+                version = rollout.rules.version
+                logger.warning("candidate not loaded artifact=%s version=%d error=%s", artifact, version, error)
+            self._failed.add(rollout.id)
+            return None
+        return LiveRollout(rollout, replace(candidate, is_drawn=True))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any artifact has a rollout."""
+        return bool(self._live)
+
+    def choose(self, loaded: LoadedArtifact[Plan], item: str | None) -> LoadedArtifact[Plan]:
+        """Return the version that decides for an item, given the active version.
+
+        All servers choose the same version for the same id; items without an id are drawn at random. The chosen version
+        is marked (``is_drawn``), because only outcomes of chosen versions are compared.
+        """
+        live = self._find(loaded)
+        if live is None or live.rollout.mode != "canary" or loaded.ref.version != live.rollout.active_version:
+            return loaded
+        if _position(live.candidate.ref, item) < live.rollout.rules.share:
+            return live.candidate
+        return replace(loaded, is_drawn=True)
+
+    def compare_versions(self, loaded: LoadedArtifact[Plan], query: Value, models: ModelRunner = IN_PROCESS) -> None:
+        """Let the candidate of a shadow rollout also decide a share of the queries, when the event loop is free.
+
+        Slow decisions are made in a thread, one at a time; queries that arrive in the meantime are not compared.
+        """
+        live = self._find(loaded)
+        if live is None or live.rollout.mode != "shadow" or loaded.ref.version != live.rollout.active_version:
+            return
+        if random.random() >= live.rollout.rules.share:
+            return
+        if all(one.kind.decides_quickly(one.plan, query) for one in (loaded, live.candidate)):
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: self._add_decision(loaded, compare_decisions(loaded, live.candidate, query, models)))
+        elif self._comparing is None or self._comparing.done():
+            self._comparing = asyncio.ensure_future(self._compare_slowly(loaded, live.candidate, query, models))
+
+    def record_run(self, loaded: LoadedArtifact[Plan], cost: float) -> None:
+        """Record the cost of an item's run, if the rollout chose its version."""
+        if loaded.is_drawn:
+            self._add(loaded, lambda waiting: waiting.run_costs.append((loaded.ref.version, cost)))
+
+    def record_failure(self, loaded: LoadedArtifact[Plan]) -> None:
+        """Record a run without an answer as an answer of quality 0, if the rollout chose its version."""
+        if loaded.is_drawn:
+            self._add(loaded, lambda waiting: waiting.accuracies.append((loaded.ref.version, 0.0)))
+
+    async def close(self) -> None:
+        """Add the waiting observations to the store, if it is available."""
+        await self._flush.close()
+
+    def _find(self, loaded: LoadedArtifact[Plan]) -> LiveRollout | None:
+        return self._live.get((loaded.ref.kind, loaded.ref.name))
+
+    async def _compare_slowly(
+        self, loaded: LoadedArtifact[Plan], candidate: LoadedArtifact[Plan], query: Value, models: ModelRunner
+    ) -> None:
+        self._add_decision(loaded, await asyncio.to_thread(compare_decisions, loaded, candidate, query, models))
+
+    def _add_decision(self, loaded: LoadedArtifact[Plan], decision: ShadowDecision | None) -> None:
+        if decision is not None:
+            self._add(loaded, lambda waiting: waiting.shadow.append(decision))
+
+    def _add(self, loaded: LoadedArtifact[Plan], add: Callable[[Waiting], None]) -> None:
+        if self._count >= MAX_WAITING:
+            logger.warning("rollout observations not recorded, retrying waiting=%d", self._count)
+            return
+        live, artifact = self._find(loaded), (loaded.ref.kind, loaded.ref.name)
+        if live is None:
+            return
+        if artifact not in self._waiting or self._waiting[artifact].rollout != live.rollout.id:
+            self._waiting[artifact] = Waiting(live.rollout.id)
+        self._count += 1
+        add(self._waiting[artifact])
+        self._flush.start_flushing()
+
+    async def _flush_once(self) -> None:
+        if not self._sending and self._waiting:
+            self._batches += 1
+            sender = self._sender, self._batches
+            self._sending = {
+                artifact: Observations(
+                    accuracies=new.accuracies,
+                    run_costs=new.run_costs,
+                    shadow=new.shadow,
+                    rollout=new.rollout,
+                    sender=sender,
+                )
+                for artifact, new in self._waiting.items()
+            }
+            self._waiting, self._count = {}, 0
+        if self._sending:
+            await asyncio.to_thread(self.rollouts.add_observations, self._sending)
+            self._sending = {}
+
+
+def item_of(query: Value) -> str | None:
+    """Return the id of the item of a query, if it has one."""
+    item = getattr(query, "item", None)
+    return item if isinstance(item, str) else None
+
+
+def _position(candidate: ArtifactRef, item: str | None) -> float:
+    """Return the position of an item in [0, 1), by the hash of its id and the candidate."""
+    if item is None:
+        return random.random()
+    digest = blake2b(f"{candidate.spelt}/{item}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64
+
+
+def compare_decisions(
+    loaded: LoadedArtifact[Plan], candidate: LoadedArtifact[Plan], query: Value, models: ModelRunner
+) -> ShadowDecision | None:
+    """Decide a query with both versions; None if the active version cannot decide it.
+
+    Decisions differ if they name other classifiers or features, or the same in another order.
+    """
+    active = _decide(loaded, query, models)
+    if active is None:
+        return None
+    other = _decide(candidate, query, models)
+    if other is None:
+        return ShadowDecision(None, None)
+    costs = None if active[1] is None or other[1] is None else (active[1], other[1])
+    return ShadowDecision(active[0] != other[0], costs)
+
+
+def _decide(
+    loaded: LoadedArtifact[Plan], query: Value, models: ModelRunner
+) -> tuple[tuple[str, ...], float | None] | None:
+    """Return the names in a decision and its expected cost; None if nothing can be decided."""
+    kind = loaded.kind
+    try:
+        query, decision = kind.decide(loaded.plan, with_default_limits(loaded, query), models=models)
+        expected = kind.estimate_outcome(loaded.plan, loaded.record.summary, query, decision)
+    except ParsimonyError:
+        return None
+    known = frozenset(kind.called_names(loaded.plan))
+    return tuple(name for name in _texts_in(decision) if name in known), expected.cost
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a decision, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Value):
+        yield from _texts_in(vars(value))
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts_in(each)
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _texts_in(each)

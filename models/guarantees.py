@@ -1,0 +1,53 @@
+"""Guarantees of builds: lower bounds on recall, and upper bounds on false positive rates, by class."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from models.base import Items, Label, Value
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Shares = Annotated[dict[Label, Share], Field(max_length=2)]
+MAX_GUARANTEES = 2
+"""Guarantees of one build; each more divides the allowed error further."""
+
+
+class Guarantees(Value):
+    """Bounds that an artifact's default decisions must keep on unseen items, with a stated confidence."""
+
+    min_recall: Shares = Field(
+        default={},
+        description="by class: lower bound on the share of its items that get this answer, or are sent to a person",
+        examples=[{"sick": 0.95}],
+    )
+    max_false_positive_rate: Shares = Field(
+        default={}, description="by class: upper bound on the share of items of other classes that get this answer"
+    )
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)] = Field(
+        default=0.95, description="the probability that a build which succeeds keeps all its guarantees"
+    )
+
+    @model_validator(mode="after")
+    def _has_some(self) -> "Guarantees":
+        if not 1 <= len(self.min_recall) + len(self.max_false_positive_rate) <= MAX_GUARANTEES:
+            raise ValueError(f"must have 1 to {MAX_GUARANTEES} classes in min_recall and max_false_positive_rate")
+        return self
+
+
+class KeptGuarantee(Value):
+    """A guarantee that was kept on rows that the build did not learn from."""
+
+    limit: Literal["min_recall", "max_false_positive_rate"] = Field(description="the bounded quantity")
+    label: str = Field(description="the class")
+    value: float = Field(description="the requested bound")
+    measured: float = Field(description="the measured recall or false positive rate")
+    bound: float = Field(description="the confidence bound of the share: at least, or at most, the requested value")
+    rows: int = Field(description="the number of independent rows that were measured")
+    factor: float = Field(description="the factor by which losses of these errors were raised to keep the guarantee")
+
+
+class GuaranteeReport(Value):
+    """Guarantees of an artifact: the request, and the measured values."""
+
+    request: Guarantees = Field(description="the requested guarantees")
+    kept: Items[KeptGuarantee] = Field(description="values measured on rows that the build did not learn from")

@@ -1,0 +1,86 @@
+"""Partial traces: tables in which not every classifier was called for every item, as production logs have them.
+
+A missing cell means that its classifier was not called for this item. A classifier with any missing cell in a row
+counts as not called there, since neither an answer without a cost nor a cost without an answer can be used.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from models.arrays import Bools, Floats
+from models.columns import Columns, find_empty, read_numbers
+from models.errors import Fault
+
+
+def find_calls(columns: Columns, classifiers: Sequence[Iterable[str]], faults: list[Fault]) -> Bools:
+    """Return where each classifier was called, (n, m); (0, 0) if all were called for all items.
+
+    Args:
+        columns: the table.
+        classifiers: the names of each classifier's columns.
+        faults: receives rows without any call, and classifiers that were never called.
+    """
+    missing = {name: find_empty(columns[name]) for own in classifiers for name in own if name in columns}
+    if not any(each.any() for each in missing.values()):
+        return np.zeros((0, 0), dtype=np.bool_)
+    rows = max(len(each) for each in missing.values())
+    called = np.ones((rows, len(classifiers)), dtype=np.bool_)
+    for j, own in enumerate(classifiers):
+        for name in own:
+            if name in missing:
+                called[:, j] &= ~missing[name]
+        if not called[:, j].any():
+            faults.append(Fault(("spec", "classifiers", j), "must have a complete row: a cell is missing in every row"))
+    without = np.flatnonzero(~called.any(axis=1))
+    if len(without):
+        first = f"row {int(without[0]) + 1} is the first of {len(without)} rows without such a classifier"
+        faults.append(
+            Fault(("table",), f"must have all cells of at least one classifier in each row; {first}; remove these rows")
+        )
+    return called
+
+
+def fill_uncalled(columns: Columns, classifiers: Sequence[Iterable[str]], called: Bools) -> Columns:
+    """Return the columns with the missing cells of uncalled classifiers filled with a cell of a called row.
+
+    Each column can then be read as a complete one. Values where a classifier was not called must be ignored.
+    """
+    if not called.size:
+        return columns
+    filled = dict(columns)
+    for j, own in enumerate(classifiers):
+        if not called[:, j].any():
+            continue
+        for name in own:
+            if name in filled:
+                column, missing = filled[name], find_empty(filled[name])
+                filled[name] = np.where(missing, column[int(called[:, j].argmax())], column)
+    return filled
+
+
+def read_propensities(columns: Columns, names: Sequence[str | None], called: Bools, faults: list[Fault]) -> Floats:
+    """Return the probability with which each classifier was, or would have been, called, (n, m).
+
+    It is NaN where the probability is unknown; (0, 0) without any.
+
+    Args:
+        names: for each classifier the column of its propensities, which may be empty where they are unknown.
+        called: (n, m), or (0, 0) if all classifiers were called for all items.
+        faults: receives propensities of calls outside (0, 1].
+    """
+    if not called.size or all(name is None for name in names):
+        return np.empty((0, 0))
+    propensities = np.full(called.shape, np.nan)
+    for j, name in enumerate(names):
+        if name is None:
+            continue
+        values = read_numbers(columns, name, faults, missing=True)
+        if not len(values):
+            continue
+        wrong = np.flatnonzero(called[:, j] & ((values <= 0) | (values > 1)))
+        if len(wrong):
+            rule = "must be above 0, and at most 1, where the classifier was called"
+            faults.append(Fault(("table", name), f"{rule}; row {int(wrong[0]) + 1} is {values[wrong[0]]:g}"))
+        propensities[:, j] = np.where((values > 0) & (values <= 1), values, np.nan)
+    return propensities

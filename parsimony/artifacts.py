@@ -1,0 +1,160 @@
+"""Artifacts of a server: decide, evaluate, and run items with the caller's own functions."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from parsimony.decisions import Decision
+from parsimony.errors import ParsimonyError
+from parsimony.functions import Function, call_function, call_functions_async, check_functions
+from parsimony.runs import RUNS, Ask, Call, Predict, RunInput, RunResult, to_plain
+
+if TYPE_CHECKING:
+    from parsimony.client import AsyncParsimony, Parsimony
+
+
+class Artifact:
+    """An artifact of a server.
+
+    Args:
+        kind: cascade, index, pipeline, policy, or portfolio.
+        version: a version other than the active one; None: the active one.
+    """
+
+    def __init__(self, client: "Parsimony", kind: str, name: str, version: int | None = None) -> None:
+        self.client, self.kind, self.name, self.version = client, kind, name, version
+
+    def decide(self, **query: Any) -> Decision:
+        """Return the decision for limits such as ``budget=5``, and for known values of the item."""
+        return self.client.decide(self.kind, self.name, version=self.version, **query)
+
+    def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> Any:
+        """Evaluate complete items; return the outcome of each item, and a summary."""
+        return self.client.evaluate(self.kind, self.name, items, version=self.version, **limits)
+
+    def curve(self, **query: Any) -> Any:
+        """Return the trade-off curve: operating points with intervals, and baselines."""
+        return self.client.curve(self.kind, self.name, version=self.version, **query)
+
+    def run(
+        self, item: Any, functions: Mapping[str, Function], /, *, deadline_s: float | None = None, **limits: Any
+    ) -> RunResult:
+        """Run an item with your own functions, which this process calls.
+
+        Args:
+            item: passed to each function.
+            functions: by classifier or feature: a function of the item that returns a label, ``(label, confidence)``,
+                an ``Answer``, or feature values; or a fitted classifier with ``predict_proba``.
+            deadline_s: time limit in seconds, for artifacts whose unit is a time. Running functions are not
+                interrupted. A function is not started if its worst-case time exceeds the remaining time.
+            limits: limits such as ``budget``, and for portfolios ``query``, the item's embedding.
+        Raises:
+            RunFailed: no function answered.
+            Infeasible: no decision keeps the limits.
+            InvalidRequest: an invalid limit or function.
+        """
+        check_functions(functions)
+        steps = RUNS[self.kind](self._make_input(limits, deadline_s))
+        result: Any = None
+        failure: ParsimonyError | None = None
+        while True:
+            try:
+                step = steps.send(result) if failure is None else steps.throw(failure)
+            except StopIteration as ended:
+                return _checked_result(ended.value)
+            result = failure = None
+            try:
+                result = self._do(step, functions, item)
+            except ParsimonyError as error:  # the run decides whether it can continue
+                failure = error
+
+    def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
+        if isinstance(step, Call):
+            return [call_function(name, functions, item) for name in step.names]
+        if isinstance(step, Predict):
+            return self.evaluate([{"values": step.values}], **step.query)["items"][0]
+        return self.client.decide(self.kind, self.name, version=self.version, is_shared=step.is_shared, **step.query)
+
+    def _make_input(self, limits: Mapping[str, Any], deadline_s: float | None) -> RunInput:
+        needs_facts = needs_record(self.kind, deadline_s)
+        record = self.client.describe(self.kind, self.name, self.version) if needs_facts else {}
+        return make_input(record, limits, deadline_s)
+
+
+class AsyncArtifact:
+    """An artifact of a server, for asyncio.
+
+    Args:
+        kind: cascade, index, pipeline, policy, or portfolio.
+        version: a version other than the active one; None: the active one.
+    """
+
+    def __init__(self, client: "AsyncParsimony", kind: str, name: str, version: int | None = None) -> None:
+        self.client, self.kind, self.name, self.version = client, kind, name, version
+
+    async def decide(self, **query: Any) -> Decision:
+        """Return the decision for limits such as ``budget=5``, and for known values of the item."""
+        return await self.client.decide(self.kind, self.name, version=self.version, **query)
+
+    async def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> Any:
+        """Evaluate complete items; return the outcome of each item, and a summary."""
+        return await self.client.evaluate(self.kind, self.name, items, version=self.version, **limits)
+
+    async def curve(self, **query: Any) -> Any:
+        """Return the trade-off curve: operating points with intervals, and baselines."""
+        return await self.client.curve(self.kind, self.name, version=self.version, **query)
+
+    async def run(
+        self, item: Any, functions: Mapping[str, Function], /, *, deadline_s: float | None = None, **limits: Any
+    ) -> RunResult:
+        """Run an item with your own functions, asynchronous ones concurrently and within the time limit.
+
+        Arguments and errors are those of ``Artifact.run``.
+        """
+        check_functions(functions)
+        needs_facts = needs_record(self.kind, deadline_s)
+        record = await self.client.describe(self.kind, self.name, self.version) if needs_facts else {}
+        steps = RUNS[self.kind](make_input(record, limits, deadline_s))
+        result: Any = None
+        failure: ParsimonyError | None = None
+        while True:
+            try:
+                step = steps.send(result) if failure is None else steps.throw(failure)
+            except StopIteration as ended:
+                return _checked_result(ended.value)
+            result = failure = None
+            try:
+                result = await self._do(step, functions, item)
+            except ParsimonyError as error:  # the run decides whether it can continue
+                failure = error
+
+    async def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
+        if isinstance(step, Call):
+            return await call_functions_async(step.names, functions, item, step.timeout_s)
+        if isinstance(step, Predict):
+            found = await self.evaluate([{"values": step.values}], **step.query)
+            return found["items"][0]
+        return await self.client.decide(
+            self.kind, self.name, version=self.version, is_shared=step.is_shared, **step.query
+        )
+
+
+def needs_record(kind: str, deadline_s: float | None) -> bool:
+    """Return whether a run needs facts of the artifact, in addition to decisions."""
+    return kind == "policy" or deadline_s is not None
+
+
+def make_input(record: Mapping[str, Any], limits: Mapping[str, Any], deadline_s: float | None) -> RunInput:
+    """Return the input of a run; embeddings and readings may be NumPy arrays."""
+    return RunInput(
+        limits={name: to_plain(value) for name, value in limits.items()},
+        deadline_s=deadline_s,
+        unit=record.get("unit", ""),
+        takes_answers=record.get("summary", {}).get("answering") == "taken",
+        clock=time.perf_counter,
+    )
+
+
+def _checked_result(value: Any) -> RunResult:
+    assert isinstance(value, RunResult)
+    return value

@@ -1,0 +1,274 @@
+"""Clients of a server: every operation, synchronous and asynchronous."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from parsimony.artifacts import Artifact, AsyncArtifact
+from parsimony.decisions import Decision, DecisionCache
+from parsimony.errors import ParsimonyError, ServerError, Unavailable
+from parsimony.feedback import FeedbackSender
+from parsimony.recorder import Recorder
+from parsimony.routes import Routes, find_version, request_decision
+from parsimony.transport import Connection, Request, send, send_async
+
+_LOOK_S = 0.2
+HOLD_S = 30.0
+"""Seconds for which decisions that are the same for all items are held."""
+
+
+class Parsimony(Routes):
+    """Client of a server. Connections are reused; methods may be called from several threads.
+
+    Args:
+        url: address of the server; None: that of ``PARSIMONY_URL``, or port 8000 of this machine.
+        key: API key; None: that of ``PARSIMONY_KEY``, or none.
+        timeout_s: time limit of each request, in seconds.
+        retries: how often a request that changes nothing twice is sent again if the server is away.
+        hold_s: seconds for which a decision that is the same for all items is held. While the server is away, an older
+            one is used, marked ``is_stale``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        self._connection = Connection(url, key, timeout_s, retries)
+        self._http = httpx.Client(**self._connection.make_options())
+        self._held = DecisionCache(hold_s)
+        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+
+    def __enter__(self) -> "Parsimony":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return str(self._http.base_url)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def cascade(self, name: str, version: int | None = None) -> Artifact:
+        """Return a cascade: classifiers in order, until one is confident enough."""
+        return Artifact(self, "cascade", name, version)
+
+    def index(self, name: str, version: int | None = None) -> Artifact:
+        """Return an index: the features to compute for an item."""
+        return Artifact(self, "index", name, version)
+
+    def pipeline(self, name: str, version: int | None = None) -> Artifact:
+        """Return a pipeline: features stage by stage, with a reject option."""
+        return Artifact(self, "pipeline", name, version)
+
+    def policy(self, name: str, version: int | None = None) -> Artifact:
+        """Return a policy: the next feature or classifier, given what is known."""
+        return Artifact(self, "policy", name, version)
+
+    def portfolio(self, name: str, version: int | None = None) -> Artifact:
+        """Return a portfolio: the classifier of an item, by its embedding."""
+        return Artifact(self, "portfolio", name, version)
+
+    def decide(
+        self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any
+    ) -> Decision:
+        """Return a decision.
+
+        Args:
+            kind: artifact kind.
+            is_shared: whether the decision is the same for all items with this query, so that it may be held.
+            query: limits such as ``budget=5``, and what is known of the item.
+        Raises:
+            Infeasible: no decision keeps the limits.
+            NotFound: no such artifact.
+            InvalidRequest: an invalid limit or value.
+            Unavailable: the server is away, and no decision is held.
+        """
+        request = request_decision(kind, name, version, query)
+        if not is_shared:
+            return Decision(self._send(request))
+        key = DecisionCache.make_key(kind, name, version, request.content["json"])
+        found = self._held.get_fresh(key)
+        if found is not None:
+            return found
+        try:
+            found = Decision(self._send(request))
+        except Unavailable:
+            stale = self._held.get_stale(key)
+            if stale is None:
+                raise
+            return stale
+        self._held.keep(key, found)
+        return found
+
+    def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
+        """Return an artifact's record: unit, summary, and savings. It is read once.
+
+        Raises NotFound.
+        """
+        key = kind, name, version
+        if key not in self._records:
+            self._records[key] = find_version(self.read_records(*key), version)
+        return self._records[key]
+
+    def build(self, kind: str, name: str, dataset: str, *, timeout_s: float | None = None, **options: Any) -> Any:
+        """Build an artifact and wait for it; return its record.
+
+        Args:
+            timeout_s: seconds to wait; None: until it ends.
+            options: ``params``, ``seed``, and ``guarantees``, as in the API.
+        Raises:
+            ServerError: the build failed; the message has the reason.
+            TimeoutError: it did not end in time; it continues.
+        """
+        build = self.start_build(kind, name, dataset, **options)
+        started = time.monotonic()
+        while not _has_ended(build):
+            if timeout_s is not None and time.monotonic() - started > timeout_s:
+                raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
+            time.sleep(_LOOK_S)
+            build = self.show_build(build["id"])
+        return self.describe(kind, name, build["artifact"]["version"])
+
+    def record(self, name: str, classifiers: Mapping[str, Any] | None = None, **options: Any) -> Recorder:
+        """Record calls of your own classifiers, from which a dataset is made.
+
+        Args:
+            classifiers: functions of an item, or fitted classifiers, by name; None: add them by
+                ``Recorder.classifier``.
+            options: ``costs``, ``unit``, ``explore``, and others of ``Recorder``.
+        """
+        return Recorder(self, name, classifiers or {}, **options)
+
+    def collect_feedback(self, **options: Any) -> FeedbackSender:
+        """Return a sender that reports outcomes in the background, in batches."""
+        return FeedbackSender(self.send_feedback, **options)
+
+    def _send(self, request: Request) -> Any:
+        return _read(send(self._http, request, self._connection.retries))
+
+
+class AsyncParsimony(Routes):
+    """Client of a server, for asyncio. Arguments and errors are those of ``Parsimony``."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        self._connection = Connection(url, key, timeout_s, retries)
+        self._http = httpx.AsyncClient(**self._connection.make_options())
+        self._held = DecisionCache(hold_s)
+        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+
+    async def __aenter__(self) -> "AsyncParsimony":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def cascade(self, name: str, version: int | None = None) -> AsyncArtifact:
+        """Return a cascade: classifiers in order, until one is confident enough."""
+        return AsyncArtifact(self, "cascade", name, version)
+
+    def index(self, name: str, version: int | None = None) -> AsyncArtifact:
+        """Return an index: the features to compute for an item."""
+        return AsyncArtifact(self, "index", name, version)
+
+    def pipeline(self, name: str, version: int | None = None) -> AsyncArtifact:
+        """Return a pipeline: features stage by stage, with a reject option."""
+        return AsyncArtifact(self, "pipeline", name, version)
+
+    def policy(self, name: str, version: int | None = None) -> AsyncArtifact:
+        """Return a policy: the next feature or classifier, given what is known."""
+        return AsyncArtifact(self, "policy", name, version)
+
+    def portfolio(self, name: str, version: int | None = None) -> AsyncArtifact:
+        """Return a portfolio: the classifier of an item, by its embedding."""
+        return AsyncArtifact(self, "portfolio", name, version)
+
+    async def decide(
+        self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any
+    ) -> Decision:
+        """Return a decision; arguments and errors are those of ``Parsimony.decide``."""
+        request = request_decision(kind, name, version, query)
+        if not is_shared:
+            return Decision(await self._send(request))
+        key = DecisionCache.make_key(kind, name, version, request.content["json"])
+        found = self._held.get_fresh(key)
+        if found is not None:
+            return found
+        try:
+            found = Decision(await self._send(request))
+        except Unavailable:
+            stale = self._held.get_stale(key)
+            if stale is None:
+                raise
+            return stale
+        self._held.keep(key, found)
+        return found
+
+    async def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
+        """Return an artifact's record: unit, summary, and savings. It is read once.
+
+        Raises NotFound.
+        """
+        key = kind, name, version
+        if key not in self._records:
+            self._records[key] = find_version(await self.read_records(*key), version)
+        return self._records[key]
+
+    async def build(self, kind: str, name: str, dataset: str, **options: Any) -> Any:
+        """Build an artifact and wait for it; return its record. Raises ServerError if the build failed."""
+        build = await self.start_build(kind, name, dataset, **options)
+        while not _has_ended(build):
+            await asyncio.sleep(_LOOK_S)
+            build = await self.show_build(build["id"])
+        return await self.describe(kind, name, build["artifact"]["version"])
+
+    async def _send(self, request: Request) -> Any:
+        return _read(await send_async(self._http, request, self._connection.retries))
+
+
+def _has_ended(build: Mapping[str, Any]) -> bool:
+    """Return whether a build has succeeded; raises ServerError if it failed or was canceled."""
+    if build["status"] in ("failed", "cancelled"):
+        reason = build["error"] or "cancelled"
+        raise ServerError(f"build {build['id']} {build['status']}: {reason}", code="build-failed", details=build)
+    return bool(build["status"] == "succeeded")
+
+
+def _read(reply: httpx.Response) -> Any:
+    if reply.status_code == 204:
+        return None
+    if "json" not in reply.headers.get("content-type", ""):
+        return reply.content
+    try:
+        return reply.json()
+    except ValueError as error:
+        raise ParsimonyError(f"{reply.request.url} sent malformed JSON", status=reply.status_code) from error

@@ -1,0 +1,304 @@
+"""Recordings of the caller's own classifiers: measured calls, exploration in the background, and truths.
+
+Lines are appended to a file on this machine, and sent from there; so memory is bounded, and what was recorded survives
+crashes of the process and times when the server is away.
+"""
+
+import inspect
+import json
+import logging
+import queue
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from parsimony.errors import InvalidRequest, ParsimonyError
+from parsimony.functions import Function, apply_function, check_functions
+from parsimony.runs import UNITS_S, Answer, CallOutcome, to_plain
+from parsimony.spool import Spool, default_folder
+
+if TYPE_CHECKING:
+    from parsimony.client import Parsimony
+
+logger = logging.getLogger("parsimony")
+MAX_EXPLORING = 64
+"""Items that may wait for exploration; of further ones, only the caller's own calls are recorded."""
+
+
+class Recorder:
+    """Records calls of your own classifiers, and calls the others for a share of the items in the background.
+
+    Use it as a context manager, or call ``close``: then what was recorded is sent.
+
+    Args:
+        name: the recording, which is created if there is none.
+        classifiers: functions of an item, or fitted classifiers with ``predict_proba``, by name. Exploration calls
+            them in another thread.
+        costs: cost of one call by name; None: the costs of ``Answer``, else the measured time.
+        unit: unit of costs.
+        explore: share of the items for which all other classifiers are called.
+        keeps_items: whether items are recorded, too; they must be JSON values.
+        folder: where lines wait for the server; None: ``default_folder``.
+        options: ``max_bytes`` and ``interval_s`` of the ``Spool``.
+    Raises:
+        InvalidRequest: a classifier that can neither be called nor predict, or that is asynchronous.
+        Conflict: the recording has rows of an artifact, or costs in another unit.
+    """
+
+    def __init__(
+        self,
+        client: "Parsimony",
+        name: str,
+        classifiers: Mapping[str, Function],
+        *,
+        costs: Mapping[str, float] | None = None,
+        unit: str = "ms",
+        explore: float = 0.0,
+        keeps_items: bool = False,
+        folder: str | Path | None = None,
+        **options: Any,
+    ) -> None:
+        self.name, self.explore, self.keeps_items = name, explore, keeps_items
+        self._client, self._classifiers = client, dict(classifiers)
+        self._costs, self._unit_s = dict(costs or {}), UNITS_S.get(unit)
+        self._check()
+        client.put_recording(name, {"unit": unit, "keeps_items": keeps_items})
+        base = default_folder() if folder is None else Path(folder)
+        self._spool = Spool(base / quote(client.url, safe="") / name, self._send, **options)
+        self._exploring: queue.Queue[RecordedItem | None] = queue.Queue(MAX_EXPLORING)
+        self._explorer = threading.Thread(target=self._explore_items, name="parsimony-explore", daemon=True)
+        self._explorer.start()
+
+    def _check(self) -> None:
+        check_functions(self._classifiers)
+        for name, function in self._classifiers.items():
+            if inspect.iscoroutinefunction(function):
+                raise InvalidRequest(f"classifiers[{name!r}] must not be asynchronous", code="invalid-request")
+        if not 0 <= self.explore <= 1:
+            raise InvalidRequest(f"explore must be from 0 to 1, got {self.explore}", code="invalid-request")
+        unknown = sorted(self._costs.keys() - self._classifiers.keys())
+        if unknown:
+            raise InvalidRequest(f"costs must name classifiers, got {unknown}", code="invalid-request")
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def item(self, item: Any, *, item_id: str | None = None, embedding: Any = None) -> "RecordedItem":
+        """Return a context in which classifiers are called for one item, and recorded together.
+
+        Args:
+            item: passed to each classifier.
+            item_id: names the item in ``add_truth``; None: a new one, ``RecordedItem.id``.
+            embedding: (d,), the item's embedding.
+        """
+        return RecordedItem(self, item, uuid.uuid4().hex if item_id is None else item_id, embedding)
+
+    def call(self, name: str, item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
+        """Call one classifier for an item, and record it; arguments are those of ``item``. Raises what it raises."""
+        with self.item(item, item_id=item_id, embedding=embedding) as calls:
+            return calls.call(name)
+
+    def wrap(self, name: str) -> Callable[..., Any]:
+        """Return a function that calls a classifier as ``call`` does: ``forest = recorder.wrap("forest")``."""
+
+        def recorded(item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
+            return self.call(name, item, item_id=item_id, embedding=embedding)
+
+        return recorded
+
+    def classifier(self, name: str, *, cost: float | None = None) -> Callable[[Function], Callable[..., Any]]:
+        """Return a decorator that adds a function as a classifier, and records its calls."""
+
+        def decorate(function: Function) -> Callable[..., Any]:
+            self._classifiers[name] = function
+            if cost is not None:
+                self._costs[name] = cost
+            self._check()
+            return wraps(function)(self.wrap(name))
+
+        return decorate
+
+    def add_truth(self, item_id: str, truth: str | None = None, **grades: Any) -> None:
+        """Record what is known of an item: its class, or by classifier ``correct`` or ``quality``.
+
+        It may come before or after the calls, from another process, and days later.
+        """
+        self._append({"truth": {"id": item_id, **({} if truth is None else {"truth": truth}), **grades}})
+
+    def flush(self) -> None:
+        """Wait until exploration has ended, and send what was recorded. Raises Unavailable if the server is away."""
+        self._exploring.join()
+        self._spool.flush()
+
+    def freeze(self, dataset: str, **times: Any) -> Any:
+        """Send what was recorded, and make a dataset of it; ``since`` and ``until`` as for ``freeze_recording``."""
+        self.flush()
+        return self._client.freeze_recording(self.name, dataset, **times)
+
+    def close(self) -> None:
+        """End exploration, and send what was recorded. If the server is away, the next recorder sends it."""
+        self._exploring.put(None)
+        self._explorer.join()
+        self._spool.close()
+
+    @property
+    def waiting(self) -> int:
+        """Number of items that wait for exploration."""
+        return self._exploring.qsize()
+
+    @property
+    def dropped(self) -> int:
+        """Number of lines that were dropped: refused by the server, or beyond ``max_bytes``."""
+        return self._spool.dropped
+
+    def _send(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        rows = [line["row"] for line in lines if "row" in line]
+        truths = [line["truth"] for line in lines if "truth" in line]
+        if rows:
+            self._client.add_rows(self.name, *rows)
+        if truths:
+            self._client.add_truths(self.name, *truths)
+
+    def measure_call(self, name: str, item: Any) -> tuple[CallOutcome, Exception | None]:
+        """Call a classifier; return its outcome, and what it raised."""
+        started = time.perf_counter()
+        value, raised = None, None
+        try:
+            value = apply_function(name, self._classifiers, item)
+        except Exception as error:  # what a caller's function raises
+            raised = error
+        text = None if raised is None else f"{type(raised).__name__}: {raised}"[:1000]
+        return CallOutcome(name, value, text, time.perf_counter() - started), raised
+
+    def cost_of(self, outcome: CallOutcome) -> float:
+        """Return the cost of a call: the stated one, else that of its answer, else its time. Raises InvalidRequest."""
+        stated, answer = self._costs.get(outcome.name), outcome.answer
+        if stated is not None:
+            return stated
+        if answer is not None and answer.cost is not None:
+            return answer.cost
+        if self._unit_s is None:
+            message = f"costs must have {outcome.name!r}, since its answers have none and the unit is not a time"
+            raise InvalidRequest(message, code="invalid-request")
+        return outcome.seconds / self._unit_s
+
+    def end_item(self, ended: "RecordedItem") -> None:
+        """Explore an item if it was drawn, else record it."""
+        if not ended.is_explored:
+            self.write_row(ended)
+            return
+        try:
+            self._exploring.put_nowait(ended)
+        except queue.Full:  # as if there had been no exploration: whether it was full does not depend on the item
+            ended.explore = 0.0
+            self.write_row(ended)
+
+    def write_row(self, ended: "RecordedItem") -> None:
+        """Append an item's row to the spool."""
+        if ended.calls:
+            row = ended.to_row(list(self._classifiers), self._spool.next_key())
+            self._append({"row": row})
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        try:
+            text = json.dumps(line, default=to_plain)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(f"what is recorded must be JSON values: {error}", code="invalid-request") from error
+        self._spool.append(text)
+
+    def _explore_items(self) -> None:
+        while (explored := self._exploring.get()) is not None:
+            try:
+                self._explore(explored)
+            except (ParsimonyError, OSError) as error:
+                logger.error("explored item not recorded id=%s error=%s", explored.id, error)
+            finally:
+                self._exploring.task_done()
+        self._exploring.task_done()
+
+    def _explore(self, explored: "RecordedItem") -> None:
+        called = {call["classifier"] for call in explored.calls}
+        for name in sorted(self._classifiers.keys() - called):
+            explored.add_outcome(self.measure_call(name, explored.item)[0], self.explore, is_explored=True)
+        self.write_row(explored)
+
+
+class RecordedItem:
+    """One item, whose calls are recorded together when the context ends.
+
+    Attributes:
+        id: names the item in ``Recorder.add_truth``.
+        explore: probability of exploration; 0 if too many items wait for it.
+        is_explored: whether all other classifiers will be called.
+    """
+
+    def __init__(self, recorder: Recorder, item: Any, item_id: str, embedding: Any) -> None:
+        self.item, self.id, self.embedding = item, item_id, embedding
+        self.explore, self.is_explored = recorder.explore, random.random() < recorder.explore
+        self.calls: list[dict[str, Any]] = []
+        self._recorder, self._time = recorder, datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no UTC
+
+    def __enter__(self) -> "RecordedItem":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorder.end_item(self)
+
+    def call(self, name: str) -> Any:
+        """Call a classifier, and return what it returns. Raises what it raises."""
+        outcome, raised = self._recorder.measure_call(name, self.item)
+        self.add_outcome(outcome, 1.0, is_explored=False)
+        if raised is not None:
+            raise raised
+        return outcome.value
+
+    def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:
+        """Add a call's outcome."""
+        answer = _read_answer(outcome)
+        self.calls.append(
+            {
+                "classifier": outcome.name,
+                "label": None if answer is None else answer.label,
+                "confidence": None if answer is None else answer.confidence,
+                "cost": self._recorder.cost_of(outcome),
+                "seconds": outcome.seconds,
+                "propensity": propensity,
+                "is_explored": is_explored,
+                "error": outcome.error,
+            }
+        )
+
+    def to_row(self, candidates: Sequence[str], key: str) -> dict[str, Any]:
+        """Return the row, as in the API."""
+        return {
+            "id": self.id,
+            "key": key,
+            "time": self._time.isoformat(),
+            "embedding": self.embedding,
+            "explore": self.explore,
+            "candidates": candidates,
+            "calls": self.calls,
+            **({"item": self.item} if self._recorder.keeps_items else {}),
+        }
+
+
+def _read_answer(outcome: CallOutcome) -> Answer | None:
+    """Return the answer of a call; other values than those of ``CallOutcome.answer`` are labels."""
+    if outcome.answer is not None or outcome.value is None:
+        return outcome.answer
+    return Answer(str(to_plain(outcome.value)))

@@ -1,0 +1,168 @@
+"""Lines that wait on disk until the server has them."""
+
+import json
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from parsimony.errors import InvalidRequest, NotFound, ParsimonyError
+
+logger = logging.getLogger("parsimony")
+BATCH, BATCH_BYTES = 1_000, 4 * 2**20
+"""Most lines of a request, and the bytes after which no further line is added."""
+_SUFFIX = ".jsonl"
+
+
+def default_folder() -> Path:
+    """Return the folder of this user's files: ``parsimony`` in ``XDG_STATE_HOME``, or in ``~/.local/state``."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "parsimony"
+
+
+class Spool:
+    """A file of JSON lines that a thread sends in batches; each line is sent at least once.
+
+    Lines of processes that ended without sending theirs are sent by the next spool of the same folder. Lines that the
+    server refuses as invalid, and those beyond ``max_bytes``, are dropped, and their number is logged as an error.
+
+    Args:
+        folder: folder of the files, only for lines that ``send`` accepts.
+        send: sends lines; raises ParsimonyError.
+        max_bytes: upper bound on the bytes that wait for the server.
+        interval_s: pause between batches, in seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        send: Callable[[Sequence[Mapping[str, Any]]], None],
+        *,
+        max_bytes: int = 2**30,
+        interval_s: float = 1.0,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._send, self._max_bytes, self._interval_s = send, max_bytes, interval_s
+        self._key = uuid.uuid4().hex
+        self.path = folder / f"{self._key}{_SUFFIX}"
+        self._file = _open_locked(self.path)
+        self._writing, self._sending = threading.Lock(), threading.Lock()
+        self._size, self._sent, self._count, self.dropped = 0, 0, 0, 0
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="parsimony-spool", daemon=True)
+        self._thread.start()
+
+    def next_key(self) -> str:
+        """Return a unique key of a line."""
+        with self._writing:
+            self._count += 1
+            return f"{self._key}-{self._count}"
+
+    def append(self, line: str) -> None:
+        """Append a line, which survives a crash of this process."""
+        data = line.encode() + b"\n"
+        with self._writing:
+            if self._file is None:
+                raise ValueError("the recorder is closed")
+            if self._size - self._sent + len(data) > self._max_bytes:
+                self._drop(1, f"more than max_bytes={self._max_bytes:,} wait for the server")
+                return
+            os.write(self._file, data)
+            self._size += len(data)
+
+    def flush(self) -> None:
+        """Send all lines. Raises ParsimonyError if the server is away, or does not permit it."""
+        with self._sending:
+            for path in sorted(self.path.parent.glob(f"*{_SUFFIX}")):
+                if path != self.path:
+                    self._send_leftover(path)
+            with self.path.open("rb") as file:
+                file.seek(self._sent)
+                for lines in _read_batches(file):
+                    self._deliver(lines)
+                    self._sent += sum(map(len, lines))
+            with self._writing:
+                if self._file is not None and self._sent == self._size:
+                    os.ftruncate(self._file, 0)
+                    self._size = self._sent = 0
+
+    def close(self) -> None:
+        """Send all lines if the server is available, and stop; else they stay in the file."""
+        self._is_closing.set()
+        self._thread.join()
+        if self._file is None:
+            return
+        try:
+            self.flush()
+        except ParsimonyError as error:
+            logger.error("recorded lines wait file=%s error=%s", self.path, error)
+        with self._writing:
+            if not self._size:
+                self.path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+    def _work(self) -> None:
+        while not self._is_closing.wait(self._interval_s):
+            try:
+                self.flush()
+            except (ParsimonyError, OSError) as error:
+                logger.warning("recorded lines wait file=%s error=%s", self.path, error)
+                self._is_closing.wait(getattr(error, "retry_after_s", None) or self._interval_s)
+
+    def _deliver(self, lines: Sequence[bytes]) -> None:
+        """Send lines; those that are refused as invalid are dropped. Raises ParsimonyError for other failures."""
+        try:
+            self._send([json.loads(line) for line in lines])
+        except NotFound as error:
+            self._drop(len(lines), str(error))
+        except InvalidRequest as error:
+            if len(lines) == 1:
+                self._drop(1, str(error))
+                return
+            self._deliver(lines[: len(lines) // 2])
+            self._deliver(lines[len(lines) // 2 :])
+
+    def _drop(self, count: int, reason: str) -> None:
+        self.dropped += count
+        logger.error("recorded lines dropped lines=%d reason=%s", count, reason)
+
+    def _send_leftover(self, path: Path) -> None:
+        """Send the lines of an ended process, and delete its file."""
+        file = _open_locked(path)
+        if file is None:
+            return
+        with os.fdopen(file, "rb") as held:
+            for lines in _read_batches(held):
+                self._deliver(lines)
+            path.unlink(missing_ok=True)
+
+
+def _open_locked(path: Path) -> int | None:
+    """Open a file, or return None if another process has it."""
+    import fcntl  # not on Windows, where the rest of the client works
+
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
+def _read_batches(file: IO[bytes]) -> Iterator[list[bytes]]:
+    """Yield complete lines; the last one of a process that crashed may lack its end."""
+    lines, size = list[bytes](), 0
+    for line in file:
+        if not line.endswith(b"\n"):
+            break
+        lines.append(line)
+        size += len(line)
+        if len(lines) == BATCH or size >= BATCH_BYTES:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines

@@ -1,0 +1,104 @@
+"""Requests to the server: retries with jitter, and errors from replies."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from parsimony.errors import ParsimonyError, TooManyRequests, Unavailable, error_from_reply, error_from_transport
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of the API.
+
+    Attributes:
+        is_repeatable: whether it may be sent again after a failure, because a repetition has no further effect.
+        content: arguments of httpx, such as ``json`` or ``files``.
+    """
+
+    method: str
+    path: str
+    is_repeatable: bool
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach a server.
+
+    Attributes:
+        url: address of the server; None: that of ``PARSIMONY_URL``, or port 8000 of this machine.
+        key: API key; None: that of ``PARSIMONY_KEY``, or none.
+        timeout_s: time limit of each request, in seconds.
+        retries: how often a request is sent again if the server is unavailable or overloaded.
+    """
+
+    url: str | None = None
+    key: str | None = None
+    timeout_s: float = 30.0
+    retries: int = 2
+
+    def make_options(self) -> dict[str, Any]:
+        """Return the arguments of httpx's clients."""
+        key = self.key or os.environ.get("PARSIMONY_KEY")
+        return {
+            "base_url": self.url or os.environ.get("PARSIMONY_URL") or DEFAULT_URL,
+            "headers": {"Authorization": f"Bearer {key}"} if key else {},
+            "timeout": self.timeout_s,
+        }
+
+
+def send(client: httpx.Client, request: Request, retries: int) -> httpx.Response:
+    """Send a request, and repeat it after a pause if the server is unavailable. Raises ParsimonyError."""
+    for attempt in range(retries + 1):
+        try:
+            return _checked(client.request(request.method, request.path, **request.content))
+        except (httpx.HTTPError, ParsimonyError) as error:
+            failure = _to_error(client.base_url, error)
+            if attempt == retries or not _may_retry(request, failure):
+                raise failure from (error if failure is not error else None)
+        time.sleep(_wait_s(attempt, failure))
+    raise AssertionError("unreachable")
+
+
+async def send_async(client: httpx.AsyncClient, request: Request, retries: int) -> httpx.Response:
+    """Send a request, and repeat it after a pause if the server is unavailable. Raises ParsimonyError."""
+    for attempt in range(retries + 1):
+        try:
+            return _checked(await client.request(request.method, request.path, **request.content))
+        except (httpx.HTTPError, ParsimonyError) as error:
+            failure = _to_error(client.base_url, error)
+            if attempt == retries or not _may_retry(request, failure):
+                raise failure from (error if failure is not error else None)
+        await asyncio.sleep(_wait_s(attempt, failure))
+    raise AssertionError("unreachable")
+
+
+def _checked(reply: httpx.Response) -> httpx.Response:
+    if reply.is_success:
+        return reply
+    raise error_from_reply(reply)
+
+
+def _to_error(url: httpx.URL, error: httpx.HTTPError | ParsimonyError) -> ParsimonyError:
+    return error if isinstance(error, ParsimonyError) else error_from_transport(url, error)
+
+
+def _may_retry(request: Request, error: ParsimonyError) -> bool:
+    return request.is_repeatable and isinstance(error, Unavailable | TooManyRequests)
+
+
+def _wait_s(attempt: int, error: ParsimonyError) -> float:
+    """Return the pause before the next attempt: the server's, or exponential with full jitter."""
+    if error.retry_after_s is not None:
+        return min(error.retry_after_s, _LONGEST_WAIT_S)
+    return random.uniform(0, min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S))
