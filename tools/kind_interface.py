@@ -18,7 +18,7 @@ EXCEPTIONS = {
     "app/demo": "the demo builds and runs each kind for its own images",
     "app/terminal.py": "the column `cascade` of a table",
     "app/routes/batches.py": "the field `index` of a line",
-    "app/routes/chat.py": "the field `index` of a choice",
+    "models/chat.py": "the field `index` of a choice",
     "app/running/protocols/openai_embeddings.py": "the field `index` of an embedding",
     "app/store/item_tables.py": "the column `index` of a table",
     "app/routes/dependencies.py": "hasattr on pydantic's metadata",

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from app.http.fast_router import FastRouter, FastRoutes
-from app.observability.metrics import OUTCOMES, Metrics
+from app.observability.metrics import DECISION_OUTCOMES, Metrics
 from models import ArtifactRef
 from models.feedback import QUANTITIES
 from tests.support.patience import patient
@@ -57,7 +57,7 @@ def test_requests_that_wait_share_a_rendering_and_see_what_was_before_them() -> 
         metrics.registry.register(Counts())
         before = renderings
         for count in range(1, 4):
-            metrics.decisions.labels("index", "plan", OUTCOMES[0]).inc()
+            metrics.decisions.labels("index", "plan", DECISION_OUTCOMES[0]).inc()
             bodies = await asyncio.gather(*(metrics.render_async() for _ in range(50)))
             assert all(f"{count}.0" in body.decode() for body in bodies)
         assert renderings - before == 3
@@ -77,7 +77,7 @@ def test_the_event_loop_goes_on_while_metrics_are_written() -> None:
 
     async def ask() -> bytes:
         metrics = Metrics()
-        metrics.decisions.labels("index", "plan", OUTCOMES[0]).inc()
+        metrics.decisions.labels("index", "plan", DECISION_OUTCOMES[0]).inc()
         metrics.registry.register(Waits())
         writing = asyncio.create_task(metrics.render_async())
         while not began.is_set():

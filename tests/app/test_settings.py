@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings, misspelled_settings
+from app.settings import KeyGrant, Settings, misspelled_settings
 
-KEYS = {sha256(b"k").digest(): "decide"}
+KEYS = {sha256(b"k").digest(): KeyGrant("decide")}
 LINES = """
 REDIS_URL=unix:///tmp/x.sock DATA_DIR=/tmp/data HOST=0.0.0.0 PORT=9000 WORKERS=3 API_KEYS=k:decide MAX_BODY_BYTES=4096
 MAX_BATCH=5 MAX_CONCURRENT_ITEMS=7 BUILD_QUEUE_LIMIT=6 BUILD_TIMEOUT_S=7 SOLVE_TIMEOUT_S=8.5 DRAIN_S=3.5
@@ -48,6 +48,7 @@ BAD = """
 REDIS_URL=http://localhost REDIS_URL=localhost:6379 REDIS_URL=redis://localhost:port REDIS_URL=redis://localhost:99999
 PORT=-1 PORT=65536 PORT=http WORKERS=0 WORKERS=65 WORKERS=1.5 MAX_BODY_BYTES=1023 MAX_BODY_BYTES=1073741824
 API_KEYS=k API_KEYS=k:admin API_KEYS=:build API_KEYS=k:build,k2 API_KEYS=topsecret:build,topsecret2:admin
+API_KEYS=k:build@ API_KEYS=k:build@Search API_KEYS=k:build@a/b API_KEYS=topsecret@team
 MAX_BATCH=0 MAX_CONCURRENT_ITEMS=0 BUILD_QUEUE_LIMIT=0 BUILD_TIMEOUT_S=0 SOLVE_TIMEOUT_S=0 DRAIN_S=-1 DRAIN_S=61
 RATE_LIMIT=0 RATE_LIMIT=nan RATE_LIMIT=inf ENDPOINT_HOSTS=127.0.0.1:* ENDPOINT_HOSTS=models.example,[::1]:any
 CORS_ORIGINS=* CORS_ORIGINS=example.org CORS_ORIGINS=https://example.org/ CORS_ORIGINS=https://*.example.org
@@ -81,11 +82,12 @@ def test_every_redis_scheme_and_any_case_is_taken(
 
 
 def test_keys_are_kept_by_their_digest_with_their_roles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARSIMONY_API_KEYS", " alpha:decide, be:ta:build ,,gämma:build ")
+    monkeypatch.setenv("PARSIMONY_API_KEYS", " alpha:decide@search, be:ta:build ,,gämma:build,a@b:decide")
     assert Settings().api_keys == {
-        sha256(b"alpha").digest(): "decide",
-        sha256(b"be:ta").digest(): "build",
-        sha256("gämma".encode()).digest(): "build",
+        sha256(b"alpha").digest(): KeyGrant("decide", "search"),
+        sha256(b"be:ta").digest(): KeyGrant("build"),
+        sha256("gämma".encode()).digest(): KeyGrant("build"),
+        sha256(b"a@b").digest(): KeyGrant("decide"),
     }
 
 

@@ -52,6 +52,7 @@ def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(caps
     with terminal.progress_bar("cascade x") as report:
         report(0, 0, "reading")
         report(1, 3, "solving [K1]")
+        report(1, 3, "solving [K1], level 2")
         report(2, 3, "solving [K1]")
         report(3, 3, "done")
     out, err = capsys.readouterr()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.observability.metrics import Metrics
 from app.running.bounded_connection import MAX_INTERIM_REPLIES
-from app.running.caller import Caller
+from app.running.caller import Caller, ChunkStream
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
 from solvers.running import CallResult
@@ -35,12 +35,16 @@ def call(pieces: Iterable[bytes], *, texts: list[str] | None = None, **changes: 
     shape = {"protocol": "json", "label": "/label", "confidence": "/confidence"}
     chat = {"protocol": "openai-chat", "model": "m"}
 
+    def take(chunk: Mapping[str, Any]) -> None:
+        assert texts is not None
+        texts.extend(choice["delta"].get("content") or "" for choice in chunk["choices"])
+
     async def work(url: str) -> CallResult:
         caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics(), {"PARSIMONY_SECRET_TEST": KEY})
         endpoint = {**(shape if texts is None else chat), "url": url, "secret": "PARSIMONY_SECRET_TEST", **changes}
         caller.update_endpoints({"a": ENDPOINT.validate_python(endpoint)})
         try:
-            return await caller.call_endpoint("a", "item", 20.0, None if texts is None else texts.append)
+            return await caller.call_endpoint("a", "item", 20.0, None if texts is None else ChunkStream(take))
         finally:
             await caller.close()
 
@@ -160,6 +164,16 @@ def test_a_key_that_is_escaped_is_no_answer(written: str) -> None:
     for one in (heard, from_text):
         assert (one.label, one.error is None) == (None, False)
         assert KEY not in repr(one)
+
+
+@pytest.mark.parametrize("written", [json.dumps(KEY), escaped(KEY)], ids=["plain", "escaped"])
+@pytest.mark.parametrize("status", [b"400 Bad Request", b"401 Unauthorized", b"500 Internal Server Error"])
+def test_a_key_in_an_error_never_leaves(written: str, status: bytes) -> None:
+    """Providers quote keys in their errors; the error's message is passed on to callers."""
+    body = b'{"error": {"message": %s, "code": "invalid_api_key"}}' % written.encode()
+    heard = call([reply(body, HEAD.replace(b"200 OK", status))], texts=[], timeout_s=5.0)
+    assert heard.error is not None
+    assert KEY not in repr(heard)
 
 
 @pytest.mark.parametrize("header", ["Content-Length", "transfer-encoding", "CONNECTION", "Host", "TE", "Content-Type"])

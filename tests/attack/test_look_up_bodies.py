@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.http.body_limits import SMALL_BYTES
-from app.routes.kinds import routes_of
+from app.routes.kinds import make_kind_routes
 from solvers import KINDS
 from tests.support.servers import Server
 from tests.support.services import MEANWHILE, answered_before
@@ -13,7 +13,7 @@ from tests.support.services import MEANWHILE, answered_before
 pytestmark = pytest.mark.smoke
 
 JSON = {"content-type": "application/json"}
-MOST = routes_of(KINDS["policy"]).look_ups[0].most_bytes
+MOST = make_kind_routes(KINDS["policy"]).look_ups[0].most_bytes
 
 
 def wrong_all_over(length: int) -> bytes:
@@ -27,7 +27,7 @@ def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_kinds: Server) 
     """It is read where everybody waits: to list all would take seconds."""
     reply = all_kinds.client.post("/v1/policies/plan/decision", content=wrong_all_over(MOST), headers=JSON)
     assert reply.status_code == 422
-    assert "faults, too many to list" in reply.json()["detail"]
+    assert "errors, too many to list" in reply.json()["detail"]
 
 
 def test_look_ups_are_answered_before_a_batch_with_much_beside_its_items(all_kinds: Server) -> None:
@@ -53,7 +53,7 @@ def test_of_classifiers_that_are_none_not_every_fault_is_listed(all_kinds: Serve
 def test_what_is_never_long_has_a_small_limit(all_kinds: Server, method: str, path: str) -> None:
     reply = all_kinds.client.request(method, f"/v1/{path}", content=b" " * (SMALL_BYTES + 1), headers=JSON)
     assert reply.status_code == 413
-    assert f"the limit is {SMALL_BYTES} bytes" in reply.json()["detail"]
+    assert f"at most {SMALL_BYTES} bytes" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/decision", "pipelines/nosuch/decision"])
@@ -66,7 +66,7 @@ def test_a_look_up_has_a_limit_of_its_own(all_kinds: Server, path: str, kind: st
     for content in (b" " * (MOST + 1), chunks()):
         reply = all_kinds.client.post(f"/v1/{path}", content=content, headers={"content-type": kind})
         assert (reply.status_code, reply.json()["type"]) == (413, "urn:parsimony:payload-too-large")
-        assert f"the limit is {MOST} bytes" in reply.json()["detail"]
+        assert f"at most {MOST} bytes" in reply.json()["detail"]
     passed = all_kinds.client.post(f"/v1/{path}", content=b" " * MOST, headers={"content-type": kind})
     assert passed.status_code == 422
 

@@ -99,7 +99,7 @@ class House:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _started(self) -> int:
-        return self.server.log.read_text().count("Application startup complete")
+        return self.server.log.read_text().count("ready console=")
 
     def _start(self) -> Server:
         self._begun += SERVERS

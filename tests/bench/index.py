@@ -2,6 +2,9 @@
 
 100, 1,000 and 5,000 candidates, none of which dominates another. Naive-Lookup answers the same queries on the same
 plan, as a loop in Python; the answers must be the same.
+
+``--synthetic``: the paper's synthetic study of 10 features: feature sets that are trained, sizes of indexes, and
+accuracy by budget. The paper's ranges are lost; those used are constants of this module.
 """
 
 import argparse
@@ -17,14 +20,16 @@ from rich.console import Console
 from rich.table import Table
 
 from models.arrays import Floats, Int64s
-from models.index import IndexOptions, IndexQuery
-from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan
+from models.index import IndexOptions, IndexQuery, Method
+from solvers.index.assemble import PlanSchema, SearchResult, TrainedModels, assemble_plan, choose_lambdas
 from solvers.index.baselines import measure_full_size, measure_size
 from solvers.index.costs import SetCosts
 from solvers.index.crossings import SkylineIndex, build_index
+from solvers.index.greedy import build_sequences
 from solvers.index.lattice import ExpandedSets
 from solvers.index.plan import IndexPlan
-from tests.bench.cascade import table, timed
+from tests.bench.cascade import mean_with_margin, table, timed
+from tests.solvers.index.known_accuracies import plan_without_models
 
 FEATURES = 20
 COEFFICIENTS = (1000.0, 10.0, 0.1)
@@ -39,6 +44,18 @@ KINDS = {
 """How candidates are made, see ``Family.draw``."""
 SIZES = (1.0, 1e4)
 """Sizes that are asked for, log-uniform."""
+
+
+SYNTHETIC_FEATURES, MEDIAN = 10, 100.0
+"""Features of the synthetic study, and the size at which greedy weighs cost."""
+HELPFUL = 0.2
+"""Probability that a synthetic feature is helpful."""
+HELPFUL_ACCURACY, OTHER_ACCURACY = (0.7, 1.0), (0.5, 0.6)
+"""Ranges of the accuracy of helpful features and of others."""
+ALPHAS = (0.0, 0.1)
+BUDGET_SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Budgets as shares of the cost of all features."""
+SYNTHETIC_METHODS: tuple[Method, ...] = ("poly-dom", "greedy", "greedy-acc", "greedy-cost")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,10 +161,85 @@ def per_call(look_up: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -
     return (time.perf_counter() - start) / len(calls)
 
 
+def draw_accuracies(rng: np.random.Generator, interaction: float) -> Floats:
+    """Draw the accuracy of each of the 2^F sets; interaction: from 0 (the best feature) to 1 (every feature adds)."""
+    helpful = rng.random(SYNTHETIC_FEATURES) < HELPFUL
+    single = np.where(helpful, *(rng.uniform(*ends, SYNTHETIC_FEATURES) for ends in (HELPFUL_ACCURACY, OTHER_ACCURACY)))
+    members = np.arange(1 << SYNTHETIC_FEATURES)[:, None] >> np.arange(SYNTHETIC_FEATURES) & 1
+    best = np.where(members, single, 0.5).max(axis=1)
+    together = 1 - 0.5 * np.prod(np.where(members, 2 * (1 - single), 1.0), axis=1)
+    return np.asarray((1 - interaction) * best + interaction * together)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Studied:
+    """One synthetic instance.
+
+    counts: trained sets of Poly-Dom by alpha and of greedy; candidates and index entries with alpha 0, and with every
+    crossing stored. accuracies: (methods, budgets), in per cent.
+    """
+
+    counts: list[int]
+    accuracies: Floats
+
+    @classmethod
+    def draw(cls, seed: int, interaction: float) -> "Studied":
+        rng = np.random.default_rng([seed, round(10 * interaction)])
+        known = draw_accuracies(rng, interaction)
+        costs = SetCosts(np.arange(3)[:, None], rng.random((SYNTHETIC_FEATURES, 3)) * np.array(COEFFICIENTS))
+        trained = set[int]()
+
+        def learn(sets: Sequence[int]) -> list[float]:
+            trained.update(sets)
+            return [float(known[each]) for each in sets]
+
+        built = [plan_without_models(learn, costs, IndexOptions(alpha=alpha), (MEDIAN,)) for alpha in ALPHAS]
+        trained.clear()
+        prices = costs.evaluate(costs.coefficients, (MEDIAN,))
+        build_sequences(learn, prices, choose_lambdas(IndexOptions().lambdas, prices).tolist(), built[0].plan.features)
+        plan, index = built[0].plan, built[0].index
+        counts = [*(len(each.expanded.masks) for each in built), len(trained), len(plan.candidates)]
+        counts += [measure_size(index).entries, measure_full_size(index).entries]
+        size = float(np.exp(rng.uniform(log(SIZES[0]), log(SIZES[1]))))
+        whole = float(costs.evaluate(costs.coefficients, (size,)).sum())
+        queries = [IndexQuery(size=size, budget=share * whole) for share in BUDGET_SHARES]
+        found = [
+            [plan.decide(query.model_copy(update={"method": method})).accuracy for query in queries]
+            for method in SYNTHETIC_METHODS
+        ]
+        return cls(counts, 100 * np.array(found))
+
+
+def study_synthetic(instances: int) -> Iterator[Table | str]:
+    """Report means over drawn instances, for both extremes of the interaction of features."""
+    for interaction, label in ((0.0, "the best feature alone counts"), (1.0, "every feature adds")):
+        drawn = [Studied.draw(seed, interaction) for seed in range(instances)]
+        counts = np.array([one.counts for one in drawn], dtype=np.float64)
+        made = table(
+            f"{label}: {SYNTHETIC_FEATURES} features, {2**SYNTHETIC_FEATURES} sets; mean of {instances} ±95 % margin",
+            *(f"trained, alpha {alpha:g}" for alpha in ALPHAS), "trained, greedy", "candidates", "index", "all",
+        )  # fmt: skip
+        made.add_row(*map(mean_with_margin, counts.T))
+        yield made
+        accuracies = np.array([one.accuracies for one in drawn])
+        made = table(
+            "Accuracy in % by budget, of the cost of all features", "method", *map("{:.0%}".format, BUDGET_SHARES)
+        )
+        for place, method in enumerate(SYNTHETIC_METHODS):
+            made.add_row(method, *map(mean_with_margin, accuracies[:, place].T))
+        yield made
+        ahead = accuracies[:, 0] - accuracies[:, 1]
+        means = ", ".join(map(mean_with_margin, ahead.T))
+        yield f"Poly-Dom is ahead of greedy by {ahead.min():.1f} to {ahead.max():.1f} points; means {means}.\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    argparse.ArgumentParser(prog="parsimony bench index", description=__doc__).parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="parsimony bench index", description=__doc__)
+    parser.add_argument("--synthetic", action="store_true", help="the paper's synthetic study")
+    parser.add_argument("--instances", type=int, default=50, help="of the synthetic study")
+    chosen = parser.parse_args(arguments)
     console = Console()
-    for part in (*measure_builds(), *measure_look_ups()):
+    for part in study_synthetic(chosen.instances) if chosen.synthetic else (*measure_builds(), *measure_look_ups()):
         console.print(part, highlight=False)
 
 

@@ -79,7 +79,7 @@ def main() -> None:
         rounds: dict[str, list[Round]] = {name: [] for name in servers}
         for number in range(ROUNDS + 1):
             for name, through in servers.items():
-                one = asyncio.run(_round(through, key))
+                one = asyncio.run(send_round(through, key))
                 if number:  # the first one warms up
                     rounds[name].append(one)
     _print(rounds)
@@ -89,7 +89,7 @@ def _headers(key: str | None) -> dict[str, str]:
     return {} if key is None else {"Authorization": f"Bearer {key}"}
 
 
-async def _round(through: Through, key: str | None) -> Round:
+async def send_round(through: Through, key: str | None) -> Round:
     url, waits = f"http://127.0.0.1:{through.port}/v1/chat/completions", list[float]()
     chat = {"model": through.model, "messages": MESSAGES}
     async with aiohttp.ClientSession(headers=_headers(key)) as session:

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import orjson
 
-from app.routes.kinds import routes_of
+from app.routes.kinds import make_kind_routes
 from app.serving.answers import LookUp, encode
 from app.serving.catalog import LoadedArtifact
 from app.store import codec
@@ -42,7 +42,7 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.kind}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups
+    f"{look_up.kind}{look_up.suffix}": look_up for kind in KINDS.values() for look_up in make_kind_routes(kind).look_ups
 }
 Version = tuple[str, int]
 """A kind, and a version of its artifact."""

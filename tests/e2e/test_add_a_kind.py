@@ -22,8 +22,6 @@ CHAPTER = (ROOT / "docs" / "add-a-kind.md").read_text()
 BLOCKS = [block.groups() for block in re.finditer(r'```(\w+) title="([^"]+)"\n(.*?)```', CHAPTER, re.S)]
 FILES = {name: text for kind, name, text in BLOCKS if kind != "diff"}
 CHANGES = {name: text for kind, name, text in BLOCKS if kind == "diff"}
-PLAIN = ("app/console/templates/single.html", "app/console/static/pages/single.js")
-"""What a kind can do without."""
 
 
 @dataclass
@@ -76,7 +74,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 
 
 def test_the_document_has_a_file_or_a_change_for_each_step() -> None:
-    assert {*PLAIN, "models/single.py", "solvers/single/__init__.py"} == FILES.keys()
+    assert {"models/single.py", "solvers/single/__init__.py"} == FILES.keys()
     kept = {"solvers/__init__.py", "pyproject.toml", "app/console/static/kinds.js", "tests/support/kinds.py"}
     assert kept == CHANGES.keys()
 
@@ -161,23 +159,15 @@ def test_the_contract_tests_run_over_it(copy: Copy) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [True, False], ids=["its own page", "the plain page"])
 @visits.MARKS[0]
 @visits.MARKS[1]
-def test_it_has_a_page_and_stands_in_the_overview(copy: Copy, own: bool) -> None:
-    page = copy.root / PLAIN[0]
-    if not own:
-        page.rename(copy.root / "kept.html")
-    try:
-        with visits.browser() as browser, visits.visit(browser, copy.server.url) as visit:
-            for path in ("/", "/compare", "/artifacts/single/plan"):
-                visit.page.goto(path)
-                visit.page.wait_for_load_state("networkidle")
-                assert (visit.outside, visit.complaints) == ([], []), path
-            text = visit.page.inner_text("main")
-    finally:
-        if not own:
-            (copy.root / "kept.html").rename(page)
-    assert "Versions" in text
-    assert own == ("Which classifier, if one is to answer for all?" in text)
-    assert own == ("right," in text)
+def test_it_has_a_page_and_is_in_the_overview(copy: Copy) -> None:
+    with visits.browser() as browser, visits.visit(browser, copy.server.url) as visit:
+        for path in ("/", "/artifacts/single/plan"):
+            visit.page.goto(path)
+            visit.page.wait_for_load_state("networkidle")
+            assert (visit.outside, visit.complaints) == ([], []), path
+            assert "plan" in visit.page.inner_text("main")
+        points = copy.server.client.get("/v1/singles/plan/curve").json()["points"]
+        assert points[-1]["decision"]["classifier"] in visit.page.inner_text("#what")
+        assert visit.page.get_by_role("slider", name="Operating point").is_visible()

@@ -15,7 +15,7 @@ import pytest
 
 from app.store.embedded import EmbeddedRedis
 from tests.support.patience import patient
-from tests.support.samples import table_upload
+from tests.support.samples import table_upload, to_csv, trace_columns
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import Asked
 
@@ -73,6 +73,21 @@ def test_events_tell_the_progress_and_end_with_the_artifact(busy: Server) -> Non
     assert builds[-1]["progress"]["done"] == builds[-1]["progress"]["total"] > 0
     assert len({build["progress"]["message"] for build in builds}) > 2
     assert all(build["started_at"] for build in builds if build["status"] != "queued")
+
+
+def test_a_server_decides_with_a_version_once_its_build_has_succeeded(busy: Server) -> None:
+    assert busy.client.put("/v1/datasets/small", files=table_upload(to_csv(trace_columns()))).status_code == 201
+    for version in range(1, 6):
+        body = {"kind": "cascade", "name": "prompt", "dataset": "small"}
+        path = busy.client.post("/v1/builds", json=body).headers["location"]
+        while busy.client.get(path).json()["status"] != "succeeded":
+            time.sleep(0.01)
+        decided = busy.client.post("/v1/cascades/prompt/decision", json={})
+        assert decided.json()["artifact"]["version"] == version
+    busy.client.delete("/v1/artifacts/cascade/prompt").raise_for_status()
+    started = time.perf_counter()
+    assert busy.client.get(path).json()["status"] == "succeeded"
+    assert time.perf_counter() - started < patient(6)
 
 
 def test_a_cancelled_build_stops_computing_and_publishes_nothing(busy: Server) -> None:
@@ -138,7 +153,7 @@ def test_a_worker_that_died_is_replaced_and_builds_go_on(tmp_path: Path) -> None
     with running_server(tmp_path) as server:
         server.client.put("/v1/datasets/large", files=large_upload())
         the_worker(server).kill()
-        wait_for(lambda: "starting another one" in server.log.read_text(), 15)
+        wait_for(lambda: "worker ended, restarting" in server.log.read_text(), 15)
         body = {"kind": "cascade", "name": "after", "dataset": "large"}
         path = server.client.post("/v1/builds", json=body).headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 40)

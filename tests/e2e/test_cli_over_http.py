@@ -121,9 +121,11 @@ def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, a
     assert nobody in run(nobody, "artifacts")[2]
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
         Thread(target=other.serve_forever, daemon=True).start()
-        assert "answered 501, not as Parsimony" in run(f"http://127.0.0.1:{other.server_port}", "artifacts")[2]
+        assert (
+            "status 501 is not from a Parsimony server" in run(f"http://127.0.0.1:{other.server_port}", "artifacts")[2]
+        )
         other.shutdown()
-    assert "this command needs the store itself" in run(all_kinds.url, "demo")[2]
+    assert "this command uses the store directly" in run(all_kinds.url, "demo")[2]
     assert "must start with http:// or https://" in run("ftp://nowhere", "artifacts")[2]
 
 

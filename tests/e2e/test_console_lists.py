@@ -42,11 +42,11 @@ def test_the_overview_shows_the_first_and_more_when_asked_and_finds_names(visit:
     page.get_by_role("button", name="Show more").click()
     expect(page.locator("#artifacts tbody tr")).to_have_count(ARTIFACTS + 1)
     expect(page.get_by_role("button", name="Show more")).to_be_hidden()
-    page.get_by_label("Artifacts whose name begins with").fill("plan-12")
+    page.get_by_label("Name starts with").fill("plan-12")
     expect(page.locator("#artifacts tbody tr")).to_have_count(10)
-    page.get_by_label("Artifacts whose name begins with").fill("nothing")
-    expect(page.get_by_text("No artifact has a name that begins with nothing")).to_be_visible()
-    expect(page.get_by_text("106")).to_be_visible()  # of datasets, by their number
+    page.get_by_label("Name starts with").fill("nothing")
+    expect(page.locator("#artifacts .empty")).to_be_visible()
+    expect(page.locator("#state")).to_contain_text("106")  # datasets
     violations = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
     assert violations == []
 
@@ -56,24 +56,23 @@ def test_a_version_and_an_artifact_are_deleted_once_their_name_is_typed(visit: V
         publish(server, "doomed", seed)
     page, path = visit.page, "/v1/artifacts/cascade/doomed"
     wait_for(lambda: server.client.get("/v1/cascades/doomed/decision").is_success, 5)
-    page.goto("/artifacts/cascade/doomed")
+    page.goto("/artifacts/cascade/doomed#versions")
     page.get_by_role("button", name="Delete version 2").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("It is the one that answers now. Then the highest version that remains answers.")
-    dialog.get_by_role("button", name="Keep it").click()
+    dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_have_count(0)
     page.get_by_role("button", name="Delete version 2").click()
-    field = dialog.get_by_label("Type doomed to delete it")
+    field = dialog.get_by_label("Type doomed to confirm")
     field.fill("other")
-    expect(dialog.get_by_role("button", name="Delete it")).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Delete", exact=True)).to_be_disabled()
     field.fill("doomed")
     violations = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
     assert violations == []
-    dialog.get_by_role("button", name="Delete it").click()
-    expect(page.locator("#versions tbody tr")).to_have_count(1)
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#panel-versions tbody tr")).to_have_count(1)
     assert server.client.get(path).json()["version"] == 1
-    page.get_by_role("button", name="Delete it all…").click()
-    dialog.get_by_label("Type doomed to delete it").fill("doomed")
+    page.get_by_role("button", name="Delete the artifact…").click()
+    dialog.get_by_label("Type doomed to confirm").fill("doomed")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     assert server.client.get(path).status_code == 404
@@ -84,19 +83,19 @@ def test_a_dataset_is_deleted_once_its_name_is_typed_and_what_was_built_from_it_
 ) -> None:
     page = visit.page
     page.goto("/datasets/d-000")
-    page.get_by_role("button", name="Delete it…").click()
+    page.get_by_role("button", name="Delete the dataset…").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Nothing that answers was built from it.")
-    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).not_to_contain_text("cascade")
+    dialog.get_by_role("button", name="Cancel").click()
     page.goto("/datasets/trace")
-    page.get_by_role("button", name="Delete it…").click()
-    expect(dialog).to_contain_text("answers on, but cannot be built again: cascade plan-000, cascade plan-001")
+    page.get_by_role("button", name="Delete the dataset…").click()
+    expect(dialog).to_contain_text("cascade plan-000, cascade plan-001")
     expect(dialog).to_contain_text(re.compile(r"and \d+ more\."))
-    dialog.get_by_role("button", name="Keep it").click()
+    dialog.get_by_role("button", name="Cancel").click()
     page.goto("/datasets/d-000")
-    page.get_by_role("button", name="Delete it…").click()
-    dialog.get_by_label("Type d-000 to delete it").fill("d-000")
-    dialog.get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Delete the dataset…").click()
+    dialog.get_by_label("Type d-000 to confirm").fill("d-000")
+    dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="Datasets")).to_be_visible()
     assert server.client.get("/v1/datasets/d-000").status_code == 404
     assert server.client.put("/v1/datasets/d-000", files=trace_upload()).status_code == 201
@@ -106,9 +105,9 @@ def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server
     publish(server, "racing")
     with visits.visit(browser, server.url) as visit:
         page = visit.page
-        page.goto("/artifacts/cascade/racing")
-        page.get_by_role("button", name="Delete it all…").click()
+        page.goto("/artifacts/cascade/racing#versions")
+        page.get_by_role("button", name="Delete the artifact…").click()
         assert server.client.delete("/v1/artifacts/cascade/racing").status_code == 204
-        page.get_by_label("Type racing to delete it").fill("racing")
-        page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
+        page.get_by_label("Type racing to confirm").fill("racing")
+        page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
         expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("not found")

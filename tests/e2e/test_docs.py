@@ -36,5 +36,5 @@ def test_docs_renders_without_the_internet_and_tries_a_request_out(visit: Visit)
 def test_redoc_renders_without_the_internet(visit: Visit) -> None:
     visit.page.goto("/redoc")
     expect(visit.page.get_by_role("heading", name="Parsimony").first).to_be_visible()
-    expect(visit.page.get_by_role("heading", name="Order classifiers at once")).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="Order classifiers without an artifact")).to_be_visible()
     assert (visit.outside, visit.complaints) == ([], [])

@@ -28,9 +28,9 @@ def is_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("1e308", "less than or equal"),
-        ("true", "valid number"),
-        ('"1"', "valid number"),
+        ("1e308", "must be at most"),
+        ("true", "must be a number"),
+        ('"1"', "must be a number"),
         *((value, "at character ") for value in ("NaN", "Infinity", "1e999")),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_number_that_is_none_is_refused_with_its_place(server: Server, value: 
 )
 def test_an_item_holds_finite_numbers_only(server: Server, path: str, body: str, value: str) -> None:
     reply = server.client.post(path, content=body % value, headers={"content-type": "application/json"})
-    assert reply.status_code == 422, reply.text
+    assert reply.status_code == (400 if "chat" in path else 422), reply.text
     spec, line = '{"kind": "cascade", "name": "trace"}', f'{{"item": {value}}}'
     reply = server.client.post("/v1/batches", files={"spec": (None, spec), "file": ("items.jsonl", line)})
     assert "line 1" in is_problem(reply, 422, "invalid-request")["errors"][0]["loc"]

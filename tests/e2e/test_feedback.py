@@ -117,10 +117,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"decision": AN_ID, "correct": True, "classifier": "x"}, "classifier", "fast"),
     ({"decision": f"index/plan/1@{MADE_UP}?cost=2", "correct": True, "classifier": "x"}, "classifier", ""),
     ({"artifact": ref("cascade"), "inputs": {"deadline": -1}, "correct": True}, "*", "greater than 0"),
-    ({"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True}, "*", "no decision"),
+    ({"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True}, "*", "not yield a decision"),
     ({"artifact": ref("cascade"), "inputs": {"line": 1}, "correct": True}, "*", ""),
-    ({"artifact": ref("index"), "inputs": {"budget": -1}, "correct": True}, "*", "greater than or equal to 0"),
-    ({"artifact": ref("index"), "cost": -1}, "cost", "greater than or equal to 0"),
+    ({"artifact": ref("index"), "inputs": {"budget": -1}, "correct": True}, "*", "must be at least 0"),
+    ({"artifact": ref("index"), "cost": -1}, "cost", "must be at least 0"),
     ({"decision": AN_ID, "row": {"truth": "cat"}}, "*", "missing"),
     ({"decision": AN_ID, "correct": True, "embedding": [1.0]}, "", "row"),
 ]

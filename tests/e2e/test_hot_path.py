@@ -16,11 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
-from app.routes.kinds import routes_of
+from app.routes.kinds import make_kind_routes
 from app.running.caller import Caller
 from app.running.ssrf_guard import SsrfGuard
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog
+from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
 from app.store.repositories import open_repositories
 from solvers import KINDS
@@ -225,7 +226,7 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_kinds: Server) -
     assert all_kinds.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422
 
 
-DECLARED: tuple[LookUp, ...] = tuple(look_up for kind in KINDS.values() for look_up in routes_of(kind).look_ups)
+DECLARED: tuple[LookUp, ...] = tuple(look_up for kind in KINDS.values() for look_up in make_kind_routes(kind).look_ups)
 GET: dict[str, str] = {
     "cascade": "deadline=13",
     "index": "size=64&budget=4",
@@ -278,7 +279,8 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
 
     async def answer() -> None:
         caller = Caller(SsrfGuard(()), Metrics())
-        scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller)}
+        traffic = RolloutTraffic(None)  # type: ignore[arg-type]  # without a rollout
+        scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller, rollouts=traffic)}
         await FastRouter(nothing, FastRoutes(DECLARED), Metrics())(scope, receive, send)
         await caller.close()
 

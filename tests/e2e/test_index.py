@@ -215,7 +215,7 @@ def test_a_model_that_crashes_the_process_which_tries_it_is_refused_and_the_serv
     first, crashing = children(indexed), neighbours()
     crashing._y = np.full(len(crashing._y), 10**9, dtype=np.intp)
     problem = is_problem(imported(indexed, "crashing", crashing), 422, "invalid-request")
-    assert "what was tried ended the process that tried it (signal 11)" in problem["detail"]
+    assert "the sandbox process crashed while reading the input (signal 11)" in problem["detail"]
     assert indexed.process.poll() is None
     again = indexed.client.post("/v1/indexes/sound/evaluate", json=ONE_ITEM)
     assert again.json() == good.json()

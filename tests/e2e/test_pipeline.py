@@ -130,7 +130,7 @@ def test_items_are_evaluated_as_they_are_walked(staged: Server, name: str) -> No
         ({"acquired": {"blood": 1}}, "must have 2 values, got 1"),
         ({"acquired": {}, "solution": 9999}, "got 9999"),
         ({"acquired": {"age": "old"}}, "must be a number"),
-        ({"solution": 0, "budget": 3}, "give solution or limits, not both"),
+        ({"solution": 0, "budget": 3}, "solution cannot be combined with limits"),
     ],
 )
 def test_bad_steps_are_refused_by_their_field(staged: Server, body: dict[str, Any], message: str) -> None:
@@ -144,7 +144,7 @@ def test_a_batch_over_the_limit_is_refused_and_one_that_reaches_it_is_not(staged
     assert staged.client.post(f"{PATH}/evaluate", json={"items": [item] * 50}).status_code == 200
     reply = staged.client.post(f"{PATH}/evaluate", json={"items": [item] * 51})
     assert is_problem(reply, 413, "payload-too-large")
-    assert "there are 51 items, the limit is 50" in reply.json()["detail"]
+    assert "must be at most 50 (PARSIMONY_MAX_BATCH), got 51" in reply.json()["detail"]
 
 
 def test_bad_limits_are_refused(staged: Server) -> None:

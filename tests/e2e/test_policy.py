@@ -100,7 +100,7 @@ def test_a_bad_target_names_the_parameter(asking: Server, query: str, where: str
     problem = is_problem(asking.client.get(f"{PATH}/traffic?{query}"), 422, "invalid-request")
     assert problem["errors"][0]["loc"] == [where]
     both = is_problem(asking.client.get(f"{PATH}/traffic?budget=1&tradeoff=1"), 422, "invalid-request")
-    assert "give tradeoff or budget, not both" in both["detail"]
+    assert "tradeoff cannot be combined with budget" in both["detail"]
 
 
 def test_a_version_without_counted_traffic_says_to_build_it_again(asking: Server) -> None:
@@ -128,7 +128,7 @@ def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
         ({"acquired": {"slow": "cat"}}, "slow"),
         ({"acquired": {"fast": ["cat", 0.5, 1]}}, "acquired.fast"),
         ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, got 1 values"),
-        ({"budget": 1, "tradeoff": 1, "acquired": {}}, "give tradeoff or budget, not both"),
+        ({"budget": 1, "tradeoff": 1, "acquired": {}}, "tradeoff cannot be combined with budget"),
         ({"budget": -1}, "budget"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_sensor_that_is_acquired_twice_is_refused(asking: Server) -> None:
     for kind in ("application/json", "application/json; charset=utf-8"):
         reply = asking.client.post(f"{PATH}/decision", content=twice, headers={"content-type": kind})
         assert is_problem(reply, 422, "invalid-request")
-        assert reply.json()["detail"] == "strong: is given twice"
+        assert reply.json()["detail"] == "strong: is a duplicate name"
 
 
 def test_bad_items_are_refused_by_their_place(asking: Server) -> None:

@@ -17,10 +17,31 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-HOW_TO = ["run-items", "batches", "chat", "endpoints", "failures"]
-CHAPTERS = ["deadline", *(f"how-to/{name}" for name in HOW_TO), "how-to/traces", "how-to/route-items"]
+HOW_TO = [
+    "run-items",
+    "batches",
+    "chat",
+    "endpoints",
+    "failures",
+    "budgets",
+    "spend",
+    "logs",
+    "recordings",
+    "compare-versions",
+    "rollouts",
+]
+CHAPTERS = [
+    "llm-bill",
+    "deadline",
+    *(f"how-to/{name}" for name in HOW_TO),
+    "how-to/traces",
+    "how-to/route-items",
+]
 CHAPTERS += [
     "how-to/buy-answers",
+    "how-to/python",
+    "how-to/scikit-learn",
+    "how-to/record-calls",
     "how-to/constrain-batches",
     "how-to/pace-streams",
     "features",
@@ -48,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(folder: Path) -> Any:
     import json
 
-    done = _shell("set -e\n.venv/bin/parsimony demo --json", folder, timeout=patient(300))
+    done = _shell("set -e\n.venv/bin/parsimony demo --json", folder, timeout=patient(400))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -56,7 +77,7 @@ def demo(folder: Path) -> Any:
 @pytest.fixture(scope="module")
 def tour(folder: Path, demo: Any) -> Iterator[Server]:
     with running_server(folder / "data", "--demo") as server:
-        wait_for(lambda: server.client.get("/v1/endpoints").json()["total"] >= 8, 120, "no classifier is registered")
+        wait_for(lambda: server.client.get("/v1/endpoints").json()["total"] >= 8, 180, "no classifier is registered")
         yield server
 
 
@@ -66,45 +87,17 @@ def _shell(script: str, folder: Path, timeout: float = patient(60)) -> subproces
 
 
 @pytest.mark.slow
-def test_the_demos_cascade_takes_less_than_half_the_time_within_a_point_of_accuracy(demo: Any) -> None:
-    cascade, strongest, cheapest = demo["strategies"]
-    assert cascade["measured_mean_ms"] < 0.5 * strongest["measured_mean_ms"]
-    assert cascade["accuracy"] > strongest["accuracy"] - 0.01
-    assert cascade["accuracy"] > cheapest["accuracy"]
-    dependences = [artifact["params"]["dependence"] for artifact in demo["artifacts"]]
-    assert dependences == ["independent", "dependent", "grouped", "joint"]
-
-
-@pytest.mark.slow
-def test_the_demos_portfolio_is_ahead_of_single_best_and_random_and_not_behind_forests(demo: Any) -> None:
-    """What classifiers take is measured anew each time, so a budget may fall at the one classifier that just fits it.
-
-    There, and beside forests on average, the portfolio may be a point off: the standard error of 1,080 images is half a
-    point.
-    """
-    rows = demo["portfolio"]["budgets"]
-    assert all(row["batch"] > row["random"] for row in rows)
-    ahead = {name: [row["batch"] - row[name] for row in rows] for name in ("single_best", "frugal_mct")}
-    assert min(ahead["single_best"]) > -0.01, rows
-    assert sum(ahead["single_best"]) / len(rows) > 0, rows
-    assert sum(ahead["frugal_mct"]) / len(rows) > -0.01, rows
-
-
-@pytest.mark.slow
-def test_the_demos_pipeline_takes_less_than_half_the_minutes_and_answers_most(demo: Any) -> None:
-    for row in demo["pipeline"]["limits"]:
-        assert row["cost"] < 0.5 * 27
-        assert row["coverage"] > 0.85
-        assert row["accuracy"] > 0.93
-
-
-@pytest.mark.slow
-def test_the_demos_policy_keeps_budgets_and_nearly_the_dearest_classifiers_accuracy(demo: Any) -> None:
-    """A budget is of what is expected; the mean of 360 images may be a tenth beside it."""
-    policy = demo["policy"]
-    assert all(row["cost_ms"] < 1.1 * row["budget_ms"] for row in policy["budgets"])
-    assert policy["budgets"][-1]["budget_ms"] < 0.5 * policy["dearest"]["cost_ms"]
-    assert policy["budgets"][-1]["accuracy"] > policy["dearest"]["accuracy"] - 0.015
+def test_most_of_the_demos_artifacts_save_significantly_and_keep_it_on_unseen_rows(demo: Any) -> None:
+    """Times are measured, and unseen images are copies of 350; simulated worlds are the same on each machine."""
+    verdicts = {(each["kind"], each["name"]): each["savings"]["verdict"] for each in demo}
+    assert len(verdicts) == 8
+    assert {kind for kind, _ in verdicts} == {"cascade", "index", "pipeline", "policy", "portfolio"}
+    assert sum(verdict == "significant" for verdict in verdicts.values()) >= 6, verdicts
+    for each in demo:
+        promised, unseen = each["savings"], each["unseen"]
+        tolerance = 0.06 if each["name"] == "digits" else 0.025
+        assert unseen["accuracy"] * unseen["coverage"] == pytest.approx(promised["accuracy"], abs=tolerance), each
+        assert unseen["cost"] == pytest.approx(promised["cost"], rel=0.35), each
 
 
 @pytest.mark.slow

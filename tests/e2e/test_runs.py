@@ -221,8 +221,8 @@ def test_a_deadline_holds_whatever_hangs(server: Server, models: ModelServer) ->
         ("busy", "answered 429", 2),
         ("error", "answered 500", 1),
         ("hang", "no answer within", 1),
-        ("reset", "the connection broke", 1),
-        ("garbage", "no JSON", 1),
+        ("reset", "connection lost", 1),
+        ("garbage", "must be JSON", 1),
         ("endless", "bytes", 1),
         ("wrong-shape", "", 1),
         ("redirect", "redirects are not followed", 1),
@@ -348,7 +348,7 @@ def test_a_column_that_is_not_of_texts_is_refused_and_nothing_embedded(
 
 
 def test_texts_of_a_list_are_embedded_by_one_request_and_share_its_cost(server: Server, models: ModelServer) -> None:
-    prices = {"per_call": 1.0, "per_input_token": 0.25}
+    prices = {"per_call": 1.0, "input_per_million": 2.5e5}
     server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"prices": prices})
     items = [{"item": image(i), "text": json.dumps(image(i))} for i in range(7)]
     reply = run(server, "portfolio", items=items, budget=4.0).json()
@@ -777,7 +777,7 @@ def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, 
         assert chunks[-1].usage is not None
         assert chunks[-1].usage.prompt_tokens > 0
         models.switch(**dict.fromkeys(COSTS, "break"))
-        with pytest.raises(openai.APIError, match="broke off"):
+        with pytest.raises(openai.APIError, match="interrupted"):
             list(client.chat.completions.create(**asked, stream=True))
         assert sum(models.counted()["calls"][name] for name in COSTS if name in models.counted()["calls"]) == 1
         models.switch()
@@ -795,8 +795,8 @@ def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, 
     ("model", "kind"),
     [
         ("cascade/nothing", openai.NotFoundError),
-        ("gpt-4o", openai.UnprocessableEntityError),
-        ("cascade/digits@budget=much", openai.UnprocessableEntityError),
+        ("gpt-4o", openai.BadRequestError),
+        ("cascade/digits@budget=much", openai.BadRequestError),
         ("cascade/digits@deadline=0.000001", openai.ConflictError),
     ],
 )
@@ -859,7 +859,7 @@ def test_a_client_of_the_open_inference_protocol_asks_for_artifacts(server: Serv
         ("9999", {}, b"", ""),
         ("-1", {}, b"", ""),
         (None, {"parameters": {"binary_data_size": 16}}, b"", "16"),
-        ("all", {"parameters": {"binary_data_size": 8}}, b"\0" * 16, "16 bytes"),
+        ("all", {"parameters": {"binary_data_size": 8}}, b"\0" * 16, "at most 16"),
         ("all", {"parameters": {"binary_data_size": 12}}, b"\0" * 12, "FP64"),
         ("all", {"parameters": {"binary_data_size": 8}}, b"\xff" * 8, "1 of 1"),
         ("all", {"datatype": "BYTES", "parameters": {"binary_data_size": 6}}, b"\xff\0\0\0ab", "text 0 "),
@@ -887,7 +887,7 @@ def test_a_page_of_another_site_sends_no_tensor_by_stating_no_type(server: Serve
     json_type = {"content-type": "application/json"}
     for front in ("/v1/chat/completions", f"{path}/infer"):
         reply = server.client.post(front, content=b"\xff", headers=json_type)
-        assert (reply.status_code, list(reply.json())) == (422, ["error"])
+        assert (reply.status_code, list(reply.json())) == (400 if "chat" in front else 422, ["error"])
 
 
 _CHAT = {"messages": [{"role": "user", "content": "%s"}], "parsimony": {"timeout_s": 20.0}}
@@ -934,7 +934,7 @@ def _timeless(reply: Any) -> Any:
     one, and is answered.
     """
     if isinstance(reply, str):
-        return re.sub(r"the connection broke: \w+", "answered 500", reply)
+        return re.sub(r"connection lost: \w+", "answered 500", reply)
     if isinstance(reply, list):
         return [_timeless(each) for each in reply]
     if isinstance(reply, dict):
@@ -1085,24 +1085,23 @@ def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: Model
     with visits.browser() as browser, visits.visit(browser, server.url) as visit:
         page = visit.page
         page.goto("/artifacts/portfolio/digits")
-        panel = page.get_by_role("region", name="Route a text")
-        panel.get_by_label("Text").fill(written)
-        panel.get_by_label("Budget").fill("0.7")
+        panel = page.get_by_role("tabpanel", name="Decide for one item")
+        panel.get_by_label("text", exact=True).fill(written)
+        panel.get_by_label("budget", exact=True).fill("70%")
         assert models.counted()["calls"] == {}, "each letter would be paid for"
-        panel.get_by_role("button", name="Route it").click()
+        panel.get_by_role("button", name="Decide").click()
         reply = post(server, "decision", query=vector(3), budget="70%").json()
-        expect(panel.locator("strong")).to_have_text(reply["classifier"])
+        expect(panel.locator(".answer dd").first).to_have_text(reply["classifier"])
         assert models.counted()["calls"] == {"embedder": 1}
         expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()
-        panel.get_by_label("Budget").fill("0.0000001")
-        panel.get_by_role("button", name="Route it").click()
-        expect(panel.get_by_role("alert")).to_contain_text("budget must be at least")
+        panel.get_by_label("budget", exact=True).fill("0.0000001")
+        panel.get_by_role("button", name="Decide").click()
+        expect(panel.locator("[data-rest]")).to_contain_text("budget must be at least")
         page.goto(f"/artifacts/portfolio/{nameless}")
-        expect(page.get_by_role("region", name="Assign a batch")).to_be_visible()
-        expect(panel).to_have_count(0)
+        expect(panel.get_by_label("query", exact=True)).to_be_visible()
+        expect(panel.get_by_label("text", exact=True)).to_have_count(0)
         assert visit.outside == []
-        refused = ("404", "409")  # their dataset, which was never here; and the budget
-        assert all(any(status in one for status in refused) for one in visit.complaints), visit.complaints
+        assert all("409" in one for one in visit.complaints), visit.complaints
 
 
 @pytest.mark.browser
@@ -1114,16 +1113,16 @@ def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, mod
         expect(page.locator("#list")).to_contain_text("few-pixels")
         page.get_by_label("Name", exact=True).fill("mine")
         page.locator("#spec").fill(json.dumps(models.json_endpoint("half")))
-        page.get_by_role("button", name="Register it").click()
+        page.get_by_role("button", name="Register", exact=True).click()
         expect(page.locator("#list")).to_contain_text("mine")
         page.locator("#item").fill(json.dumps(image(5)))
-        page.get_by_role("button", name="Call it").click()
-        expect(page.locator("#said")).to_contain_text("confidence")
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.locator("#result")).to_contain_text("confidence")
         page.locator("#spec").fill("{")
-        page.get_by_role("button", name="Register it").click()
-        expect(page.locator("#spec-fault")).to_contain_text("no JSON")
+        page.get_by_role("button", name="Register", exact=True).click()
+        expect(page.locator("#spec-fault")).to_contain_text("JSON")
         row = page.locator("#list tr", has_text="mine")
-        row.get_by_role("button", name="Forget…").click()
+        row.get_by_role("button", name="Delete…").click()
         page.get_by_role("dialog").get_by_role("textbox").fill("mine")
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.locator("#list")).to_contain_text("few-pixels")

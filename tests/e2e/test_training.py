@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from app.building.worker import training_on
+from app.building.run_build import training_on
 from app.store import codec
 from models.errors import ParsimonyError
 from models.index import IndexOptions
@@ -39,7 +39,7 @@ TRAINING = """
 import os, sys, time
 import joblib
 from app.store import codec
-from app.building.worker import training_on
+from app.building.run_build import training_on
 from models.errors import ParsimonyError
 from models.index import IndexOptions
 from solvers import BuildContext
@@ -77,7 +77,7 @@ def test_a_killed_trainer_is_said_to_be() -> None:
     def work(place: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(None):
+    with pytest.raises(ParsimonyError, match="may be out of memory"), training_on(None):
         joblib.Parallel()(joblib.delayed(work)(place) for place in range(4))
 
 

@@ -61,13 +61,13 @@ def with_manifest(**changes: object) -> Callable[[bytes], bytes]:
 
 np.save(OBJECTS := io.BytesIO(), np.array([Trap()]), allow_pickle=True)
 FORGERIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "flipped": (lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:], "the bytes"),
-    "cut": (cut, "no artifact"),
-    "newer": (with_manifest(format=2), "format 2"),
+    "flipped": (lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:], "archive"),
+    "cut": (cut, "not a valid artifact archive"),
+    "newer": (with_manifest(format=2), "must be 1, got 2"),
     "pickled": (with_array(pickle.dumps(Trap())), "header"),
     "objects": (with_array(OBJECTS.getvalue()), "object"),
     "bomb": (with_array(bytes(50_000_000), zipfile.ZIP_DEFLATED), "compressed"),
-    "another kind": (with_manifest(type="Sample"), "a Sample, not a"),
+    "another kind": (with_manifest(type="Sample"), "the type must be"),
 }
 
 

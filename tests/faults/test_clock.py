@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.building.rq_worker import BEAT_S
+from app.building.worker import BEAT_S
 from app.store.embedded_files import socket_path
 from tests.e2e.test_builds import ROWS, large_upload, start_build, the_worker
 from tests.support.servers import Server, running_server, wait_for

@@ -69,7 +69,6 @@ ASKED: tuple[tuple[str, str, object], ...] = (
     ("GET", "/health/ready", None),
     ("GET", "/metrics", None),
     ("GET", "/", None),
-    ("GET", "/console/plotly.min.js", None),
     ("GET", LOOK_UP, None),
     ("GET", "/v1/cascades/trace/deadlines", None),
     ("GET", "/v1/decisions?name=trace&deadline=13", None),

@@ -61,7 +61,7 @@ def test_a_store_that_forgets_is_a_problem_while_it_does(
 
 Harm = Callable[[StoreProcess], object]
 HARMS: dict[str, tuple[Harm, Harm, str]] = {
-    "killed": (StoreProcess.kill, StoreProcess.start, "the store cannot be reached: "),
+    "killed": (StoreProcess.kill, StoreProcess.start, "store unavailable: "),
     "full": (
         lambda store: store.client.config_set("maxmemory", "1mb"),
         lambda store: store.client.config_set("maxmemory", "0"),
@@ -116,7 +116,7 @@ def test_who_asks_a_store_that_hangs_is_refused_in_seconds_and_once_it_is_known_
         uploading.start()
         assert look_ups(server)[1] == before
         assert not first, "the look-ups waited for the store"
-        wait_for(lambda: "the store cannot be reached: Timeout" in problems(server), NOTICED_S)
+        wait_for(lambda: "store unavailable: Timeout" in problems(server), NOTICED_S)
         later = [(reply.status_code, seconds, reply.text) for reply, seconds in writes(server)]
         assert all(status == 503 and seconds < 2 for status, seconds, _ in later), later
         assert look_ups(server)[1] == before
@@ -169,7 +169,7 @@ def test_runs_and_exports_go_on_while_the_store_is_away_or_empty(service: Servic
                 store.start()
                 wait_for(lambda: "the store is empty" in problems(server), NOTICED_S, lambda: problems(server))
             else:
-                wait_for(lambda: "cannot be reached" in problems(server), NOTICED_S, lambda: problems(server))
+                wait_for(lambda: "store unavailable" in problems(server), NOTICED_S, lambda: problems(server))
             assert run_through(server) == ["cat"]
             assert server.client.get(path).content == exported
             assert server.client.get(path.replace("trace", "other")).status_code in (404, 503)
@@ -202,14 +202,14 @@ def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_on
     server = start_server(tmp_path / "server", port=None, redis_url=proxy.url)
     try:
         wait_for(lambda: is_listening(server), 60)
-        wait_for(lambda: "cannot be reached" in server.client.get("/health/ready").text, NOTICED_S)
+        wait_for(lambda: "store unavailable" in server.client.get("/health/ready").text, NOTICED_S)
         ready = server.client.get("/health/ready")
         assert ready.status_code == 503
         assert "no artifact can be loaded until then" in ready.text
         assert "from memory" not in ready.text
         refused = server.client.get("/v1/cascades/trace/decision")
         assert refused.status_code == 503
-        assert "not been loaded yet: the store cannot be reached" in refused.json()["detail"]
+        assert "artifacts are not loaded yet: store unavailable" in refused.json()["detail"]
         fresh.start()
         server.wait_until_ready()
     finally:

@@ -48,7 +48,7 @@ def test_numbers_that_are_codes_keep_the_order_of_numbers() -> None:
         ({"missing": True}, {}, "table.colour: must hold numbers"),
         ({"categorical": ["colour"], "missing": True}, {"size": np.array([1, np.inf, 2, 3])}, "row 2 is inf"),
         ({"categorical": ["colour"], "missing": True}, {"colour": np.full(4, np.nan)}, "missing in every row"),
-        ({"categorical": ["shape"]}, {}, "the categorical column 'shape' is not a column of any feature"),
+        ({"categorical": ["shape"]}, {}, "categorical column 'shape' must be a column of a feature"),
     ],
 )
 def test_what_a_spec_does_not_allow_is_refused(given: dict[str, Any], cells: dict[str, Any], message: str) -> None:

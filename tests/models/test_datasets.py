@@ -127,7 +127,7 @@ BAD_CELLS: list[CellCase] = [
     (features, FEATURES, "y", text("a", None, "b", ""), "must not be missing or infinite; row 2 is missing"),
     (features, FEATURES, "y", text("a", "b", "c", ""), "must not be missing or infinite; row 4 is missing"),
     (features, FEATURES, "y", np.array([0.0, 1.0, np.nan, 1.0]), "must not be missing or infinite; row 3 is missing"),
-    (features, FEATURES, "y", text("a", "a", "a", "a"), "the label has one class only, 'a', in all 4 rows"),
+    (features, FEATURES, "y", text("a", "a", "a", "a"), "must have at least 2 classes, got 'a' in 4 rows"),
     (
         features,
         FEATURES,
@@ -135,13 +135,18 @@ BAD_CELLS: list[CellCase] = [
         text("a", "b", "x" * 201, "a"),
         "must hold classes of at most 200 characters; row 3 has 201",
     ),
-    (trace, TRACE, "y", np.array([1, 1, 1, 1]), "the label has one class only, '1', in all 4 rows"),
+    (trace, TRACE, "y", np.array([1, 1, 1, 1]), "must have at least 2 classes, got '1' in 4 rows"),
     (trace, TRACE, "ms", np.array([1.0, 2.0, 3.0, -0.25]), "must be at least 0; row 4 is -0.25"),
     (trace, TRACE, "ms", text("1", "2", "fast", "4"), "must hold numbers, got in row 3: 'fast'"),
-    (trace, TRACE, "c1", np.array([0.5, 0.5, 0.5, np.nan]), "must be finite and not missing; row 4 is missing"),
-    (trace, TRACE, "p1", text("cat", "dog", None, "dog"), "must not be missing or infinite; row 3 is missing"),
+    (trace, TRACE, "ms", np.array([0.5, 0.5, 0.5, np.inf]), "must be finite and not missing; row 4 is inf"),
     (trace, TRACE, "p1", np.array([0.0, np.inf, 1.0, 1.0]), "must not be missing or infinite; row 2 is inf"),
-    (trace, TRACE, "p2", text("x", "y", "z", "z"), "has no class of 'y': row 1 has 'x', classes are ['cat', 'dog']"),
+    (
+        trace,
+        TRACE,
+        "p2",
+        text("x", "y", "z", "z"),
+        "must have a class of 'y': row 1 has 'x', classes are ['cat', 'dog']",
+    ),
 ]
 
 
@@ -163,9 +168,9 @@ def test_all_faults_of_a_table_are_told_at_once() -> None:
     assert set(faults(FEATURES, columns)) == {"table.y", "table.width", "table.a", "table.b", "table.c"}
     columns = trace() | {
         "y": text("cat", "cat", "cat", "cat"),
-        "c1": np.array([np.nan, 0.0, 0.0, 0.0]),
+        "c1": np.array([np.inf, 0.0, 0.0, 0.0]),
         "ms": np.array([-1.0, 0.0, 0.0, 0.0]),
-        "p2": text("cat", "", "cat", "cat"),
+        "p2": text("cat", "x" * 201, "cat", "cat"),
     }
     messages = faults(TRACE, columns, np.zeros((3, 2), dtype=np.float32))
     assert set(messages) == {"table.y", "table.c1", "table.ms", "table.p2", "embeddings"}
@@ -179,12 +184,12 @@ def test_all_faults_of_a_table_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("embeddings", "message"),
     [
-        (np.zeros((3, 2), dtype=np.float32), "have 3 rows, the table has 4"),
-        (np.zeros((5, 2), dtype=np.float32), "have 5 rows, the table has 4"),
+        (np.zeros((3, 2), dtype=np.float32), "must have 4 rows, like the table, got 3"),
+        (np.zeros((5, 2), dtype=np.float32), "must have 4 rows, like the table, got 5"),
         (np.zeros((4, 2)), "must be float32 with two dimensions, got float64 of shape (4, 2)"),
         (np.zeros((4, 2), dtype=np.int32), "must be float32 with two dimensions, got int32 of shape (4, 2)"),
         (np.zeros(4, dtype=np.float32), "must be float32 with two dimensions, got float32 of shape (4,)"),
-        (np.zeros((4, 0), dtype=np.float32), "have no columns"),
+        (np.zeros((4, 0), dtype=np.float32), "must have at least 1 column"),
         (np.array([[0, 0], [0, 0], [0, np.nan], [np.inf, 0]], dtype=np.float32), "must be finite; row 3 is not"),
     ],
 )
@@ -208,13 +213,13 @@ def change_classifier(**changes: object) -> dict[str, Any]:
         *(
             (FeaturesSpec, change_features(features=[{"name": n, "columns": c, "cost": 1} for n, c in some]), message)
             for some, message in (
-                ([("f", ["a"]), ("f", ["b"])], "feature name 'f' is given twice"),
-                ([("f", ["a"]), ("g", ["a"])], "column 'a' is given twice"),
-                ([("f", ["a", "a"])], "column 'a' is given twice"),
+                ([("f", ["a"]), ("f", ["b"])], "feature name must be unique, got 'f' twice"),
+                ([("f", ["a"]), ("g", ["a"])], "column must be unique, got 'a' twice"),
+                ([("f", ["a", "a"])], "column must be unique, got 'a' twice"),
             )
         ),
-        (TraceSpec, change_classifier(name="K1"), "classifier name 'K1' is given twice"),
-        (TraceSpec, change_classifier(prediction="y"), "the prediction of 'K2' is the label's own column 'y'"),
+        (TraceSpec, change_classifier(name="K1"), "classifier name must be unique, got 'K1' twice"),
+        (TraceSpec, change_classifier(prediction="y"), "prediction of 'K2' must not be the label column 'y'"),
         (TraceSpec, change_classifier(cost=-1.0), "greater than or equal to 0"),
         (TraceSpec, change_classifier(cost=True), "valid number"),
         (TraceSpec, change_classifier(name=""), "at least 1 character"),

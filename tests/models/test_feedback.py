@@ -15,18 +15,18 @@ DIGITS = "0123456789ab"
 amounts = st.none() | st.floats(0, LARGEST)
 
 
-@given(shares, shares, amounts, amounts)
-@example(None, None, 1e16, 1e20)
-@example(0.1 + 0.2, 1.0, LARGEST, 5e-324)
+@given(shares, shares, amounts, amounts, st.booleans())
+@example(None, None, 1e16, 1e20, False)
+@example(0.1 + 0.2, 1.0, LARGEST, 5e-324, True)
 def test_a_decisions_id_is_read_as_it_was_written(
-    accuracy: float | None, coverage: float | None, cost: float | None, time: float | None
+    accuracy: float | None, coverage: float | None, cost: float | None, time: float | None, is_drawn: bool
 ) -> None:
     """To the last bit of every number, however large or small; and it fits where an outcome takes it."""
     estimates = Estimates(accuracy=accuracy, coverage=coverage, cost=cost, time=time)
     longest = ArtifactRef(kind="s" * 40, name="n" * 63, version=10**15 - 1)
     for ref in (REF, longest):
-        written = decision_id(ref, DIGITS * 5, estimates)
-        assert read_decision_id(written) == (ref, DIGITS, estimates)
+        written = decision_id(ref, DIGITS * 5, estimates, is_drawn=is_drawn)
+        assert read_decision_id(written) == (ref, DIGITS, estimates, is_drawn)
         assert Outcome(decision=written, correct=True).decision == written
 
 

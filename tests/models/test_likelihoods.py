@@ -40,9 +40,9 @@ def test_a_likelihood_is_the_softmax_at_the_temperature(temperature: float) -> N
 
 
 def test_scores_are_needed_for_every_class_and_must_be_numbers() -> None:
-    with pytest.raises(InvalidRequest, match=r"classifiers\.2\.scores: have none for class 'owl' of 'truth'"):
+    with pytest.raises(InvalidRequest, match=r"classifiers\.2\.scores: must have scores for class 'owl' of 'truth'"):
         trace(truth=["cat", "owl"], b=["cat", "owl"])
     with pytest.raises(InvalidRequest, match=r"table\.a_owl: must be finite and not missing; row 2"):
-        trace(a_owl=[0.0, np.nan])
+        trace(a_owl=[0.0, np.inf])
     with pytest.raises(InvalidRequest, match=r"a_owl"):
         trace(a_owl=["x", "y"])

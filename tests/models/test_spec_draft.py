@@ -60,8 +60,8 @@ def test_traces_of_language_models_that_were_judged_need_no_label() -> None:
     small = {"confidence": "small logprob", "confidence_scale": "logprob", "cost": {"column": "small usd"}}
     large = {"name": "large", "quality": "large_judge", "cost": 1}
     classifiers = [{"name": "small", "correct": "small correct", **small}, large]
-    assert spec == {"kind": "trace", "unit": "USD", "classifiers": classifiers}
-    assert len(guesses) == 2
+    assert spec == {"kind": "trace", "unit": "USD", "text": "prompt", "classifiers": classifiers}
+    assert len(guesses) == 3
     assert "tokens in 'large_tokens' times their price" in guesses[1]
 
 

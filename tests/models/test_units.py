@@ -21,12 +21,12 @@ def test_times_of_all_or_of_none_are_taken(times: dict[str, float | None], unit:
 @pytest.mark.parametrize(
     ("times", "unit", "time_unit", "said"),
     [
-        ({"a": 1.0, "b": None}, "ms", None, "'a' has a time and 'b' has none"),
-        ({"a": None, "b": 0.0}, "USD", "s", "'b' has a time and 'a' has none"),
-        ({"a": None}, "ms", "s", "time_unit is 's', but no time is given"),
-        ({}, "ms", "s", "time_unit is 's', but no time is given"),
+        ({"a": 1.0, "b": None}, "ms", None, "time must be set for all or none; 'a' has one, 'b' does not"),
+        ({"a": None, "b": 0.0}, "USD", "s", "time must be set for all or none; 'b' has one, 'a' does not"),
+        ({"a": None}, "ms", "s", "time_unit requires a time, got 's'"),
+        ({}, "ms", "s", "time_unit requires a time, got 's'"),
         ({"a": 1.0}, "ms", "USD", "must be a unit of time, got 'USD'"),
-        ({"a": 1.0}, "USD", None, "the unit 'USD' is not one of time: set time_unit"),
+        ({"a": 1.0}, "USD", None, "the unit 'USD' is not a unit of time"),
     ],
 )
 def test_times_that_say_too_little_are_refused(

@@ -15,19 +15,16 @@ from models.errors import Infeasible
 from solvers.cascade import solve
 from solvers.cascade.problem import CascadeProblem
 from tests.oracles.cascade import algorithm_3, grid_dependent, grid_independent
-
-
-def k(number: int, time: float, p: float, group: str | None = None) -> Classifier:
-    return Classifier(name=f"K{number}", execution_time=time, success_probability=p, group=group)
-
-
-EXAMPLE_1 = [k(1, 5, 0.6), k(3, 10, 1.0)]
-EXAMPLE_2 = [k(1, 5, 0.6), k(2, 3, 0.2), k(3, 10, 1.0)]
-EXAMPLE_3 = [k(1, 5, 0.5), k(2, 9, 0.8), k(3, 15, 1.0)]
-EXAMPLE_5 = [k(1, 5, 0.5, "1"), k(2, 9, 0.8, "1"), k(3, 8, 0.75, "2"), k(4, 15, 1.0)]
-EXAMPLE_6 = [k(1, 5, 0.5, "1"), k(2, 9, 0.8, "1"), k(3, 10, 0.75, "2"), k(4, 20, 1.0)]
-EXAMPLE_7 = [k(1, 1, 0.4), k(2, 3, 0.9), k(3, 2, 0.5), k(4, 10, 1.0)]
-EXAMPLE_8 = [k(1, 1, 0.5), k(2, 3, 0.8), k(3, 6, 0.99), k(4, 8, 1.0)]
+from tests.papers.idk_examples import (
+    EXAMPLE_1,
+    EXAMPLE_2,
+    EXAMPLE_3,
+    EXAMPLE_5,
+    EXAMPLE_6,
+    EXAMPLE_7,
+    EXAMPLE_8,
+    k,
+)
 
 
 def expected(classifiers: Sequence[Classifier], order: str, dependence: SolveDependence) -> float:

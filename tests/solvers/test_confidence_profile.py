@@ -26,6 +26,21 @@ def profile(values: Any, items: Any = None) -> dict[str, Any]:
     return made["a"]
 
 
+def test_of_partial_traces_only_the_rows_with_calls_count() -> None:
+    called = np.arange(400) % 4 == 0
+    values, items = np.where(called, np.linspace(0.2, 0.9, 400), np.nan), np.arange(400) // 8
+    classifiers = [
+        {"name": "a", "correct": "a_ok", "confidence": "sure", "cost": 1.0},
+        {"name": "b", "correct": "b_ok", "cost": 2.0},
+    ]
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "item": "item", "classifiers": classifiers})
+    columns = {"a_ok": np.where(called, 1.0, np.nan), "b_ok": np.ones(400), "sure": values, "item": items}
+    made = profile_confidences(Trace.from_columns(spec, columns))["a"]
+    assert made["rows"] == 50
+    assert np.isfinite(made["quantiles"]).all()
+    assert made["quantiles"][0] == values[0]
+
+
 @pytest.mark.parametrize("rows", [40, 400, 4000])
 @pytest.mark.parametrize("levels", [0, 2, 5])
 def test_windows_of_an_unchanged_endpoint_do_not_differ(rows: int, levels: int) -> None:

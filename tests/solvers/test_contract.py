@@ -95,7 +95,7 @@ OF_MODELS = {
     *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "ranges"),
     *("class_base", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base"),
     *("embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
-    *("forest_thresholds", "kernel_centres"),
+    *("forest_thresholds", "kernel_centres", "logistic_weights", "logistic_intercepts"),
 }
 """Parameters of models, and scalings of their inputs: of any size."""
 

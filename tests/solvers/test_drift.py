@@ -92,6 +92,7 @@ def count_false_alarms(quantity: str, draw: Any, promised: Values | float) -> fl
     return float(np.isfinite(alarm).sum()) / (streams * length)
 
 
+@pytest.mark.slow
 def test_false_alarms_of_all_detectors_together_are_rarer_than_promised() -> None:
     """At most one in 100,000 outcomes of an unchanged world; promises err as those of 1,000 rows do."""
     rng = np.random.default_rng(1)

@@ -90,7 +90,7 @@ def test_the_lower_a_portfolios_budgets_the_closer_lie_those_that_tell_how_optim
     steps = np.diff(plan.curve_budgets)
     assert steps == pytest.approx(steps[0] * (2 * np.arange(len(steps)) + 1))
     assert plan.curve_budgets[0] == pytest.approx(plan.min_cost)
-    assert plan.curve_budgets[-1] == pytest.approx(max(plan.dearest, plan.min_cost))
+    assert plan.curve_budgets[-1] == pytest.approx(max(plan.highest_cost, plan.min_cost))
 
 
 def test_between_two_budgets_a_portfolios_costs_are_off_by_no_more_than_in_proportion() -> None:

@@ -299,7 +299,7 @@ def test_only_names_of_items_may_be_long_in_feedback(column: str) -> None:
 @pytest.mark.parametrize("item", ["y", "a"])
 def test_an_item_column_has_no_other_use(item: str) -> None:
     features = [{"name": "a", "columns": ["a"], "cost": 1}]
-    with pytest.raises(ValueError, match="item must be a column of its own"):
+    with pytest.raises(ValueError, match=f"item must not be the label or a feature, got '{item}'"):
         FeaturesSpec.model_validate(
             {"kind": "features", "label": "y", "unit": "ms", "item": item, "features": features}
         )

@@ -130,7 +130,7 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
             query = np.random.default_rng(place).random(plan.dimensions).tolist()
             asked = RouteQuery(query=query, budget=f"{100 * (share):.6f}%", excluded=excluded)
             able = np.array([name not in excluded for name in plan.classifiers])
-            if plan.costs[able].min() > share * plan.dearest:
+            if plan.costs[able].min() > share * plan.highest_cost:
                 with pytest.raises(Infeasible, match="without excluded classifiers"):
                     plan.decide(asked)
                 continue

@@ -46,6 +46,7 @@ def fresh(rows: int) -> World:
         pytest.param("portfolio", LEARNED, 3, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_what_is_said_is_as_far_off_as_its_intervals_say(kind: str, params: dict[str, Any], seeds: int) -> None:
     """Neither to one side nor too far; in standard errors, so that a few builds tell. Decisions of one build are off
     together, so each build counts once. The truth is known to within an error, too, which all builds share."""

@@ -192,6 +192,7 @@ def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]
 
 
 @pytest.mark.parametrize("seed", range(30))
+@pytest.mark.slow
 def test_random_cascades_pass_no_deadline_and_reach_their_last_whenever_they_can(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fitted, ways = continuations(rng)

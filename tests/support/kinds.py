@@ -61,7 +61,7 @@ SAMPLES: dict[str, Sample] = {
         CascadeOptions(target_precision=0.9, deadlines=(12.0, 1.0)),
         (CascadeQuery(), CascadeQuery(deadline=12.0), CascadeQuery(deadline=1e9)),
         (CascadeQuery(deadline=0.5),),
-        judged_rows=200,
+        judged_rows=400,
         inputs={"deadline": 13},
     ),
     "portfolio": Sample(

@@ -1,7 +1,7 @@
 """A server of the trained classifiers, a process of its own, that speaks every protocol and has faults by switch.
 
-``python -m tests.support.model_server PORT``: ``/json/NAME``, ``/v2/models/NAME/infer``, ``/chat/completions``,
-``/embeddings``, ``/features/NAME``; ``PUT /faults`` with {name: fault} switches faults on, ``GET /calls`` counts.
+``python -m tests.support.model_server PORT``: ``/json/NAME``, ``/v2/models/NAME/infer``, ``/v1/chat/completions``,
+``/v1/embeddings``, ``/features/NAME``; ``PUT /faults`` with {name: fault} switches faults on, ``GET /calls`` counts.
 """
 
 import asyncio
@@ -179,8 +179,8 @@ def application() -> Starlette:
         Route("/calls", models.counted),
         Route("/json/{name}", models.json, methods=["GET", "POST"]),
         Route("/v2/models/{name}/infer", models.infer, methods=["POST"]),
-        Route("/chat/completions", models.chat, methods=["POST"]),
-        Route("/embeddings", models.embed, methods=["POST"]),
+        Route("/v1/chat/completions", models.chat, methods=["POST"]),
+        Route("/v1/embeddings", models.embed, methods=["POST"]),
         Route("/features/{name}", models.feature, methods=["POST"]),
     ]
     return Starlette(routes=routes)

@@ -101,8 +101,8 @@ def trace_upload(rows: int = 400) -> dict[str, Any]:
     return table_upload(to_csv(trace_columns(rows)))
 
 
-def embedded_upload(rows: int = 400) -> dict[str, Any]:
-    columns, out = trace_columns(rows), io.BytesIO()
+def embedded_upload(rows: int = 400, seed: int = 0) -> dict[str, Any]:
+    columns, out = trace_columns(rows, seed), io.BytesIO()
     np.save(out, trace_embeddings(columns))
     return {**table_upload(to_csv(columns)), "embeddings": ("embeddings.npy", out.getvalue())}
 

@@ -23,7 +23,7 @@ OCTETS = {"content-type": "application/octet-stream"}
 LOOK_UP = "/v1/cascades/trace/decision?deadline=13"
 
 
-MEANWHILE = 8
+MEANWHILE = 5
 """So many answers at least come before a reply that takes long, unless all wait for it: then it is three at most."""
 TIMES = 10
 """So often the long reply is asked for until so many have come: on a busy machine they too take long now and then."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.building.worker import fit
+from app.building.run_build import fit
 from app.processes.clock import current_time
 from app.store import codec
 from app.store.builds import checked_request

@@ -20,11 +20,11 @@ from subprocess import Popen, TimeoutExpired
 from threading import Lock
 from typing import Any
 
-from app.building.rq_worker import PRELOADED
+from app.building.worker import PRELOADED
 from app.processes import priority
 from solvers import KINDS
 
-IMPORTED = ["app.http.server", "app.main", "app.cli.serving", "app.building.rq_worker", *PRELOADED, "numba", "skops.io"]
+IMPORTED = ["app.http.server", "app.main", "app.cli.serving", "app.building.worker", *PRELOADED, "numba", "skops.io"]
 IMPORTED += [f"app.routes.{name}" for name in KINDS]
 """All that a server imports before it answers, too: what one of its threads forks while another imports would wait for
 that import for ever."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age
-from app.building.worker import build_locally
+from app.building.run_build import build_locally
 from app.processes.clock import time_of_day
 from app.serving.catalog import LoadedArtifact
 from app.store.builds import checked_request

@@ -51,7 +51,7 @@ def test_every_function_is_timed_at_every_size() -> None:
         ("nosuch:constant", "5", 0, "nosuch:constant"),
         ("my_features:time", "5", 0, "my_features:time"),
         *(("my_features:constant", size, 0, "at least 1") for size in ("0", "x", "inf")),
-        ("my_features:linear", "5", 1, "degree 1 needs 2"),
+        ("my_features:linear", "5", 1, "degree 1 requires 2"),
         ("my_features:failing", "5", 0, "failing .* 5: ZeroDivisionError"),
     ],
 )

@@ -53,16 +53,37 @@ def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> ApiKeyAuth:
 DECIDERS = """GET /v1/datasets | HEAD /v1/artifacts/cascade/x | GET /v1/builds/1/events | GET /v1/cascades/x/decision
     | POST /v1/cascades/solve | POST /v1/feedback | GET /v1/endpoints | POST /v1/cascades/x/runs | POST /v1/batches
     | GET /v1/batches/1/output | DELETE /v1/batches/1 | POST /v1/chat/completions | GET /v2
+    | POST /v1/messages | POST /v1/messages/count_tokens
+    | POST /v1/recordings/x/rows | POST /v1/recordings/x/truths | GET /v1/recordings/x
     | POST /v2/models/cascade.x/infer | GET /v1/feedback/cascade/x"""
 BUILDERS = """PUT /v1/datasets/x | DELETE /v1/datasets/x | POST /v1/builds | DELETE /v1/builds/1
     | PUT /v1/artifacts/cascade/x/active | POST /v1/artifacts/import | DELETE /v1/artifacts/cascade/x/versions/1
-    | PUT /v1/endpoints/x | POST /v1/endpoints/x/probe | DELETE /v1/endpoints/x | DELETE /v1/feedback/cascade/x"""
+    | PUT /v1/endpoints/x | POST /v1/endpoints/x/probe | DELETE /v1/endpoints/x | DELETE /v1/feedback/cascade/x
+    | PUT /v1/recordings/rows | DELETE /v1/recordings/x | POST /v1/recordings/x/dataset
+    | PUT /v1/budgets/x | DELETE /v1/budgets/x | GET /v1/budgets | GET /v1/budgets/x | GET /v1/spend"""
 ANYBODY = "GET /health/live | GET /metrics | GET /docs | GET /openapi.json"
 TABLE = [
     (request, statuses)
     for requests, statuses in ((DECIDERS, (401, 200, 200)), (BUILDERS, (401, 403, 200)), (ANYBODY, (200, 200, 200)))
     for request in requests.split("|")
 ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"x-api-key": b"reader"}, 200),
+        ({"x-api-key": b"nobody"}, 401),
+        ({"x-api-key": b""}, 401),
+        ({"x-api-key": b"reader", "authorization": b"Bearer nobody"}, 401),
+        ({"x-api-key": b"reader", "authorization": b"Basic eA=="}, 401),
+    ],
+)
+def test_a_key_may_be_sent_as_anthropics_clients_do(
+    headers: dict[str, bytes], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = scope_of("POST", "/v1/messages", **headers)
+    assert answer(guarded(monkeypatch), scope)[0] == status
 
 
 @pytest.mark.parametrize(("request_line", "statuses"), TABLE)
@@ -105,7 +126,7 @@ def test_a_declared_length_over_the_limit_is_refused_before_anything_is_read() -
     status, body = answer(BodyLimit(never, 10), scope_of("PUT", "/v1/datasets/x", content_length=b"11"))
     assert (status, read) == (413, False)
     detail = json.loads(body)["detail"]
-    assert all(word in detail for word in ("11 bytes", "10 bytes", "PARSIMONY_MAX_BODY_BYTES"))
+    assert all(word in detail for word in ("got 11", "10 bytes", "PARSIMONY_MAX_BODY_BYTES"))
     assert answer(BodyLimit(accept, 10), scope_of("POST", "/v1/builds"), b"12345", b"67890") == (200, b"10")
     assert answer(BodyLimit(accept, 10), scope_of("GET", "/v1/x", content_length=b"11"))[0] == 200
 

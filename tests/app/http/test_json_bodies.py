@@ -12,9 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import field_validator
 
-from app.http.json_bodies import PIECE, decode_json, has_each_name_once, in_pieces, repeated_name, validate_body
-from models.base import MOST_LISTED, Items, Value
-from models.feedback import MOST_OUTCOMES, FeedbackRequest
+from app.http.json_bodies import (
+    PIECE,
+    decode_json,
+    find_duplicate_key,
+    has_unique_keys,
+    validate_body,
+    validate_in_chunks,
+)
+from models.base import MAX_LISTED, Items, Value
+from models.feedback import MAX_OUTCOMES, FeedbackRequest
 from models.index import IndexEvaluateRequest
 from models.policy import PolicyEvaluateRequest
 
@@ -28,7 +35,7 @@ def _whole(body: bytes) -> Any:
 
 
 def _in_pieces(body: bytes) -> Any:
-    return in_pieces(PolicyEvaluateRequest, decode_json(body), len(body))
+    return validate_in_chunks(PolicyEvaluateRequest, decode_json(body), len(body))
 
 
 def _said(read: Any, *args: Any) -> Any:
@@ -53,7 +60,7 @@ def test_pieces_say_what_the_whole_says(items: list[tuple[Any, int]], other_fiel
         assert said == whole
     else:
         assert isinstance(said, list)
-        assert {fault for fault in said if "not both" not in fault} <= set(whole)
+        assert {fault for fault in said if "cannot be combined" not in fault} <= set(whole)
 
 
 Pairs = list[tuple[str, Any]]
@@ -87,8 +94,8 @@ def _has_a_name_twice(text: str) -> bool:
 @example(r'{"a": 1, "\u0061": ":"}')
 def test_a_name_that_stands_twice_is_never_overlooked(text: str) -> None:
     twice, body = _has_a_name_twice(text), text.encode()
-    surely_once = has_each_name_once(orjson.loads(body), body)
-    assert (repeated_name(body) is not None) == twice
+    surely_once = has_unique_keys(orjson.loads(body), body)
+    assert (find_duplicate_key(body) is not None) == twice
     assert not (twice and surely_once)
     assert surely_once or twice or ":" in "".join(_texts(text))
 
@@ -112,16 +119,16 @@ def test_what_is_no_batch_is_refused_as_ever(body: bytes) -> None:
 
 
 def test_faults_beyond_what_is_listed_are_not_looked_for() -> None:
-    wrong: list[dict[str, Any]] = [{str(column): [] for column in range(40)}] * (2 * MOST_LISTED // 40 + PIECE)
+    wrong: list[dict[str, Any]] = [{str(column): [] for column in range(40)}] * (2 * MAX_LISTED // 40 + PIECE)
     with pytest.raises(RequestValidationError) as refused:
-        in_pieces(IndexEvaluateRequest, {"budget": 1, "items": wrong}, 1)
+        validate_in_chunks(IndexEvaluateRequest, {"budget": 1, "items": wrong}, 1)
     (fault,) = refused.value.errors()
     assert "10000 faults" in fault["msg"]
-    outcomes = [{"decision": "cascade/a/1@0123456789ab?accuracy=0.5", "correct": True}] * (MOST_OUTCOMES + 1)
+    outcomes = [{"decision": "cascade/a/1@0123456789ab?accuracy=0.5", "correct": True}] * (MAX_OUTCOMES + 1)
     with pytest.raises(RequestValidationError) as refused:
-        in_pieces(FeedbackRequest, {"items": outcomes}, 1, MOST_OUTCOMES)
+        validate_in_chunks(FeedbackRequest, {"items": outcomes}, 1, MAX_OUTCOMES)
     (fault,) = refused.value.errors()
-    assert fault["ctx"]["actual_length"] == MOST_OUTCOMES + 1
+    assert fault["ctx"]["actual_length"] == MAX_OUTCOMES + 1
 
 
 def test_what_stands_beside_the_items_is_read_once() -> None:
@@ -139,6 +146,6 @@ def test_what_stands_beside_the_items_is_read_once() -> None:
             return given
 
     items = [{"a": float(place)} for place in range(10 * PIECE + 1)]
-    batch = in_pieces(Batch, {"beside": "once", "items": items}, 100_000_000)
+    batch = validate_in_chunks(Batch, {"beside": "once", "items": items}, 100_000_000)
     assert batch == Batch(beside="once", items=tuple(items))
     assert read == ["once", "once"]  # the batch's, and the one that it is compared with

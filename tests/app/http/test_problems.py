@@ -6,18 +6,22 @@ import pytest
 
 from app.http.problems import PROBLEMS, internal_problem, problem_of, reply_to
 from models import Fault, InvalidRequest, ParsimonyError, errors
+from models.overlap import Overlap
 
 CODES = {
+    400: "provider-refused",
     401: "unauthorized",
+    402: "budget-spent",
     403: "forbidden",
-    404: "unknown-dataset unknown-build unknown-artifact unknown-version unknown-advice unknown-endpoint unknown-batch",
+    404: "unknown-dataset unknown-build unknown-artifact unknown-version unknown-advice unknown-endpoint unknown-batch"
+    " unknown-budget unknown-recording unknown-rollout",
     408: "request-timeout",
-    409: "infeasible conflict",
+    409: "infeasible small-overlap conflict",
     412: "precondition-failed",
     413: "payload-too-large",
     415: "unsupported-media-type",
     422: "invalid-request",
-    429: "too-many-builds too-many-requests",
+    429: "too-many-builds too-many-requests endpoints-busy",
     502: "endpoint-failed",
     503: "store-unavailable",
     504: "solver-timeout run-timeout",
@@ -25,7 +29,7 @@ CODES = {
 CONTRACT = {code: status for status, codes in CODES.items() for code in codes.split()}
 NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 """The two that only have others below them, and the one that ends in the worker."""
-RETRIED = (errors.TooManyBuilds, errors.StoreUnavailable, errors.StoreRefused)
+RETRIED = (errors.TooManyBuilds, errors.EndpointsBusy, errors.StoreUnavailable, errors.StoreRefused)
 
 
 def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
@@ -65,15 +69,23 @@ def test_faults_are_listed_with_their_place() -> None:
 def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[ParsimonyError]) -> None:
     ours = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
     code = json.loads(bytes(ours.body))["type"].removeprefix("urn:parsimony:")
-    form = {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code}
+    is_invalid = code in ("invalid-request", "provider-refused")
+    openai_type = "invalid_request_error" if is_invalid else code
+    form = {"message": "costs 3.0, budget is 2.0", "type": openai_type, "param": None, "code": code}
     forms: dict[str, object] = {"/v2/models/digits/infer": form["message"]}
-    forms |= dict.fromkeys(("/v1/chat/completions", "/v1/models"), form)
+    forms |= dict.fromkeys(("/v1/chat/completions", "/v1/models", "/v1/responses", "/v1/embeddings"), form)
     for path, wanted in forms.items():
         reply = reply_to(kind("costs 3.0, budget is 2.0"), path, "r1")
-        assert (reply.status_code, json.loads(bytes(reply.body))) == (ours.status_code, {"error": wanted})
+        status = 400 if is_invalid and path.startswith("/v1") else ours.status_code
+        assert (reply.status_code, json.loads(bytes(reply.body))) == (status, {"error": wanted})
         for header in ("retry-after", "www-authenticate"):
             assert reply.headers.get(header) == ours.headers.get(header)
     assert reply_to(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"
+    anthropics = reply_to(kind("costs 3.0, budget is 2.0"), "/v1/messages", "r1")
+    assert anthropics.status_code == (400 if is_invalid else ours.status_code)
+    body = json.loads(bytes(anthropics.body))
+    assert (body["type"], body["request_id"], body["error"]["code"]) == ("error", "r1", code)
+    assert (body["error"]["type"] == "invalid_request_error") == (anthropics.status_code in (400, 408, 409, 412, 415))
 
 
 def test_a_bug_tells_its_id_and_nothing_else() -> None:
@@ -98,3 +110,13 @@ def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
         {"limit": "budget", "bound": 10.0, "most": True, "give": 2.5},
         {"limit": "x.at_least", "bound": 3.0, "most": False, "give": None},
     ]
+
+
+def test_too_little_overlap_is_reported_with_its_numbers() -> None:
+    reply = problem_of(errors.SmallOverlap("too few", Overlap(1000, 40, 12.5, 0.55, False)), "id")
+    assert json.loads(bytes(reply.body))["overlap"] == {
+        "rows": 1000,
+        "supported_rows": 40,
+        "effective_rows": 12.5,
+        "covered": 0.55,
+    }

@@ -81,7 +81,7 @@ def test_a_bug_is_logged_with_its_id_and_told_without_its_trace(caplog: pytest.L
     assert body["type"] == "urn:parsimony:internal"
     assert body["instance"].endswith(":mine")
     assert "secret" not in json.dumps(body)
-    assert "request mine failed" in caplog.text
+    assert "request failed request=mine" in caplog.text
     assert "ZeroDivisionError: secret detail" in caplog.text
     sent = call(Telemetry(half, Metrics()), request())  # in the middle of a reply: no second start
     assert [message["type"] for message in sent] == ["http.response.start"]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, OWN_FONT, font_families, percent_axis
+from app.pictures.canvas import MIN_SPAN, OWN_FONT, font_families, percent_axis
 from app.serving.catalog import LoadedArtifact
 from app.serving.curve import curve_of
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
@@ -56,7 +56,7 @@ def drawn(artifact: LoadedArtifact[Any], folder: Path) -> tuple[list[Axes], list
     width, height = figure.get_size_inches()
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
     texts = [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)]
-    return [axes for axes in figure.axes if axes.get_ylabel() != "right"], texts
+    return [axes for axes in figure.axes if axes.get_ylabel() != "correct"], texts
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,7 +113,7 @@ def test_shares_that_hardly_differ_are_drawn_hardly_apart_and_letters_without_a_
     axes.plot([0, 1], [0.999, 0.9995])
     percent_axis(axes)
     low, high = axes.get_ylim()
-    assert high - low == pytest.approx(LEAST_SPAN)
+    assert high - low == pytest.approx(MIN_SPAN)
     assert low < 0.999 < 0.9995 < high
     assert font_families()[0] == OWN_FONT
     for text, legible in (("plain", True), ("\U0010fffd", False)):

@@ -45,7 +45,7 @@ def test_it_works_elsewhere_and_in_the_same_process_each_time(sandbox: Sandbox) 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_died_is_told_and_replaced(sandbox: Sandbox, number: int) -> None:
     first = sandbox(os.getpid)
-    with pytest.raises(CorruptArtifact, match=rf"ended the process that tried it \(signal {int(number)}\)"):
+    with pytest.raises(CorruptArtifact, match=rf"crashed .*\(signal {int(number)}\)"):
         sandbox(die, number)
     assert not psutil.pid_exists(first)
     assert sandbox(os.getpid) != first
@@ -64,7 +64,7 @@ def test_what_takes_too_long_is_killed() -> None:
     sandbox = Sandbox(0.2)
     try:
         first = sandbox(os.getpid)
-        with pytest.raises(SolverTimeout, match=r"no answer within 0\.2 s"):
+        with pytest.raises(SolverTimeout, match=r"within 0\.2 s"):
             sandbox(time.sleep, 1000)
         assert not psutil.pid_exists(first)
         assert sandbox(os.getpid) != first
@@ -89,7 +89,7 @@ def test_closing_ends_the_process_also_in_the_middle_of_its_work(tmp_path: Path)
         working = pool.submit(sandbox, sleep_long, begun)
         wait_for(begun.exists, 20)
         sandbox.close()
-        with pytest.raises(CorruptArtifact, match="ended the process"):
+        with pytest.raises(CorruptArtifact, match="crashed"):
             working.result()
     assert not psutil.pid_exists(first)
     with pytest.raises(RuntimeError):
@@ -98,7 +98,7 @@ def test_closing_ends_the_process_also_in_the_middle_of_its_work(tmp_path: Path)
 
 def test_what_it_cannot_start_with_is_no_models_fault() -> None:
     sandbox = Sandbox(1.0, imports=("no_such_module",))
-    with pytest.raises(RuntimeError, match=r"did not start \(status 1\)"):
+    with pytest.raises(RuntimeError, match=r"failed to start \(status 1\)"):
         sandbox(os.getpid)
     sandbox.close()
     Sandbox(1.0).close()
@@ -111,7 +111,7 @@ def test_a_model_that_crashes_scikit_learn_ends_only_the_other_process(sandbox: 
     dumps = import_module("skops.io").dumps
     good = dumps(model)
     model._y = np.full(len(labels), 10**9, dtype=np.intp)
-    with pytest.raises(CorruptArtifact, match="ended the process that tried it"):
+    with pytest.raises(CorruptArtifact, match="crashed"):
         sandbox(predict_archived, dumps(model), values, 3)
     codes, _ = sandbox(predict_archived, good, values, 3)
     assert np.mean(codes == labels) > 0.9

@@ -11,10 +11,11 @@ import pytest
 from app.observability.metrics import Metrics
 from app.running.caller import OPEN, UNKNOWN, Caller
 from app.running.circuit_breaker import FAILURES
-from app.running.protocols.openai_embeddings import Texts
+from app.running.protocols.openai_embeddings import TextBatch
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
 from solvers.running import CallResult
+from tests.support.llm_server import LlmServer, running_llms
 from tests.support.model_process import ModelServer, running_models
 from tests.support.servers import free_port
 from tests.support.trained import LEARN, trained
@@ -64,7 +65,9 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
     endpoints = {
         "json": models.json_endpoint("all"),
         "tensors": models.inference_endpoint("all"),
-        "chat": models.chat_endpoint("all", prices={"per_input_token": 0.5, "per_output_token": 2.0, "per_call": 1.0}),
+        "chat": models.chat_endpoint(
+            "all", prices={"input_per_million": 5e5, "output_per_million": 2e6, "per_call": 1.0}
+        ),
     }
     for name in endpoints:
         (heard,) = called(endpoints, name, image)
@@ -79,11 +82,11 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
 
 FAULTS = [
     ("error", {}, "answered 500", 1),
-    ("garbage", {}, "no JSON", 1),
-    ("endless", {"max_reply_bytes": 10_000}, "more than 10000 bytes", 1),
+    ("garbage", {}, "must be JSON", 1),
+    ("endless", {"max_reply_bytes": 10_000}, "at most 10000 bytes", 1),
     ("wrong-shape", {}, "/answer/label not found", 1),
-    ("redirect", {}, "answered 307, and redirects are not followed", 1),
-    ("reset", {}, "the connection broke", 1),
+    ("redirect", {}, "answered 307; redirects are not followed", 1),
+    ("reset", {}, "connection lost", 1),
     ("busy", {"retries": {"attempts": 3, "backoff_s": 0.0}}, "answered 429", 3),
     ("hang", {"timeout_s": 0.3}, "no answer within 0.3 s", 1),
 ]
@@ -124,7 +127,7 @@ def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) ->
     url = f"http://127.0.0.1:{free_port()}/"
     endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"backoff_s": 0.0}}
     (heard,) = called({"all": endpoint}, "all", image)
-    assert ("cannot be reached" in str(heard.error), heard.attempts) == (True, 2)
+    assert ("connection failed" in str(heard.error), heard.attempts) == (True, 2)
     (heard,) = called({}, "all", None)
     assert (heard.error, heard.attempts) == (UNKNOWN, 0)
 
@@ -158,7 +161,7 @@ def test_the_key_is_sent_if_it_is_one_only_to_named_hosts_and_never_told(
         (heard,) = called({"all": secret}, "all", image, environ={"PARSIMONY_SECRET_TEST": value})
         assert "PARSIMONY_SECRET_TEST" in str(heard.error)
     (heard,) = called({"all": secret | {"url": "http://models.invalid/"}}, "all", image, hosts=("*",))
-    assert "keys go only to hosts" in str(heard.error)
+    assert "keys are sent only to hosts" in str(heard.error)
     assert models.counted()["calls"] == {}
     (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image)
     assert heard.error is None
@@ -167,7 +170,7 @@ def test_the_key_is_sent_if_it_is_one_only_to_named_hosts_and_never_told(
     models.switch(all="echo")  # a reply that repeats the key is no answer
     for pointers in ({}, {"label": "/answer/sure", "confidence": "/answer/label"}):
         (heard,) = called({"all": models.json_endpoint("all", **SECRET, **pointers)}, "all", image)
-        assert (heard.label, heard.error) == (None, "the reply repeats the key that was sent")
+        assert (heard.label, heard.error) == (None, "the reply contains the secret of the request")
 
 
 def test_a_get_is_never_sent_twice_by_itself(models: ModelServer, image: list[float]) -> None:
@@ -203,7 +206,7 @@ def test_an_items_fault_opens_no_circuit_and_is_paid_all_the_same(
     models: ModelServer, image: list[float], fault: str
 ) -> None:
     models.switch(all=fault)
-    endpoint = models.chat_endpoint("all", prices={"per_input_token": 0.5})
+    endpoint = models.chat_endpoint("all", prices={"input_per_million": 5e5})
     heard = called({"all": endpoint}, "all", image, times=FAILURES + 1)
     assert OPEN not in [one.error for one in heard]
     if fault == "no-such-digit":
@@ -231,11 +234,11 @@ def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelSer
     endpoint = {"protocol": "openai-embeddings", "url": models.url, "model": "e", "max_reply_bytes": 800}
     text = json.dumps(image)
     (alone,) = called({"e": endpoint}, "e", text)
-    (many,) = called({"e": endpoint}, "e", Texts((text,) * 8))
+    (many,) = called({"e": endpoint}, "e", TextBatch((text,) * 8))
     assert alone.values is not None
     assert many.values == alone.values * 8
-    (short,) = called({"e": endpoint | {"max_reply_bytes": 100}}, "e", Texts((text,) * 8))
-    assert short.error == "the reply has more than 800 bytes"
+    (short,) = called({"e": endpoint | {"max_reply_bytes": 100}}, "e", TextBatch((text,) * 8))
+    assert short.error == "the reply must have at most 800 bytes"
 
 
 def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[float]) -> None:
@@ -257,3 +260,27 @@ def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[
             break
         time.sleep(0.05)
     assert models.counted()["left"] == {"all": 1}
+
+
+def test_rejections_of_several_clients_in_a_row_open_the_circuit() -> None:
+    def circuits(llms: LlmServer, clients: str) -> list[str]:
+        async def work() -> list[str]:
+            caller = Caller(SsrfGuard(("127.0.0.1",)), Metrics())
+            caller.update_endpoints({"cheap": ENDPOINT.validate_python(llms.endpoint("cheap"))})
+            states: list[str] = []
+            for client in clients:
+                llms.switch(cheap={} if client == "!" else refusal)
+                await caller.call_endpoint("cheap", "item", 20.0, client=client)
+                states.append(caller.circuit_state("cheap"))
+            await caller.close()
+            return states
+
+        return asyncio.run(work())
+
+    refusal: dict[str, Any] = {"status": 400}
+    with running_llms() as llms:
+        assert circuits(llms, "abc") == ["closed", "closed", "open"]
+        assert set(circuits(llms, "aaaabb")) == {"closed"}
+        assert set(circuits(llms, "ab!cd")) == {"closed"}  # an answer in between
+        refusal["body"] = {"error": {"code": "context_length_exceeded"}}
+        assert set(circuits(llms, "abcdef")) == {"closed"}

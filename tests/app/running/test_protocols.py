@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from app.running import protocols
 from app.running.circuit_breaker import FAILURES, REST_S, CircuitBreaker
-from app.running.embedding import MOST_LETTERS, split_among_texts, split_into_requests
+from app.running.embedding import MAX_LETTERS, split_among_texts, split_into_requests
 from app.running.protocols import openai_embeddings
+from app.running.protocols.message import Chat
 from app.running.protocols.open_inference import flatten
-from app.running.protocols.openai_chat import Chat, read_label
-from app.running.protocols.openai_embeddings import Texts
+from app.running.protocols.openai_chat_client import read_label
+from app.running.protocols.openai_embeddings import TextBatch
 from app.running.templates import WrongShape
-from models.endpoint import ENDPOINT, Choice, JsonField, Pattern, WholeText
+from models.endpoint import ENDPOINT, ChatEndpoint, Choice, JsonAnswer, Pattern, WholeText
+from models.endpoint_presets import PRESETS
 from solvers.running import CallResult
 
 URL = "http://models.example"
@@ -50,20 +52,20 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     (JSON | {"label": "/y"}, {}, "/y not found"),
     (JSON | {"label": "/y"}, {"y": None}, "label"),
     (JSON | {"label": "/y"}, {"y": ""}, "0 characters"),
-    (JSON | {"label": "/y"}, {"y": "x" * 201}, "201 characters"),
+    (JSON | {"label": "/y"}, {"y": "x" * 201}, "got 201"),
     (JSON | {"label": "/y"}, [], "/y not found"),
     (JSON | {"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "confidence"),
     (JSON | {"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "cost must be from 0"),
     (JSON | {"label": "/y", "labels": ["a", "b"]}, {"y": "zebra"}, "labels"),
-    (JSON | {"scores": "/s"}, {"s": {}}, "no scores"),
+    (JSON | {"scores": "/s"}, {"s": {}}, "scores must not be empty"),
     (JSON | {"scores": "/s"}, {"s": [1]}, "must be an object"),
-    (JSON | {"values": "/v"}, {"v": []}, "no values"),
+    (JSON | {"values": "/v"}, {"v": []}, "values must not be empty"),
     (JSON | {"values": "/v"}, {"v": [True]}, "must be a number"),
-    (TENSORS, {}, "no outputs"),
+    (TENSORS, {}, "outputs must not be empty"),
     (TENSORS, {"outputs": []}, "output 'label' not found"),
-    (TENSORS, {"outputs": [{"name": "label"}]}, "no data"),
-    (TENSORS, {"outputs": [{"name": "label", "data": [5]}]}, "the label is 5"),
-    (TENSORS, {"outputs": [{"name": "label", "data": [0, 1]}]}, "2 elements"),
+    (TENSORS, {"outputs": [{"name": "label"}]}, "JSON data"),
+    (TENSORS, {"outputs": [{"name": "label", "data": [5]}]}, "got 5"),
+    (TENSORS, {"outputs": [{"name": "label", "data": [0, 1]}]}, "got 2"),
 ]
 
 
@@ -96,13 +98,33 @@ def test_chat_sends_texts_messages_or_a_whole_request() -> None:
     whole = Chat(messages, {"temperature": 1.5, "max_tokens": 9})
     assert request(CHAT, whole).body["temperature"] == 1.5
     assert request(CHAT, whole).body["max_tokens"] == 9
-    assert request(CHAT, Chat(messages, {"max_tokens": 10**9})).body["max_tokens"] == 256
+    assert request(CHAT, Chat(messages, {"max_tokens": 10**9})).body["max_tokens"] == 10**9
+    limited = CHAT | {"max_tokens": 256}
+    assert request(limited, Chat(messages, {"max_tokens": 10**9})).body["max_tokens"] == 256
+    assert "temperature" not in request(CHAT, Chat(messages)).body
     assert request(CHAT, Chat(messages, {"max_completion_tokens": 7})).body["max_completion_tokens"] == 7
     disguised = {"chat": {"messages": messages, "n": 128}}
     assert request(CHAT, disguised).body["messages"][0]["content"].startswith("{")
     assert "n" not in request(CHAT, disguised).body
     assert request(CHAT, whole).body["model"] == "m"
     assert request(JSON | {"body": "{{item}}", "url": URL, "label": "/y"}, whole).body == "a"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_fills_what_is_not_given(preset: str) -> None:
+    fixed = {"protocol": "openai-chat", "preset": preset, "url": f"{URL}/v1", "model": "m"}
+    fields = {name: value for name, value in PRESETS[preset].items() if name != "url"}
+    endpoint = ENDPOINT.validate_python(fixed)
+    assert {name: getattr(endpoint, name) for name in fields} == fields
+    assert endpoint.url == f"{URL}/v1"
+    assert ENDPOINT.validate_json(ENDPOINT.dump_json(endpoint)) == endpoint
+    own = ENDPOINT.validate_python(fixed | {"drops": ["user"], "logprobs": True})
+    assert isinstance(own, ChatEndpoint)
+    assert (own.drops, own.logprobs) == (("user",), True)
+    whole = Chat([], {"max_tokens": 9, "top_k": 1, "temperature": 1.5})
+    body = request(fixed, whole).body
+    assert body.get("max_completion_tokens", body.get("max_tokens")) == 9
+    assert not body.keys() & set(fields.get("drops", ()))
 
 
 def chat_reply(content: Any, **more: Any) -> dict[str, Any]:
@@ -122,14 +144,14 @@ def test_chat_is_as_sure_as_its_tokens_and_costs_what_they_cost() -> None:
     ("answer", "text", "label", "confidence"),
     [
         (Choice(labels=("Spam", "No spam")), "  no  SPAM. ", "No spam", None),
-        (JsonField(confidence="/sure"), '{"label": "a", "sure": 0.5}', "a", 0.5),
+        (JsonAnswer(confidence="/sure"), '{"label": "a", "sure": 0.5}', "a", 0.5),
         (Pattern(pattern=r"answer: (\w+)"), "so the answer: B!", "B", None),
         (Pattern(pattern=r"\d+"), "about 42 or 43", "42", None),
         (WholeText(), "free text", "free text", None),
         (Pattern(pattern=r"(?:a+)+$|b"), "a" * 5000 + "b", "b", None),  # which would take for ever elsewhere
         (Choice(labels=("a",)), "ab", None, None),
-        (JsonField(), "no json", None, None),
-        (JsonField(), "{}", None, None),
+        (JsonAnswer(), "no json", None, None),
+        (JsonAnswer(), "{}", None, None),
         (Pattern(pattern="x"), "y", None, None),
         (WholeText(), "", None, None),
     ],
@@ -147,7 +169,7 @@ def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
     body = request(endpoint | {"dimensions": 2}, "text").body
     assert body == {"model": "e", "input": "text", "encoding_format": "float", "dimensions": 2}
     assert read(endpoint | {"dimensions": 2}, {"data": [{"embedding": [0.5, 1]}]}).values == (0.5, 1.0)
-    asked = request(endpoint, Texts(("a", "b", "c")))
+    asked = request(endpoint, TextBatch(("a", "b", "c")))
     assert (asked.body["input"], asked.answers) == (["a", "b", "c"], 3)
     vectors = {0: [1.0, 2.0], 1: [3.0, 4.0], 2: [5.0, 6.0]}
     data = [{"index": place, "embedding": vectors[place]} for place in (2, 0, 1)]
@@ -160,15 +182,15 @@ def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (None, "there are 0 embeddings for 2 texts"),
-        ([{"embedding": [1.0]}], "there are 1 embeddings for 2 texts"),
-        ([{"index": 0, "embedding": [1.0]}] * 2, "places"),
-        ([{"index": -1, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}], "places"),
-        ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "places"),
-        ([{"index": 0, "embedding": [1.0]}, {"index": 2, "embedding": [1.0]}], "places"),
-        ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "different lengths"),
+        (None, "must have 2 embeddings, one per text, got 0"),
+        ([{"embedding": [1.0]}], "must have 2 embeddings, one per text, got 1"),
+        ([{"index": 0, "embedding": [1.0]}] * 2, "indices"),
+        ([{"index": -1, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}], "indices"),
+        ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "indices"),
+        ([{"index": 0, "embedding": [1.0]}, {"index": 2, "embedding": [1.0]}], "indices"),
+        ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "equal lengths"),
         ([{"embedding": [1.0]}, "no object"], "embedding"),
-        ([{"embedding": [1.0]}, {"embedding": [None]}], "it is null"),
+        ([{"embedding": [1.0]}, {"embedding": [None]}], "got null"),
     ],
 )
 def test_a_reply_that_lacks_an_embedding_is_none(data: Any, said: str) -> None:
@@ -182,7 +204,7 @@ def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int)
     assert [text for piece in pieces for text in piece] == texts
     assert all(1 <= len(piece) <= most for piece in pieces)
     assert len(pieces) == -(-len(texts) // most)
-    long = "x" * (MOST_LETTERS - 1)
+    long = "x" * (MAX_LETTERS - 1)
     assert [len(piece) for piece in split_into_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
 
 

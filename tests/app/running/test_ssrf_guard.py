@@ -21,7 +21,7 @@ NOT_PUBLIC = """127.0.0.1 127.0.0.1:8080 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.1
 
 @pytest.mark.parametrize("url", [f"http://{host}/x" for host in NOT_PUBLIC.split()])
 def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"not public|never called"):
+    with pytest.raises(InvalidRequest, match=r"not public|not allowed"):
         SsrfGuard(()).refuse_url(url)
 
 
@@ -69,7 +69,7 @@ def test_what_is_named_may_be_called_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "0.0.0.0", "64:ff9b::a00:1"])
 def test_some_addresses_are_never_called_even_if_they_are_named(address: str) -> None:
-    with pytest.raises(HostNotAllowed, match="never called"):
+    with pytest.raises(HostNotAllowed, match="is not allowed"):
         SsrfGuard((address, "metadata")).check("metadata", 80, [address])
 
 

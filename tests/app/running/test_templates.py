@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.running.templates import WrongShape, fill_template, fill_url, part_of
+from app.running.templates import WrongShape, fill_template, fill_url, resolve_pointer
 
 TREES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),
@@ -47,4 +47,4 @@ def test_no_item_leads_to_another_path(item: str) -> None:
 @pytest.mark.parametrize("pointer", ["/a/b", "/0", "/a/-"])
 def test_what_is_not_there_is_said(pointer: str) -> None:
     with pytest.raises(WrongShape, match=pointer):
-        part_of({"a": [1]}, pointer)
+        resolve_pointer({"a": [1]}, pointer)

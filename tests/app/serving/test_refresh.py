@@ -1,19 +1,32 @@
 """What is done every few seconds: gauges follow what changed, and go with what is deleted."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
+from app.building.automation import AutomationRunner
 from app.http.fast_router import FastRouter, FastRoutes
+from app.importing.frozen_recordings import freeze_by_name
 from app.observability.metrics import Metrics
+from app.recording.writer import RecordingWriter
 from app.serving.catalog import Catalog
 from app.serving.refresh import HousekeepingJobs
+from app.serving.rollouts import RolloutTraffic
 from app.store.repositories import Repositories
 from tests.support import stored
+
+
+def run_here(work: Any, *args: Any) -> Any:
+    return work(*args)
 
 
 class Round:
     def __init__(self, repos: Repositories) -> None:
         self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
-        self.chores = HousekeepingJobs(repos, self.catalog, self.metrics)
+        traffic, writer = RolloutTraffic(repos.rollouts), RecordingWriter(repos.settings.recordings_dir)
+        automation = AutomationRunner(repos, partial(freeze_by_name, repos=repos, writer=writer, run_in=run_here))
+        self.chores = HousekeepingJobs(repos, self.catalog, self.metrics, traffic, writer, automation)
 
     def __call__(self) -> None:
         self.catalog.refresh_plans()

@@ -7,7 +7,7 @@ import pytest
 from app.building.watchdog import SILENCE_S, Watchdog
 from app.processes.clock import current_time
 from app.store.batch_items import ENDED, WAITING_S
-from app.store.batches import KEPT_S, MOST_DEATHS, Batches, batch_of, new_id
+from app.store.batches import KEPT_S, MAX_DEATHS, Batches, batch_of, new_id
 from app.store.client import Store, make_key
 from app.store.repositories import Repositories
 from models import ArtifactRef, BuildStatus, InvalidRequest
@@ -108,17 +108,17 @@ def test_only_the_attempt_that_runs_a_batch_may_write(batches: Batches) -> None:
 def test_a_batch_is_tried_again_as_long_as_it_comes_further(batches: Batches) -> None:
     batch = added(batches, 10)
     attempt = 1
-    for place in range(2 * MOST_DEATHS):
+    for place in range(2 * MAX_DEATHS):
         assert batches.start_batch(batch.id, attempt) is not None
         keep(batches, batch, place, attempt=attempt)
         batches.give_up(batch.id, attempt, "it died")
         attempt += 1
-    for _ in range(MOST_DEATHS - 1):
+    for _ in range(MAX_DEATHS - 1):
         assert batches.start_batch(batch.id, attempt) is not None
         batches.give_up(batch.id, attempt, "it died")
         attempt += 1
     failed = batches.get(batch.id)
-    assert (failed.status, failed.done) == ("failed", 2 * MOST_DEATHS)
+    assert (failed.status, failed.done) == ("failed", 2 * MAX_DEATHS)
     assert (failed.error or "").startswith("it died; 3 times")
 
 

@@ -92,7 +92,9 @@ def test_a_dataset_that_a_build_waits_for_or_reads_cannot_be_deleted(running: bo
     build = repos.builds.enqueue_build(stored.request())
     if running:
         repos.builds.start_build(build.id)
-    with pytest.raises(Conflict, match=f"dataset 'trace' is in use by build {build.id}; cancel it or wait for its end"):
+    with pytest.raises(
+        Conflict, match=f"dataset 'trace' is in use by build {build.id}; cancel the build or wait for it"
+    ):
         repos.datasets.delete("trace")
     repos.datasets.delete("other")
     repos.builds.cancel(build.id)
@@ -106,5 +108,5 @@ def test_a_table_whose_bytes_are_gone_or_changed_is_refused(repos: Repositories)
     with pytest.raises(StoreRefused, match="do not match their SHA-256"):
         repos.datasets.load(info)
     repos.store.client.delete(make_key("blob", info.sha256))
-    with pytest.raises(StoreRefused, match="the table of dataset 'trace' is gone from the store; upload it again"):
+    with pytest.raises(StoreRefused, match="table of dataset 'trace' not found in the store; upload it again"):
         repos.datasets.load(info)

@@ -212,7 +212,7 @@ def test_a_path_too_long_for_a_socket_works(folder: Path) -> None:
 
 def test_a_store_that_cannot_start_says_where_to_look(folder: Path) -> None:
     (folder / "redis" / "redis.log").mkdir(parents=True)
-    with pytest.raises(StoreUnavailable, match=r"the embedded store did not start; see .*redis\.log"):
+    with pytest.raises(StoreUnavailable, match=r"the embedded store failed to start; see .*redis\.log"):
         EmbeddedRedis(folder)
     shutil.rmtree(folder / "redis")
     (folder / "redis").write_text("")

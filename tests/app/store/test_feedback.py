@@ -75,7 +75,7 @@ def test_graded_answers_are_held_against_the_mean_quality() -> None:
     for quality in (0.25, 1.0, 0.75):
         count.add(Outcome(decision=ID, quality=quality), Estimates(accuracy=0.7))
     assert count.outcomes_of["accuracy"] == [(0, 0.7, 0.25, 100), (1, 0.7, 1.0, 100), (2, 0.7, 0.75, 100)]
-    with pytest.raises(ValidationError, match="send correct or quality, not both"):
+    with pytest.raises(ValidationError, match="correct cannot be combined with quality"):
         Outcome(decision=ID, quality=0.5, correct=True)
 
 
@@ -222,7 +222,7 @@ def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
     repos: Repositories, record: ArtifactRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The version whose rows take most gives way, down to an equal share; what is forgotten makes room."""
-    monkeypatch.setattr("app.store.feedback.ALL_KEPT_BYTES", 300_000)
+    monkeypatch.setattr("app.store.feedback.MAX_TOTAL_FEEDBACK_BYTES", 300_000)
     versions = [ref_of(record), *(ref_of(publish(repos, "plan", seed=seed)) for seed in (1, 2))]
     sizes = []
     for ref in versions:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from app.store.client import Store, make_key
-from app.store.ledgers import Counted, Ledgers
+from app.store.ledgers import Ledgers, StreamState
 from models.arrays import Bools
 from models.errors import Conflict, Infeasible, StoreUnavailable
 from models.portfolio_streams import Pacing
-from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamLimits, StreamSpending
 
 COSTS = (1.0, 10.0)
 
@@ -23,14 +23,14 @@ def dearest(states: tuple[StreamSpending, ...], able: Bools) -> int:
     return int(np.flatnonzero(able)[-1])
 
 
-def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> StreamTerms:
-    return StreamTerms(
+def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> StreamLimits:
+    return StreamLimits(
         (StreamAccount((), BudgetStream(pacing.total, pacing.queries, min(costs)), np.array(costs), is_cost=True),)
     )
 
 
 def send(ledgers: Ledgers, pacing: Pacing) -> StreamSpending:
-    counted: Counted = ledgers.count_query("portfolio", pacing.ledger, terms(pacing), dearest)[1]
+    counted: StreamState = ledgers.count_query("portfolio", pacing.ledger, terms(pacing), dearest)[1]
     return counted.states[0]
 
 
@@ -52,7 +52,7 @@ def test_several_servers_never_exceed_a_total_and_every_query_gets_an_answer(sto
 TOTALS = {"total": 600.0, "acme": 250.0, "basic": 250.0, "tokens": 2500.0, "carbon": 900.0}
 
 
-def of_several(rng: random.Random, tenant: str) -> StreamTerms:
+def of_several(rng: random.Random, tenant: str) -> StreamLimits:
     """Draw what a query of a tenant takes: a cheap classifier, a dear one, and one that takes much of a resource."""
     size = rng.choice([0.5, 1.0, 2.0])
     costs = size * np.array([1.0, 4.0, 10.0])
@@ -63,7 +63,7 @@ def of_several(rng: random.Random, tenant: str) -> StreamTerms:
     own = StreamAccount(("tenant", tenant), BudgetStream(TOTALS[tenant], 90, 1.0), costs, is_cost=True)
     total = StreamAccount((), BudgetStream(TOTALS["total"], 200, 1.0), costs, is_cost=True)
     used = StreamAccount(("resources", "tokens"), of_tokens, tokens, is_cost=False)
-    return StreamTerms((total, own, used, StreamAccount(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
+    return StreamLimits((total, own, used, StreamAccount(("resources", "carbon"), of_carbon, carbon, is_cost=False)))
 
 
 def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None:
@@ -92,7 +92,7 @@ def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None
 def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store: Store) -> None:
     servers, most, span = [Ledgers(store) for _ in range(4)], 5, 0.4
     account = StreamAccount((), BudgetStream(1e6, 10_000, 1.0), np.array(COSTS), is_cost=True)
-    limited, end = StreamTerms((account,), (RateWindow("strong", 1, most, span),)), time.monotonic() + 1.3
+    limited, end = StreamLimits((account,), (RateWindow("strong", 1, most, span),)), time.monotonic() + 1.3
 
     def call(server: Ledgers) -> list[tuple[float, float]]:
         """Call until the time is up; when calls of the strong one began and were over."""
@@ -112,7 +112,7 @@ def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store
 
 def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Store) -> None:
     account = StreamAccount((), BudgetStream(1e6, 10, 1.0), np.array(COSTS), is_cost=True)
-    limited = StreamTerms((account,), (RateWindow("weak", 0, 1, 60.0), RateWindow("strong", 1, 1, 60.0)))
+    limited = StreamLimits((account,), (RateWindow("weak", 0, 1, 60.0), RateWindow("strong", 1, 1, 60.0)))
     choices = [Ledgers(store).count_query("portfolio", "full", limited, dearest)[0] for _ in range(2)]
     assert sorted(choices) == [0, 1]
     with pytest.raises(Infeasible, match=r"at their limits: weak \(at most 1 calls in 60 s\), strong"):
@@ -122,12 +122,12 @@ def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Stor
 
 
 def test_a_tenant_that_has_spent_its_own_is_refused_and_others_go_on(store: Store) -> None:
-    def of(tenant: str) -> StreamTerms:
+    def of(tenant: str) -> StreamLimits:
         own, its = (
             StreamAccount(name, BudgetStream(total, queries, 1.0), np.array(COSTS), is_cost=True)
             for name, total, queries in (((), 100.0, 20), (("tenant", tenant), 12.0, 3))
         )
-        return StreamTerms((own, its))
+        return StreamLimits((own, its))
 
     ledgers = Ledgers(store)
     spent = [ledgers.count_query("portfolio", "tenants", of("acme"), dearest)[1].states[1].spent for _ in range(3)]

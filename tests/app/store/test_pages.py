@@ -11,7 +11,7 @@ from app.processes.clock import current_time
 from app.store.artifacts import Artifacts
 from app.store.client import Store, make_key
 from app.store.embedded import EmbeddedRedis
-from app.store.pages import Page, cut_page, read_cursor, walk_pages, write_cursor
+from app.store.pages import Page, cut_page, iterate_pages, read_cursor, write_cursor
 from app.store.repositories import Repositories
 from models import InvalidRequest
 from tests.support import stored
@@ -85,7 +85,7 @@ def test_what_stays_comes_once_while_others_come_and_go(
     for name in kept:
         artifacts.publish(stored.artifact(name), created_at=current_time())
     stayed, seen, left = set(kept), list[str](), iter(changes)
-    for record in walk_pages(lambda cursor: artifacts.list_page(limit=limit, cursor=cursor)):
+    for record in iterate_pages(lambda cursor: artifacts.list_page(limit=limit, cursor=cursor)):
         seen.append(record.name)
         for is_new, name in _some(left, 1):
             if is_new:

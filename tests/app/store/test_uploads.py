@@ -101,7 +101,7 @@ def test_gzip_and_parquet_are_known_by_their_first_bytes_and_a_type_in_any_case(
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/plain", "image/png", "text/csvx"])
 def test_another_media_type_is_refused_by_its_name(media_type: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match=f"{media_type}, must be text/csv, application/jsonl or"):
+    with pytest.raises(UnsupportedMediaType, match=f"must be text/csv, application/jsonl or .*, got {media_type}"):
         read(GOOD, media_type)
 
 
@@ -152,9 +152,9 @@ def test_a_repeated_header_is_refused_if_it_is_used() -> None:
 
 
 def test_a_missing_column_is_named() -> None:
-    assert refusal(b"y,X\na,1\nb,2\n") == "table.x: is missing; of the spec's columns the table has y"
-    assert refusal(parquet(y=["a", "b"]), PARQUET) == "table.x: is missing; of the spec's columns the table has y"
-    assert refusal(b"y;x\na;1\n").startswith("table: has none of the spec's columns, but 'y;x'")
+    assert refusal(b"y,X\na,1\nb,2\n") == "table.x: column not found; available of the spec: y"
+    assert refusal(parquet(y=["a", "b"]), PARQUET) == "table.x: column not found; available of the spec: y"
+    assert refusal(b"y;x\na;1\n").startswith("table: must have the columns of the spec, separated by commas, got 'y;x'")
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_every_numeric_type_of_parquet_is_a_number(column: Any, values: list[flo
         (pa.array([True, None]), "must be finite and not missing; row 2 is missing"),
         (pa.array(["1", None]), "must hold numbers, got in row 2: missing"),
         (pa.array(["x", None]).dictionary_encode(), "must hold numbers, got in row 1: 'x'"),
-        (pa.array([[1], [2]]), "has the type list<element: int64>, must be numbers or text"),
-        (pa.array([{"a": 1}, None]), "has the type struct<a: int64>, must be numbers or text"),
+        (pa.array([[1], [2]]), "must have numbers or texts, got list<element: int64>"),
+        (pa.array([{"a": 1}, None]), "must have numbers or texts, got struct<a: int64>"),
         (pa.array([b"1", b"\xff"]), "must be text in UTF-8; row 2 is not"),
     ],
 )
@@ -377,12 +377,12 @@ def test_json_lines_are_read_as_a_table_would_be(media_type: str) -> None:
     [
         (b'{"y": "a", "x": 1}\n{"y": "b", "x": \n', "2"),
         (b"[1, 2]\n", "1"),
-        (b'{"y": "\\ud800", "x": 1}\n', "line 1 has half of a surrogate pair"),
-        (b'{"\\udc00": "a", "x": 1}\n', "line 1 has half of a surrogate pair"),
-        (b'{"y": "a", "x": [1]}\n', "line 1 has the list 'x': only texts, numbers"),
+        (b'{"y": "\\ud800", "x": 1}\n', "line 1 has an unpaired surrogate"),
+        (b'{"\\udc00": "a", "x": 1}\n', "line 1 has an unpaired surrogate"),
+        (b'{"y": "a", "x": [1]}\n', "line 1 has the list 'x'; values must be texts, numbers, booleans, or null"),
         (b'{"y": "a", "x": {"z": 1}}\n', "line 1 has the object 'x'"),
-        (b'{"y": "a", "y": "b", "x": 1}\n', "line 1 has a name twice"),
-        (b"\n\n", "is empty: each line has to be a JSON object"),
+        (b'{"y": "a", "y": "b", "x": 1}\n', "line 1 has a duplicate name"),
+        (b"\n\n", "must not be empty; each line is a JSON object"),
         (b'{"y": "a", "x": "one"}\n{"y": "b", "x": 2}\n', "'one'"),
         (b'{"y": "a", "x": NaN}\n{"y": "b", "x": 2}\n', "x"),
         (b'{"y": "a"}\n', "x"),
@@ -394,8 +394,8 @@ def test_json_lines_that_are_no_table_are_refused_with_the_line(data: bytes, fau
 
 def test_json_lines_of_many_names_or_that_grow_beyond_the_limit_are_refused() -> None:
     many = b"".join(b'{"y": "a", "x": 1, "n%d": 1}\n' % i for i in range(20_001))
-    with pytest.raises(InvalidRequest, match=r"at most 20000 are read"):
+    with pytest.raises(InvalidRequest, match=r"maximum is 20000|at most 20000 columns"):
         read(many, LINES, max_bytes=2**30)
     wide = b"".join(b'{"y": "a", "x": 1, "n%d": 1}\n' % i for i in range(3000))
-    with pytest.raises(PayloadTooLarge, match="as a table, the lines take more than"):
+    with pytest.raises(PayloadTooLarge, match="the lines must have at most"):
         read(wide, LINES, max_bytes=10**6)

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import sys
 import time
 from datetime import datetime as _datetime
 from pathlib import Path
@@ -39,3 +40,15 @@ class _Jumping(_datetime, metaclass=_AnyDatetime):
 time.time = lambda: _time() + _jump()
 time.time_ns = lambda: _time_ns() + int(_jump() * 1e9)
 datetime.datetime = _Jumping  # type: ignore[misc]
+
+
+class _WithoutPandas:
+    """Hides pandas, whose C code crashes where ``datetime.datetime`` is another class."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+sys.meta_path.insert(0, _WithoutPandas)

@@ -49,7 +49,8 @@ def test_the_setting_chosen_is_the_one_that_trying_all_finds(
     accuracy, cost = chosen.replay.right.mean(), chosen.replay.costs.mean()
     assert is_within(limits, chosen.replay)
     if least is not None:
-        wanted = least + (least * (1 - least) / 12) ** 0.5
+        smoothed = (12 * least + 1) / 14
+        wanted = least + (smoothed * (1 - smoothed) / 12) ** 0.5
     elif budget is None:
         wanted = max(level for level, _ in fine) - MAX_ACCURACY_LOSS
     else:

@@ -94,7 +94,7 @@ def test_what_cells_tell_is_used_and_whole_rows_are_classified_alike() -> None:
     plan, fresh = built(), mixed(600, seed=9)
     chosen = plan.decide(IndexQuery(budget=2.0))
     assert chosen.features == ("colour", "weight")
-    codes = plan.classify(chosen.features, plan.read_values(fresh))
+    codes = plan.classify(chosen.features, plan.encode_features(fresh))
     assert float((codes == fresh.labels).mean()) > 0.72
     predicted = plan.predict(chosen, items_of(columns_of(600, seed=9), 600))
     assert predicted.labels == tuple(plan.classes[code] for code in codes.tolist())
@@ -139,9 +139,9 @@ def test_an_index_of_complete_numbers_refuses_other_cells() -> None:
         with pytest.raises(InvalidRequest, match=f"items.0.noise: must be a number, got {value}"):
             plan.predict(("noise",), [{"noise": cell}])
     with pytest.raises(InvalidRequest, match=r"dataset\.features: must have the columns"):
-        plan.read_values(mixed(20))
+        plan.encode_features(mixed(20))
     with pytest.raises(InvalidRequest, match=r"dataset\.features: .*'colour'"):
-        plan.read_values(table_of(columns_of(20), {"noise": ("noise",)}))
+        plan.encode_features(table_of(columns_of(20), {"noise": ("noise",)}))
 
 
 def test_the_encoding_survives_the_archive_and_made_up_ones_are_refused() -> None:
@@ -173,7 +173,7 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
     assert len(plan.left_out) == 2
     assert {"colour", "weight"} <= set(plan.features)
     kept = [[name for at, name in enumerate(plan.features) if mask >> at & 1] for mask in plan.masks[plan.model_sets]]
-    items, values = items_of(columns, 150), plan.read_values(table)
+    items, values = items_of(columns, 150), plan.encode_features(table)
     for names in kept:
         predicted = plan.predict(names, items)
         assert predicted.labels == tuple(plan.classes[code] for code in plan.classify(names, values))

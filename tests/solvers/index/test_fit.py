@@ -19,7 +19,7 @@ from models.index import IndexOptions, IndexQuery
 from solvers.base import BuildContext, Fitted
 from solvers.index import IndexPlan, fit
 from solvers.index.batch_training import train_sets, validate_sets
-from solvers.index.selection_bias import unpack_bits
+from solvers.index.selection_bias import unpack_outcomes
 from solvers.learners.linear import predict_linear
 from tests.oracles.index import small_table, table_of
 
@@ -282,10 +282,10 @@ def test_regressions_in_batches_are_right_where_those_of_scikit_learn_are(classe
     table = table * np.array([1.0, 1e6, 1e-6, 1.0, 0.0]) + np.array([0.0, 1e7, 0.0, -5.0, 0.3])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(table, labels))
     sets = [[0], [1, 2], [0, 1, 2, 3, 4]]
-    for columns, bits in zip(sets, validate_sets(table, labels, classes, sets, 1.0, folds), strict=True):
+    for columns, bits in zip(sets, validate_sets(table, labels, classes, sets, 1.0, folds, None), strict=True):
         learner = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-10, max_iter=1000))
         right = cross_val_predict(learner, table[:, columns], labels, cv=folds) == labels
-        assert np.count_nonzero(unpack_bits(bits, 300) != right) <= 1
+        assert np.count_nonzero(unpack_outcomes(bits, 300) != right) <= 1
     for columns, data in zip(sets, train_sets(table, labels, classes, sets, 1.0), strict=True):
         learner = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-10, max_iter=1000))
         expected = learner.fit(table[:, columns], labels).predict_proba(table[:, columns])
@@ -431,7 +431,7 @@ def test_the_median_size_may_be_given(table: FeatureTable) -> None:
 
 
 def test_options_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"fixed_size 4\.0 leaves no room for max_size 9\.0"):
+    with pytest.raises(ValueError, match=r"fixed_size must be less than max_size \(9\.0\), got 4\.0"):
         IndexOptions(fixed_size=4.0, max_size=9.0)
     with pytest.raises(ValueError, match="String should match pattern"):
         IndexOptions(learner="LogisticRegression")

@@ -117,14 +117,14 @@ def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> N
 def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) -> None:
     table = wide(90, features, (0, 1, 2))
     kept = narrow_table(table, np.ones(features), np.random.default_rng(0))
-    assert len(kept.whole.spec.features) == MAX_FEATURES
+    assert len(kept.all_rows.spec.features) == MAX_FEATURES
     assert len(kept.left_out) == features - MAX_FEATURES
-    assert (kept.whole.rows, kept.others.rows) == (90, 90 if features == MAX_FEATURES else 60)
+    assert (kept.all_rows.rows, kept.other_rows.rows) == (90, 90 if features == MAX_FEATURES else 60)
     if kept.left_out:
         names = [feature.name for feature in table.spec.features]
-        assert [name for name in names if name not in kept.left_out] == [f.name for f in kept.whole.spec.features]
-        column = names.index(kept.whole.spec.features[-1].name)
-        assert np.array_equal(kept.whole.values[:, -1], table.values[:, column])
+        assert [name for name in names if name not in kept.left_out] == [f.name for f in kept.all_rows.spec.features]
+        column = names.index(kept.all_rows.spec.features[-1].name)
+        assert np.array_equal(kept.all_rows.values[:, -1], table.values[:, column])
 
 
 def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_true() -> None:
@@ -158,9 +158,9 @@ def test_rows_that_learn_and_report_choose_no_feature() -> None:
     table = wide(240, 80)
     kept = narrow_table(table, np.ones(80), np.random.default_rng(0))
     names = [feature.name for feature in table.spec.features]
-    column = names.index(kept.whole.spec.features[0].name)
-    reporting = np.isin(table.values[:, column], kept.others.values[:, 0])
-    assert reporting.sum() == kept.others.rows == 160
+    column = names.index(kept.all_rows.spec.features[0].name)
+    reporting = np.isin(table.values[:, column], kept.other_rows.values[:, 0])
+    assert reporting.sum() == kept.other_rows.rows == 160
     other_labels = np.where(reporting, 1 - table.labels, table.labels).astype(np.int32)
     for changed, alike in ((other_labels, True), (1 - other_labels[::-1], False)):
         again = narrow_table(replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0))

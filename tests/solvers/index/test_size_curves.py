@@ -64,7 +64,7 @@ def replay(plan: IndexPlan, fresh: FeatureTable, **query: Any) -> tuple[NDArray[
     """Give which fresh rows are answered correctly at their own size, and what each was promised."""
     asked = [IndexQuery(size=float(size), **query) for size in fresh.sizes[:, 0]]
     decisions = [plan.decide(each) for each in asked]
-    chosen, values = np.array([" ".join(each.features) for each in decisions]), plan.read_values(fresh)
+    chosen, values = np.array([" ".join(each.features) for each in decisions]), plan.encode_features(fresh)
     right = np.zeros(fresh.rows)
     for features in np.unique(chosen):
         rows = np.flatnonzero(chosen == features)
@@ -139,7 +139,7 @@ def test_an_index_for_one_size_promises_what_holds_there() -> None:
     for plan, size, said in ((low, 15.0, promised[0]), (high, 8000.0, promised[1])):
         near = fresh.take(np.flatnonzero(np.abs(np.log(fresh.sizes[:, 0] / size)) < 0.2))
         features = plan.decide(IndexQuery(budget=1e6)).features
-        true = np.equal(plan.classify(features, plan.read_values(near)), near.labels).mean()
+        true = np.equal(plan.classify(features, plan.encode_features(near)), near.labels).mean()
         assert said == pytest.approx(true, abs=0.06)
     assert promised[0] < promised[1] - 0.15
 

@@ -51,13 +51,13 @@ def test_an_empty_category_is_a_missing_one() -> None:
     assert read({"ward": ""}) == read({"ward": None})
     assert read({"ward": ""})[0][3] is None
     strict = ItemReader.from_columns(("ward",), (("ward",),), (("1", "b"),), missing=False)
-    with pytest.raises(InvalidRequest, match="column 'ward' must not be missing"):
+    with pytest.raises(InvalidRequest, match="column 'ward' requires a value: the dataset has no missing values"):
         read({"ward": ""}, strict)
 
 
 def test_null_is_refused_where_no_cell_may_be_missing() -> None:
     strict = ItemReader.from_columns(("age",), (("age",),), ((),), missing=False)
-    with pytest.raises(InvalidRequest, match="column 'age' must not be missing"):
+    with pytest.raises(InvalidRequest, match="column 'age' requires a value: the dataset has no missing values"):
         read({"age": None}, strict)
 
 

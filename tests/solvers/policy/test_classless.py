@@ -572,7 +572,7 @@ def test_what_was_acquired_before_it_failed_still_answers(limit: dict[str, float
     assert decision.answer == CHEAP
     assert plan.stop(query).answer == CHEAP  # type: ignore[union-attr]
     assert plan.expected_outcome(query) == (None, None, None)
-    with pytest.raises(Infeasible, match="no sensor that can answer is left"):
+    with pytest.raises(Infeasible, match="all sensors that can answer are excluded"):
         plan.decide(query.model_copy(update={"acquired": {}}))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.store import codec
 from models import DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.errors import Cancelled
+from models.losses import Losses
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import BuildContext
 from solvers.policy import PolicyPlan, fit
@@ -71,11 +72,11 @@ def test_parts_hold_every_class_alike() -> None:
 def test_smoothed_losses_lie_between_what_is_observed_and_what_is_expected() -> None:
     rng = np.random.default_rng(0)
     posteriors = [rng.dirichlet(np.ones(3), 50) for _ in range(4)]
-    labels = rng.integers(3, size=50).astype(np.int32)
+    labels, equal = rng.integers(3, size=50).astype(np.int32), Losses.zero_one(3)
     observed, mixed, expected = (
-        StoppingLosses.from_posteriors(posteriors, labels, share).learned for share in (0.0, 0.3, 1.0)
+        StoppingLosses.from_posteriors(posteriors, labels, share, equal).learned for share in (0.0, 0.3, 1.0)
     )
-    assert np.array_equal(observed, StoppingLosses.from_posteriors(posteriors, labels, 0.3).observed)
+    assert np.array_equal(observed, StoppingLosses.from_posteriors(posteriors, labels, 0.3, equal).observed)
     assert np.allclose(mixed, 0.7 * observed + 0.3 * expected)
     assert np.allclose(expected[-1], 1 - posteriors[-1].max(axis=1))
 

@@ -265,7 +265,7 @@ def test_an_accuracy_is_not_promised_within_a_deadline_that_it_was_not_counted_i
     enough = float(plan.times.sum())
     wanted = 1 - float(plan.point_errors[-1]) - 0.1
     assert plan.select_mixture(PolicyTarget(min_accuracy=wanted, deadline=enough)).share == 0.0
-    with pytest.raises(Infeasible, match="with min_accuracy the deadline must not be"):
+    with pytest.raises(Infeasible, match="with min_accuracy, the deadline must be"):
         plan.select_mixture(PolicyTarget(min_accuracy=wanted, deadline=0.9 * enough))
 
 
@@ -294,7 +294,7 @@ def test_a_fetch_is_of_several_sensors() -> None:
         ((1.0, None), {"time_unit": "s"}, "'a'.*'b'"),
         ((None, None), {"time_unit": "s"}, "time_unit.*'s'"),
         ((1.0, 2.0), {"time_unit": "USD"}, "must be a unit of time, got 'USD'"),
-        ((1.0, 2.0), {}, "the unit 'USD' is not one of time: set time_unit"),
+        ((1.0, 2.0), {}, "the unit 'USD'"),
     ],
 )
 def test_times_that_mean_nothing_are_refused(

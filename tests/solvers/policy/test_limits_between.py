@@ -8,7 +8,7 @@ import pytest
 from models import FeaturesSpec, FeatureTable, dataset_from_columns
 from models.policy import PolicyOptions, PolicyTarget
 from solvers.policy import PolicyPlan
-from tests.solvers.policy.problems import build
+from tests.solvers.policy.problems import QUICK, build, features
 
 GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3)
 DEPTH, FEATURES = 4, 14
@@ -44,7 +44,26 @@ def accuracy(plan: PolicyPlan, fresh: FeatureTable, hard: float) -> float:
     return float((np.array(plan.classes)[ran.labels] == np.array(fresh.classes)[fresh.labels]).mean())
 
 
+def test_a_budget_that_the_hard_budget_keeps_by_itself_changes_no_decision() -> None:
+    dataset = features()
+    plan = build(dataset, QUICK)
+    cells, items = plan.cells_of(dataset), [str(row) for row in range(dataset.rows)]
+    differs = []
+    for share in (0.3, 0.5, 0.8):
+        hard = share * float(plan.costs.sum())
+        alone, *both = (
+            plan.run(cells, items, PolicyTarget.model_validate({"max_item_cost": hard, **more}))
+            for more in ({}, {"budget": hard}, {"budget": 2 * hard}, {"budget": 0.5 * hard})
+        )
+        for each in both[:2]:
+            assert np.array_equal(each.labels, alone.labels)
+            assert each.costs == pytest.approx(alone.costs)
+        differs.append(not np.array_equal(both[2].costs, alone.costs))
+    assert any(differs)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.slow
 def test_a_hard_budget_between_two_learned_for_is_no_worse_than_the_smaller(seed: int) -> None:
     """Decisions of the larger one, cut short, were up to 9 points behind."""
     plan, fresh = grown(seed)

@@ -98,11 +98,11 @@ def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
         plan, fresh = built(seed), world(2000, 2000 + seed)
         route = plan.make_router(plan.estimate(fresh.embeddings), fresh.embeddings)
         for fraction in FRACTIONS[:2]:  # at the largest each prompt gets its best for less
-            budget = fraction * plan.dearest
-            choice = [plan.classifiers[k] for k in route(fraction * plan.dearest * fresh.rows)]
+            budget = fraction * plan.highest_cost
+            choice = [plan.classifiers[k] for k in route(fraction * plan.highest_cost * fresh.rows)]
             queries = [RouteQuery(query=tuple(row), budget=budget) for row in fresh.embeddings[:100].tolist()]
             assert [plan.decide(query).classifier for query in queries] == choice[:100]
-            over.append(realized(plan, fresh, choice).mean() / (fraction * plan.dearest) - 1)
+            over.append(realized(plan, fresh, choice).mean() / (fraction * plan.highest_cost) - 1)
     assert -0.07 < np.mean(over) < 0.01
 
 

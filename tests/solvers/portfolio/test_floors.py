@@ -70,6 +70,7 @@ def test_a_guess_that_makes_a_floor_impossible_is_not_the_last_word() -> None:
         settled({1.0: 0.5, 5.0: 0.3}, 1.0, 0.85)
 
 
+@pytest.mark.slow
 def test_what_is_taken_off_may_never_settle_and_ends_all_the_same() -> None:
     grows = iter(np.arange(0.0, 1.0, 0.01).tolist())
     floor = Constraint(("accuracy",), 0, 0.7 * N, is_upper=False)

@@ -127,6 +127,7 @@ def uncertain(seed: int, rows: int) -> tuple[Any, dict[str, Any]]:
     return vectors, {name: (rng.random(rows) < chance).astype(float) for name, chance in chances.items()}
 
 
+@pytest.mark.slow
 def test_floors_come_true_on_queries_that_no_build_has_seen() -> None:
     """Estimates of chosen classifiers are too high: a floor of them alone is missed; with that taken off it is kept."""
     costs, n = {"small": 1.0, "large": 9.0, "flat": 1.2}, 10_000
@@ -199,7 +200,7 @@ def test_budgets_hold_the_embeddings_and_the_feature_classifier_answers_for_free
 
 def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
     classifiers = {"large": {"at_most": 10}}
-    with pytest.raises(ConflictingLimits, match=r"^no assignment keeps these together: accuracy\.at_least") as caught:
+    with pytest.raises(ConflictingLimits, match=r"^limits cannot be met together: accuracy\.at_least") as caught:
         assigned(goal="cost", accuracy={"at_least": 0.8}, classifiers=classifiers, budget=100)
     assert isinstance(caught.value, Infeasible)
     floor, capacity = caught.value.conflict
@@ -211,7 +212,7 @@ def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
     assert floor.bound == pytest.approx(0.8)
     less = {"at_least": 0.8 - floor.give * (1 + 1e-6)}
     assert assigned(goal="cost", accuracy=less, classifiers=classifiers).usage["large"] == 10
-    with pytest.raises(ConflictingLimits, match=r"^no assignment keeps budget at most 3 \(would have to be "):
+    with pytest.raises(ConflictingLimits, match=r"^no assignment meets budget at most 3 \(would have to be "):
         assigned(goal="cost", budget_total=3)
 
 
@@ -235,6 +236,7 @@ def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.slow
 def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) -> None:
     rng = np.random.default_rng(seed)
     asked = {
@@ -264,26 +266,35 @@ def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) ->
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "give a budget, or a min_accuracy, or both, or other limits; there is none"),
-        ({"goal": "cost", "min_accuracy": 0.5}, "min_accuracy finds one budget"),
-        ({"goal": "cost", "objective": "min"}, "objective min goes with one budget"),
+        ({}, "budget, min_accuracy, or another limit is required"),
+        (
+            {"goal": "cost", "min_accuracy": 0.5},
+            "use accuracy.at_least",
+        ),
+        (
+            {"goal": "cost", "objective": "min"},
+            "use min_group_accuracy",
+        ),
         ({"goal": "speed"}, "goal"),
         ({"accuracy": {"at_least": 1.5}}, "accuracy.at_least"),
-        ({"classifiers": {"large": {}}}, "give at_least, at_most or max_cost"),
-        ({"classifiers": {"large": {"at_most": -1}}}, "greater than or equal to 0"),
-        ({"classifiers": {"large": {"at_most": {"share": 2}}}}, "less than or equal to 1"),
+        ({"classifiers": {"large": {}}}, "at_least, at_most, or max_cost is required"),
+        ({"classifiers": {"large": {"at_most": -1}}}, "must be at least 0"),
+        ({"classifiers": {"large": {"at_most": {"share": 2}}}}, "must be at most 1"),
         ({"classifiers": {"large": {"at_most": "all"}}}, "must be a number, or have share"),
-        ({"resources": {"x": {"uses": LATENCY}}}, "give exactly one of total, per_query; there is none"),
-        ({"resources": {"x": {"total": 1, "uses": [[1, 1, 1]]}}}, "there are 1 rows of uses of 'x' for 300 queries"),
-        ({"groups": {"labels": ["a"]}}, "there are 1 labels of groups for 300 queries"),
+        ({"resources": {"x": {"uses": LATENCY}}}, "exactly one of total and per_query is required, got none"),
+        (
+            {"resources": {"x": {"total": 1, "uses": [[1, 1, 1]]}}},
+            "uses of 'x' must have 300 rows",
+        ),
+        ({"groups": {"labels": ["a"]}}, "groups must have 300 labels, one per query, got 1"),
         ({"min_group_accuracy": 0.5}, "min_group_accuracy"),
         (
             {"groups": {"labels": LABELS, "limits": {"acme": {"resources": {"x": {"total": 1}}}}}},
             "'x'",
         ),
-        ({"groups": {"labels": LABELS, "limits": {"acne": {"budget_total": 1}}}}, "'acne', a label that no query"),
-        ({"costs": [[1, 1, 1]], "sizes": None, "goal": "cost"}, "there are 1 rows of costs for 300 queries"),
-        ({"costs": [[1, 1, 1]] * N, "sizes": [1.0] * N, "goal": "cost"}, "give costs or sizes, not both"),
+        ({"groups": {"labels": LABELS, "limits": {"acne": {"budget_total": 1}}}}, "'acne' not found"),
+        ({"costs": [[1, 1, 1]], "sizes": None, "goal": "cost"}, "costs must have 300 rows, one per query, got 1"),
+        ({"costs": [[1, 1, 1]] * N, "sizes": [1.0] * N, "goal": "cost"}, "costs cannot be combined with sizes"),
     ],
 )
 def test_requests_that_say_nothing_sensible_are_refused(asked: dict[str, Any], message: str) -> None:
@@ -294,7 +305,7 @@ def test_requests_that_say_nothing_sensible_are_refused(asked: dict[str, Any], m
 
 def test_at_most_a_thousand_labels_are_told_apart() -> None:
     labels = [str(i) for i in range(1001)]
-    with pytest.raises(ValidationError, match="1001 different labels of groups, at most 1000"):
+    with pytest.raises(ValidationError, match="at most 1000 different labels, got 1001"):
         request(queries=[[0.0]] * 1001, sizes=None, groups={"labels": labels})
 
 
@@ -409,8 +420,8 @@ def test_every_classifier_tells_the_same_resources() -> None:
     ):
         TraceSpec.model_validate(spec({"a": 1}, {"a": 2}, {}))
     two = {"a": {"terms": [{"coefficient": 1, "powers": [1, 1]}]}}
-    with pytest.raises(ValidationError, match="the a of 'small' is a function of 2 numbers, size names 1 columns"):
+    with pytest.raises(ValidationError, match=r"the a of 'small' must .* it depends on 2, and size has 1 columns"):
         TraceSpec.model_validate(spec(two, two, two))
     many = [{"name": str(i), "quality": str(i), "cost": 1, "resources": dict.fromkeys("abc", 1)} for i in range(67)]
-    with pytest.raises(ValidationError, match=r"67 classifiers.*201.*200"):
+    with pytest.raises(ValidationError, match=r"200 uses of resources, got 201"):
         TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": many})

@@ -5,7 +5,7 @@ import pytest
 
 from models.arrays import Floats
 from solvers.portfolio.constrained import Constraint, assign_constrained
-from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamSpending, StreamTerms
+from solvers.portfolio.pacing import BudgetStream, RateWindow, StreamAccount, StreamLimits, StreamSpending
 from solvers.portfolio.shadow_prices import ShadowPrices
 
 COSTS, TOKENS = np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 6.0, 2.0, 8.0])
@@ -25,7 +25,7 @@ def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced:
     resource = StreamAccount(
         ("resources", "tokens"), BudgetStream.from_resource(tokens * QUERIES, QUERIES, 1.0), TOKENS, is_cost=False
     )
-    terms, savings = StreamTerms((own, resource)), 0.0
+    terms, savings = StreamLimits((own, resource)), 0.0
     states: tuple[StreamSpending, ...] = (StreamSpending(), StreamSpending())
     for row in worths:
         able = terms.available_mask(states, ())
@@ -59,6 +59,6 @@ def test_a_resource_that_is_not_scarce_costs_nothing() -> None:
 
 def test_windows_and_circuits_leave_what_can_be_called() -> None:
     own = StreamAccount((), BudgetStream(100.0, 10, 1.0), COSTS, is_cost=True)
-    terms = StreamTerms((own,), (RateWindow("b", 1, 5, 60.0),), np.array([True, True, True, False]))
+    terms = StreamLimits((own,), (RateWindow("b", 1, 5, 60.0),), np.array([True, True, True, False]))
     assert terms.available_mask((StreamSpending(),), (0,)).tolist() == [True, False, True, False]
     assert terms.available_mask((StreamSpending(),), (1,)).tolist() == [True, True, True, False]

@@ -6,11 +6,13 @@ from typing import Literal
 import pytest
 
 from app.demo import run
-from app.demo.behind import make_and_tell
+from app.demo.background import build_demo
+from app.demo.parts import DigitWorld
 from app.store.client import make_key
 from app.store.demo_progress import DemoProgress, demo_progress, note_demo
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories
+from models import Build
 from models.errors import ParsimonyError
 from tests.support.servers import running_server, wait_for
 
@@ -53,21 +55,21 @@ def test_a_failure_stays_where_progress_does_not(repos: Repositories) -> None:
 def test_what_becomes_of_the_demo_is_noted(
     repos: Repositories, monkeypatch: pytest.MonkeyPatch, error: BaseException | None, left: str | None
 ) -> None:
-    """With no parts nothing is missing, unless looking for it fails, or the service is stopped meanwhile."""
-    monkeypatch.setattr(run, "PARTS", ())
+    """Without parts nothing is missing, unless the search fails or the service stops meanwhile."""
 
-    def fail(*_: object) -> None:
+    def prepare(*_: object) -> list[Build]:
         progress = demo_progress(repos.store)
         assert progress is not None
         assert progress.state == "making"
         if error is not None:
             raise error
+        return []
 
-    monkeypatch.setattr(run, "load_split", fail)
+    monkeypatch.setattr(run, "prepare_demo", prepare)
     if isinstance(error, SystemExit):
         with pytest.raises(SystemExit):
-            make_and_tell(repos)
+            build_demo(repos, DigitWorld())
     else:
-        make_and_tell(repos)
+        build_demo(repos, DigitWorld())
     progress = demo_progress(repos.store)
     assert (None if progress is None else progress.state) == left

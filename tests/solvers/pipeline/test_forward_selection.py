@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.arrays import Int8s
-from solvers.pipeline.chains import order_by_forward_selection
+from solvers.pipeline.forward_selection import order_by_forward_selection
 from solvers.pipeline.objectives import Scores
 
 

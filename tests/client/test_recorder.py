@@ -1,0 +1,250 @@
+"""Recorders against a real server: rows survive crashes and times without a server, and become datasets."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from parsimony import Answer, Conflict, InvalidRequest, Parsimony, Recorder, Unavailable
+from parsimony.recorder import MAX_EXPLORING
+from parsimony.spool import BATCH, Spool
+from tests.support.servers import Server, running_server, start_server, wait_for
+
+pytestmark = [pytest.mark.server, pytest.mark.smoke]
+COSTS = {"sure": 5.0, "quick": 1.0}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("recorder")) as server:
+        server.wait_for_worker()
+        yield server
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Parsimony]:
+    with Parsimony(server.url, retries=0) as connected:
+        yield connected
+
+
+def record(client: Parsimony, name: str, folder: Path, **options: Any) -> Recorder:
+    classifiers = {"sure": lambda item: ("cat", 0.9), "quick": lambda item: "dog"}
+    given = {"costs": COSTS, "unit": "USD", "folder": folder, "interval_s": 60.0, **options}
+    return client.record(name, given.pop("classifiers", classifiers), **given)
+
+
+def count_rows(client: Parsimony, name: str) -> int:
+    return int(client.call("GET", f"/v1/recordings/{name}")["rows"])
+
+
+def freeze(client: Parsimony, name: str) -> dict[str, Any]:
+    return dict(client.freeze_recording(name, name))
+
+
+def test_recorded_classifiers_become_a_cascade(client: Parsimony, tmp_path: Path) -> None:
+    images, labels = load_digits(return_X_y=True)
+    fitted = {
+        "bayes": GaussianNB().fit(images[:600], labels[:600]),
+        "logistic": LogisticRegression(max_iter=200).fit(images[:600], labels[:600]),
+    }
+    unseen, truths = images[600:1500], labels[600:1500]
+    costs = {"bayes": 1.0, "logistic": 10.0}
+    with client.record("digits", fitted, costs=costs, unit="USD", explore=0.5, folder=tmp_path) as recorder:
+        for at, image in enumerate(unseen):
+            answer = recorder.call("bayes", image, item_id=str(at))
+            recorder.add_truth(str(at), str(truths[at]))
+            assert answer.label == str(fitted["bayes"].predict([image])[0])
+            while recorder.waiting > MAX_EXPLORING // 2:
+                time.sleep(0.001)
+        frozen = recorder.freeze("digits")
+    assert (frozen["rows"], frozen["recorded_rows"]) == (900, 900)
+    profile = client.call("GET", "/v1/datasets/digits/profile")
+    by_name = {one["name"]: one for one in profile["classifiers"]}
+    assert by_name["bayes"]["accuracy"] == pytest.approx((fitted["bayes"].predict(unseen) == truths).mean())
+    assert by_name["logistic"]["accuracy"] == pytest.approx(
+        (fitted["logistic"].predict(unseen) == truths).mean(), abs=0.05
+    )
+    built = client.build("cascade", "digits", "digits")
+    assert built["savings"]["rows"] > 0
+
+
+def test_a_decorator_and_a_context_record_what_the_caller_does(client: Parsimony, tmp_path: Path) -> None:
+    recorder = client.record("tickets", folder=tmp_path)
+
+    @recorder.classifier("quick")
+    def quick(ticket: str) -> tuple[str, float]:
+        return "bug", 0.4
+
+    @recorder.classifier("sure", cost=30.0)
+    def sure(ticket: str) -> Answer:
+        return Answer("question", 0.99, cost=7.0)
+
+    assert quick("it broke", item_id="a") == ("bug", 0.4)
+    with recorder.item("it broke", item_id="b") as calls:
+        if calls.call("quick")[1] < 0.5:
+            assert calls.call("sure").label == "question"
+    for item, truth in {"a": "bug", "b": "question"}.items():
+        recorder.add_truth(item, truth)
+    frozen = recorder.freeze("tickets")
+    recorder.close()
+    assert frozen["rows"] == 2
+    by_name = {one["name"]: one for one in client.call("GET", "/v1/datasets/tickets/profile")["classifiers"]}
+    assert by_name["sure"]["mean_cost"] == 30.0
+    assert 0 < by_name["quick"]["mean_cost"] < 100.0
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+def test_exploration_has_the_stated_probability(client: Parsimony, tmp_path: Path) -> None:
+    with record(client, "explored", tmp_path, explore=0.3) as recorder:
+        for at in range(400):
+            recorder.call("quick", at)
+            while recorder.waiting > MAX_EXPLORING // 2:
+                time.sleep(0.001)
+        recorder.flush()
+        report = client.call("GET", "/v1/recordings/explored")
+        assert report["rows"] == 400
+        assert 0.2 < report["explored_share"] < 0.4
+
+
+def test_a_full_queue_explores_nothing_and_loses_no_call(client: Parsimony, tmp_path: Path) -> None:
+    slow = {"quick": lambda item: "dog", "sure": lambda item: time.sleep(0.02)}
+    with record(client, "full", tmp_path, explore=1.0, classifiers=slow) as recorder:
+        for at in range(MAX_EXPLORING + 20):
+            recorder.call("quick", at)
+        recorder.flush()
+        report = client.call("GET", "/v1/recordings/full")
+    assert report["rows"] == MAX_EXPLORING + 20
+    assert MAX_EXPLORING <= report["explored_share"] * report["rows"] < MAX_EXPLORING + 20
+
+
+def test_a_classifier_that_raises_is_recorded_and_raises(client: Parsimony, tmp_path: Path) -> None:
+    def fail(item: Any) -> str:
+        raise LookupError(item)
+
+    with record(client, "failing", tmp_path, classifiers={"quick": fail, "sure": lambda item: 3}) as recorder:
+        with pytest.raises(LookupError):
+            recorder.call("quick", "a", item_id="a")
+        assert recorder.call("sure", "a", item_id="a") == 3
+        recorder.add_truth("a", "3")
+        recorder.call("sure", "b", item_id="b")
+        recorder.add_truth("b", "4")
+    frozen = freeze(client, "failing")
+    assert (frozen["rows"], frozen["unused"]["calls that failed"]) == (2, 1)
+
+
+CRASH = """
+import os, sys
+from parsimony import Parsimony
+recorder = Parsimony(sys.argv[1]).record("crashed", {"one": lambda item: "cat"}, costs={"one": 1.0}, unit="USD",
+                                         folder=sys.argv[2], interval_s=60.0)
+for at in range(1500):
+    recorder.call("one", at, item_id=str(at))
+    recorder.add_truth(str(at), "cat" if at % 2 else "dog")
+os._exit(1)
+"""
+
+
+def test_rows_survive_a_crash(server: Server, client: Parsimony, tmp_path: Path) -> None:
+    crashed = subprocess.run([sys.executable, "-c", CRASH, server.url, str(tmp_path)], timeout=60)
+    assert crashed.returncode == 1
+    assert count_rows(client, "crashed") == 0
+    (left,) = tmp_path.rglob("*.jsonl")
+    with left.open("a") as file:
+        file.write('{"row": {"id": "ha')  # as if the process had ended within a line
+    record(client, "crashed", tmp_path).close()
+    assert freeze(client, "crashed")["rows"] == 1500
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+def test_rows_wait_while_the_server_is_away_and_count_once(tmp_path: Path) -> None:
+    server = start_server(tmp_path / "server")
+    server.wait_until_ready()
+    client = Parsimony(server.url, retries=0)
+    recorder = record(client, "away", tmp_path / "spool", interval_s=0.05)
+    recorder.call("sure", "a", item_id="a")
+    recorder.add_truth("a", "cat")
+    wait_for(lambda: count_rows(client, "away") == 1, 20)
+    (path,) = (tmp_path / "spool").rglob("*.jsonl")
+    server.stop()
+    recorder.call("sure", "b", item_id="b")
+    recorder.add_truth("b", "dog")
+    with pytest.raises(Unavailable):
+        recorder.flush()
+    recorder.close()
+    path.with_name("copy.jsonl").write_bytes(path.read_bytes())  # as if a reply had been lost, so that it is sent twice
+    server = start_server(tmp_path / "server", port=server.port)
+    try:
+        server.wait_until_ready()
+        record(client, "away", tmp_path / "spool").close()
+        assert count_rows(client, "away") == 3
+        frozen = freeze(client, "away")
+    finally:
+        client.close()
+        server.stop()
+    assert (frozen["rows"], frozen["recorded_rows"]) == (2, 2)
+
+
+def test_only_the_row_that_the_server_refuses_is_dropped(client: Parsimony, tmp_path: Path) -> None:
+    with record(client, "refused", tmp_path, classifiers={"one": lambda item: item}, costs={"one": 1}) as recorder:
+        for at in range(20):
+            recorder.call("one", "x" * 20_000 if at == 7 else "cat", item_id=str(at))
+        recorder.flush()
+        assert (recorder.dropped, count_rows(client, "refused")) == (1, 19)
+
+
+def test_lines_beyond_the_bound_are_dropped_and_counted(tmp_path: Path) -> None:
+    sent: list[Any] = []
+    spool = Spool(tmp_path, sent.extend, max_bytes=100, interval_s=60.0)
+    for _ in range(3):
+        spool.append(json.dumps({"row": "x" * 30}))
+    assert spool.dropped == 1
+    spool.flush()
+    spool.append("{}")
+    spool.close()
+    assert (len(sent), list(tmp_path.iterdir())) == (3, [])
+    with pytest.raises(ValueError, match="closed"):
+        spool.append("{}")
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    spool = Spool(tmp_path, lambda lines: sizes.append(len(lines)), interval_s=60.0)
+    for _ in range(2 * BATCH + 1):
+        spool.append("{}")
+    spool.close()
+    assert sizes == [BATCH, BATCH, 1]
+
+
+def test_invalid_recorders_are_refused(client: Parsimony, tmp_path: Path) -> None:
+    async def ask(item: object) -> str:
+        return "cat"
+
+    with pytest.raises(InvalidRequest, match="asynchronous"):
+        record(client, "invalid", tmp_path, classifiers={"quick": ask, "sure": ask})
+    for options in ({"explore": 1.5}, {"costs": {"other": 1.0}}, {"classifiers": {"quick": 3}}):
+        with pytest.raises(InvalidRequest):
+            record(client, "invalid", tmp_path, **options)
+    with record(client, "invalid", tmp_path, costs=None) as recorder, pytest.raises(InvalidRequest, match="quick"):
+        recorder.call("quick", "a")
+    with record(client, "invalid", tmp_path, keeps_items=True) as recorder, pytest.raises(InvalidRequest, match="JSON"):
+        recorder.call("quick", object())
+    with pytest.raises(Conflict):
+        record(client, "invalid", tmp_path, unit="EUR")
+
+
+def test_items_and_embeddings_are_kept_if_asked_for(client: Parsimony, tmp_path: Path) -> None:
+    with record(client, "kept", tmp_path, keeps_items=True) as recorder:
+        for at in range(3):
+            recorder.call("sure", f"ticket {at}", item_id=str(at), embedding=np.array([at, 1.0], dtype=np.float32))
+            recorder.add_truth(str(at), quality={"sure": 0.5})
+        frozen = recorder.freeze("kept")
+    assert frozen["embedding_dimensions"] == 2

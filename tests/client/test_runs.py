@@ -1,0 +1,188 @@
+"""Runs with the caller's own functions: answers, paths, and costs are those of the server's evaluation."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parsimony import Answer, AsyncParsimony, Infeasible, InvalidRequest, NotFound, Parsimony, RunFailed, RunResult
+from solvers.evaluation import complete_items
+from tests.support.kinds import SAMPLES, dataset
+from tests.support.samples import FEATURES_SPEC, MIXED_SPEC
+from tests.support.servers import Server
+
+pytestmark = [pytest.mark.server, pytest.mark.smoke]
+ROWS = 25
+SPECS = {"features": FEATURES_SPEC, "mixed": MIXED_SPEC}
+
+
+@pytest.fixture
+def client(all_kinds: Server) -> Iterator[Parsimony]:
+    with Parsimony(all_kinds.url, key="k") as connected:
+        yield connected
+
+
+def functions_of(kind: str) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+    """Make a function of each name, which looks its answer up in the item."""
+    source = SAMPLES[kind].dataset
+    if source == "trace":
+
+        def answer(name: str) -> Callable[[Mapping[str, Any]], Answer]:
+            return lambda item: Answer(item[f"{name}.label"], item[f"{name}.confidence"], item[f"{name}.cost"])
+
+        return {name: answer(name) for name in ("fast", "middle", "strong")}
+
+    def value(columns: list[str]) -> Callable[[Mapping[str, Any]], Any]:
+        return lambda item: item[columns[0]] if len(columns) == 1 else [item[each] for each in columns]
+
+    return {each["name"]: value(each["columns"]) for each in SPECS[source]["features"]}
+
+
+def items_of(kind: str) -> list[dict[str, Any]]:
+    """Return complete items, as evaluations take them."""
+    complete = complete_items(dataset(SAMPLES[kind].dataset).take(np.arange(ROWS)))
+    items: list[dict[str, Any]] = []
+    for at, values in enumerate(complete.values):
+        item: dict[str, Any] = {"id": str(at), "values": dict(values)}
+        if complete.embeddings is not None and kind == "portfolio":
+            item["embedding"] = complete.embeddings[at].tolist()
+        if complete.sizes[at] is not None and kind == "index":
+            item["size"] = complete.sizes[at]
+        items.append(item)
+    return items
+
+
+LIMITS: dict[str, list[dict[str, Any]]] = {
+    "cascade": [{}, {"budget": 4.0}, {"deadline": 12.0}],
+    "portfolio": [{"budget": "50%"}, {"budget": 3.0}],
+    "index": [{"budget": 0.0}, {"budget": 4.0}, {}],
+    "policy": [{}, {"budget": 5.0}, {"tradeoff": 0.01}],
+    "pipeline": [{}, {"budget": 5.0}],
+}
+
+
+def facts_of(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a query that describe the item."""
+    if kind == "portfolio":
+        return {"query": np.array(item["embedding"])}
+    if kind == "index":
+        return {"size": item["size"]}
+    return {"item": item["id"]} if kind in ("cascade", "policy") else {}
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_runs_end_as_evaluations_of_the_same_items_do(client: Parsimony, kind: str) -> None:
+    items, artifact = items_of(kind), getattr(client, kind)("plan")
+    for limits in LIMITS[kind]:
+        expected = artifact.evaluate(items, **limits)["items"]
+        for item, outcome in zip(items, expected, strict=True):
+            result = artifact.run(item["values"], functions_of(kind), **limits, **facts_of(kind, item))
+            assert (result.label, list(result.called)) == (outcome["label"], outcome["path"])
+            assert result.decision["artifact"]["name"] == "plan"
+            assert not result.failures
+            if kind != "pipeline":
+                assert result.cost == pytest.approx(outcome["cost"])
+
+
+async def run_async(
+    url: str, kind: str, item: dict[str, Any], functions: Mapping[str, Any], **limits: Any
+) -> RunResult:
+    async with AsyncParsimony(url, key="k") as client:
+        found = await getattr(client, kind)("plan").run(item["values"], functions, **limits, **facts_of(kind, item))
+        assert isinstance(found, RunResult)
+        return found
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_asynchronous_functions_give_the_same(all_kinds: Server, client: Parsimony, kind: str) -> None:
+    def wrap(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def call(item: Any) -> Any:
+            await asyncio.sleep(0)
+            return function(item)
+
+        return call
+
+    limits, item = LIMITS[kind][-1], items_of(kind)[3]
+    plain = getattr(client, kind)("plan").run(item["values"], functions_of(kind), **limits, **facts_of(kind, item))
+    wrapped = {name: wrap(function) for name, function in functions_of(kind).items()}
+    found = asyncio.run(run_async(all_kinds.url, kind, item, wrapped, **limits))
+    assert (found.label, found.called, found.cost) == (plain.label, plain.called, plain.cost)
+
+
+def fail(item: Any) -> Any:
+    raise ValueError("out of order")
+
+
+@pytest.mark.parametrize("kind", sorted(LIMITS.keys() - {"pipeline"}))
+def test_a_function_that_fails_is_reported_and_the_others_answer(client: Parsimony, kind: str) -> None:
+    for item in items_of(kind)[:5]:
+        functions, limits = functions_of(kind), LIMITS[kind][0]
+        artifact = getattr(client, kind)("plan")
+        first = artifact.run(item["values"], functions, **limits, **facts_of(kind, item)).called
+        if len(first) == 0 or (kind == "cascade" and len(first) == 3):
+            continue
+        result = artifact.run(item["values"], {**functions, first[0]: fail}, **limits, **facts_of(kind, item))
+        assert "out of order" in result.failures[first[0]]
+        assert result.label is not None
+
+
+def test_a_pipeline_without_a_feature_that_it_needs_fails(client: Parsimony) -> None:
+    """Every configuration of the sample acquires blood."""
+    functions = {**functions_of("pipeline"), "blood": fail}
+    with pytest.raises(RunFailed, match="out of order"):
+        client.pipeline("plan").run(items_of("pipeline")[0]["values"], functions)
+
+
+@pytest.mark.parametrize("kind", ["cascade", "portfolio"])
+def test_if_all_functions_fail_the_run_fails(client: Parsimony, kind: str) -> None:
+    item = items_of(kind)[0]
+    with pytest.raises(RunFailed, match="out of order"):
+        getattr(client, kind)("plan").run(
+            item["values"], dict.fromkeys(functions_of(kind), fail), **LIMITS[kind][0], **facts_of(kind, item)
+        )
+
+
+def test_a_missing_function_is_a_failure_that_names_it(client: Parsimony) -> None:
+    functions = functions_of("cascade")
+    result = client.cascade("plan").run(items_of("cascade")[0]["values"], {"strong": functions["strong"]})
+    assert result.answered_by == "strong"
+    assert "'fast'" in " ".join(result.failures.values())
+
+
+def test_what_is_no_function_is_refused_before_any_call(client: Parsimony) -> None:
+    with pytest.raises(InvalidRequest, match="functions\\['fast'\\]"):
+        client.cascade("plan").run({}, {"fast": 3})
+
+
+def test_deadlines_reserve_time_for_the_last_classifier(client: Parsimony) -> None:
+    """The worst cases of fast and strong are 1 and 11 ms: with less than both, strong is called at once."""
+    item = {**items_of("cascade")[0]["values"], "fast.confidence": 0.1}
+    now = [0.0]
+    steps = client.cascade("plan").decide(deadline=13.0)["steps"]
+    assert steps[-1]["classifier"] == "strong"
+    result = client.cascade("plan").run(item, functions_of("cascade"), deadline_s=0.0116)
+    assert result.answered_by == "strong"
+    assert now == [0.0]
+
+
+def test_a_deadline_requires_times(client: Parsimony) -> None:
+    with pytest.raises(Infeasible):
+        client.cascade("plan").run({}, functions_of("cascade"), deadline_s=0.0001)
+
+
+def test_fitted_classifiers_are_functions(client: Parsimony) -> None:
+    from sklearn.dummy import DummyClassifier
+
+    sure = DummyClassifier(strategy="prior").fit([[0]] * 10, ["cat"] * 10)
+    result = client.cascade("plan").run([0.0], {"fast": sure, "middle": sure, "strong": sure})
+    assert (result.label, result.confidence, result.answered_by) == ("cat", 1.0, result.called[-1])
+
+
+def test_unknown_artifacts_and_limits_are_refused(client: Parsimony) -> None:
+    with pytest.raises(NotFound):
+        client.cascade("nosuch").decide()
+    with pytest.raises(InvalidRequest) as refused:
+        client.cascade("plan").decide(budgte=3)
+    assert refused.value.details["errors"][0]["loc"] == ["budgte"]

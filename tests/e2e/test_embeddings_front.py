@@ -1,0 +1,92 @@
+"""The embeddings front: texts pass to a registered embedder, with OpenAI's own client."""
+
+import asyncio
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.chats import client_of, register
+from tests.support.llm_server import LlmServer
+from tests.support.patience import patient
+from tests.support.servers import Server
+
+TEXTS = ["easy", "hard", "easy too"]
+VECTORS = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.fixture
+def server(fresh_chats: Server) -> Server:
+    return fresh_chats
+
+
+def embed(server: Server, **body: Any) -> openai.types.CreateEmbeddingResponse:
+    with client_of(server) as client:
+        reply: openai.types.CreateEmbeddingResponse = client.embeddings.create(**{"model": "embedder", **body})
+        return reply
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding_format": "float"}], ids=["base64", "float"])
+def test_texts_are_embedded_in_their_order(server: Server, llms: LlmServer, options: dict[str, Any]) -> None:
+    reply = embed(server, input=TEXTS, **options)
+    assert [(one.index, one.embedding) for one in reply.data] == list(enumerate(VECTORS))
+    assert (reply.model, reply.usage.prompt_tokens, reply.usage.total_tokens) == ("embedder", 5, 5)
+    assert [body["input"] for body in llms.bodies["embedder"]] == [TEXTS]
+    (one,) = embed(server, input="easy", **options).data
+    assert one.embedding == [1.0, 0.0]
+
+
+def test_texts_are_embedded_with_asyncio(server: Server) -> None:
+    async def embedded() -> list[list[float]]:
+        options: Any = {"base_url": f"{server.url}/v1", "api_key": "none", "timeout": patient(30.0)}
+        async with openai.AsyncOpenAI(**options) as client:
+            reply = await client.embeddings.create(model="embedder", input=TEXTS)
+            return [one.embedding for one in reply.data]
+
+    assert asyncio.run(embedded()) == VECTORS
+
+
+def test_many_texts_are_split_as_the_endpoint_takes_them(server: Server, llms: LlmServer) -> None:
+    register(server, llms, embedder={"max_texts": 4, "prices": {"input_per_million": 2.0}})
+    reply = embed(server, input=["easy"] * 10)
+    assert sorted(len(body["input"]) for body in llms.bodies["embedder"]) == [2, 4, 4]
+    assert len(reply.data) == 10
+    assert reply.usage.prompt_tokens == 15
+    assert (reply.model_extra or {})["parsimony"]["cost"] == pytest.approx(15 * 2e-6)
+
+
+def test_tokens_and_further_fields_are_passed_on(server: Server, llms: LlmServer) -> None:
+    embed(server, input=[[1, 2], [3]], dimensions=2, user="u")
+    embed(server, input=[1, 2, 3])
+    first, second = llms.bodies["embedder"]
+    assert (first["input"], first["dimensions"], first["user"], first["model"]) == ([[1, 2], [3]], 2, "u", "embedder")
+    assert second["input"] == [[1, 2, 3]]
+
+
+def test_errors_are_openais(server: Server, llms: LlmServer) -> None:
+    register(server, llms, embedder={"dimensions": 2})
+    for changes, param in (
+        ({"input": []}, "input"),
+        ({"input": ""}, "input"),
+        ({"input": "a", "dimensions": 3}, "dimensions"),
+        ({"input": ["a"] * 2049}, "input"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            embed(server, **changes)
+        assert str(refused.value.param).startswith(param)
+    with pytest.raises(openai.NotFoundError) as unknown:
+        embed(server, model="nobody", input="a")
+    assert unknown.value.code == "unknown-endpoint"
+    assert llms.calls() == {}
+    failures: list[tuple[dict[str, Any], type[openai.APIStatusError]]] = [
+        ({"status": 400}, openai.BadRequestError),
+        ({"status": 500}, openai.InternalServerError),
+        ({"status": 429, "headers": {"Retry-After": "30"}}, openai.RateLimitError),
+    ]
+    for switches, kind in failures:
+        llms.switch(embedder=switches)
+        with pytest.raises(kind) as failed:
+            embed(server, input="a")
+        if kind is openai.BadRequestError:
+            assert failed.value.code == "switched"
+    assert 25 <= int(failed.value.response.headers["retry-after"]) <= 30

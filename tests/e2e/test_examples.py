@@ -1,0 +1,68 @@
+"""The notebooks run from top to bottom, and what they print is true."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import patient
+from tests.support.servers import Server, running_server
+
+pytestmark = [pytest.mark.docs, pytest.mark.slow]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("examples")) as server:
+        server.wait_for_worker()
+        yield server
+
+
+def printed(name: str, folder: Path, server: Server | None = None) -> str:
+    """Run a notebook as a script, and return what it prints."""
+    variables = {**os.environ, "MPLBACKEND": "Agg", "XDG_STATE_HOME": str(folder)}
+    if server is not None:
+        variables["PARSIMONY_URL"] = server.url
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=patient(300))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(line: str, text: str) -> list[float]:
+    """Return the numbers of the line that starts with ``line``."""
+    (found,) = [each for each in text.splitlines() if each.startswith(line)]
+    return [float(one) for one in re.findall(r"\d+\.?\d*", found.removeprefix(line))]
+
+
+def test_the_promise_from_logs_holds_next_month(server: Server, tmp_path: Path) -> None:
+    text = printed("llm_logs", tmp_path, server)
+    (promised, cost, _, _), (accuracy, spent, _, _) = numbers("promised:", text), numbers("next month:", text)
+    assert abs(accuracy - promised) < 4
+    assert abs(spent - cost) < 0.15 * cost
+    strong, strong_cost = numbers("always large:", text)
+    assert spent < 0.8 * strong_cost
+    assert accuracy > strong - 5
+
+
+def test_the_policy_is_cheaper_than_every_fixed_set_of_tests(tmp_path: Path) -> None:
+    text = printed("triage", tmp_path)
+    (*_, total) = numbers("policy:", text)
+    fixed = [float(one) for one in re.findall(r"(\d+\.\d) EUR in total", text)]
+    assert len(fixed) == 5
+    assert total < min(fixed)
+
+
+def test_a_recorded_cascade_answers_images(server: Server, tmp_path: Path) -> None:
+    text = printed("deadline", tmp_path, server)
+    assert text.startswith("800 rows")
+    (always,) = numbers("always the remote model:", text)
+    accuracy = float(re.search(r"\n([\d.]+)% correct, ", text)[1])  # type: ignore[index]
+    assert accuracy > always - 2.5
+    by_logistic = int(re.search(r"'logistic': (\d+)", text)[1])  # type: ignore[index]
+    assert by_logistic > 0.4 * 497
