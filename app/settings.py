@@ -145,6 +145,12 @@ class Settings(BaseSettings):
         description="comma-separated hosts that runs may call: names or addresses, `*` as a wildcard, `:port` to allow "
         "one port only; loopback and private addresses must be listed; unset: all public addresses",
     )
+    dataset_sources: str = Field(
+        default="",
+        description="comma-separated locations whose Parquet files datasets may refer to: `file:///data`, "
+        "`s3://bucket/folder`, `gs://…`, `az://…`; servers and workers must reach them, with credentials from the "
+        "environment; unset: none",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="minimum level of log messages"
     )
@@ -193,6 +199,14 @@ class Settings(BaseSettings):
                 )
         return value
 
+    @field_validator("dataset_sources")
+    @classmethod
+    def _are_locations(cls, value: str) -> str:
+        for location in _listed(value):
+            if not re.fullmatch(r"(file:///|(s3|gs|az)://[^/*?\[]+)[^*?\[]*", location):
+                raise ValueError(f"must be locations like file:///data or s3://bucket/folder, got {location!r}")
+        return value
+
     @property
     def recordings_dir(self) -> Path:
         """The folder of recordings."""
@@ -205,6 +219,10 @@ class Settings(BaseSettings):
     def callable_hosts(self) -> tuple[str, ...]:
         """Return the patterns of allowed hosts of endpoints."""
         return _listed(self.endpoint_hosts)
+
+    def allowed_sources(self) -> tuple[str, ...]:
+        """Return the locations whose files datasets may refer to."""
+        return _listed(self.dataset_sources)
 
     def allowed_modules(self) -> tuple[str, ...]:
         """Return the modules of allowed learners in addition to scikit-learn."""

@@ -137,6 +137,8 @@ def print_dataset(info: DatasetInfo, as_json: bool) -> None:
         return
     spec, warnings = facts.pop("spec"), facts.pop("warnings")
     facts |= {name: value for name, value in spec.items() if name not in ("classifiers", "features")}
+    if info.source is not None:
+        facts["source"]["files"] = len(info.source.files)
     print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
     print_warnings(warnings)
 

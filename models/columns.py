@@ -70,7 +70,7 @@ def read_numbers(
         return _NOTHING
     if column.dtype.kind not in "iufb":
         row = _first(_not_numeric(column))
-        faults.append(Fault(("table", name), f"must hold numbers, got in row {row + 1}: {_shown(column[row])}"))
+        faults.append(Fault(("table", name), f"must hold numbers, got in row {row + 1}: {_shown(column[row])}", row))
         return _NOTHING
     values = column.astype(np.float64)
     checks = [(~np.isfinite(values), "must be finite and not missing")]
@@ -85,7 +85,7 @@ def read_numbers(
     for bad, rule in checks:
         if bad.any():
             row = _first(bad)
-            faults.append(Fault(("table", name), f"{rule}; row {row + 1} is {_shown(column[row])}"))
+            faults.append(Fault(("table", name), f"{rule}; row {row + 1} is {_shown(column[row])}", row))
             break
     return values
 
@@ -101,9 +101,8 @@ def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]
     missing = find_missing(column)
     if missing.any():
         row = _first(missing)
-        faults.append(
-            Fault(("table", name), f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}")
-        )
+        message = f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}"
+        faults.append(Fault(("table", name), message, row))
         return _NOTHING
     if column.dtype.kind == "b":
         return np.where(column, "true", "false")
@@ -113,8 +112,8 @@ def read_texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]
     if column.dtype.kind == "O":  # one long text would make every row as long
         long = np.array([len(str(value)) > MAX_CLASS_LENGTH for value in column])
         if long.any():
-            rule = f"must hold classes of at most {MAX_CLASS_LENGTH} characters"
-            faults.append(Fault(("table", name), f"{rule}; row {_first(long) + 1} has {len(column[_first(long)])}"))
+            row, rule = _first(long), f"must hold classes of at most {MAX_CLASS_LENGTH} characters"
+            faults.append(Fault(("table", name), f"{rule}; row {row + 1} has {len(column[row])}", row))
             return _NOTHING
         distinct, inverse = np.unique(column.astype(str), return_inverse=True)
         return np.array([_WHOLE_FLOAT.sub(r"\1", text) for text in distinct.tolist()])[inverse]
@@ -128,7 +127,8 @@ def read_prompts(columns: Columns, name: str, faults: list[Fault]) -> list[str]:
         return []
     missing = find_missing(column)
     if missing.any():
-        faults.append(Fault(("table", name), f"must not be missing; row {_first(missing) + 1} is empty"))
+        row = _first(missing)
+        faults.append(Fault(("table", name), f"must not be missing; row {row + 1} is empty", row))
     return [str(cell) for cell in column.tolist()]
 
 
@@ -146,8 +146,9 @@ def read_truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     values = column.astype(np.float64) if column.dtype.kind in "iufb" else np.full(len(column), np.nan)
     odd = (values != 0) & (values != 1)
     if odd.any():
-        cell = _shown(columns[name][_first(odd)])
-        faults.append(Fault(("table", name), f"must be 0 or 1, false or true; row {_first(odd) + 1} is {cell}"))
+        row = _first(odd)
+        message = f"must be 0 or 1, false or true; row {row + 1} is {_shown(columns[name][row])}"
+        faults.append(Fault(("table", name), message, row))
     return values
 
 
@@ -246,7 +247,7 @@ def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault
         faults.append(Fault(("embeddings",), "must have at least 1 column"))
     elif not np.isfinite(embeddings).all():
         row = _first(~np.isfinite(embeddings).all(axis=1))
-        faults.append(Fault(("embeddings",), f"must be finite; row {row + 1} is not"))
+        faults.append(Fault(("embeddings",), f"must be finite; row {row + 1} is not", row))
     return np.ascontiguousarray(embeddings)
 
 

@@ -54,10 +54,15 @@ MAX_FAULTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An invalid field of the input, and the reason."""
+    """An invalid field of the input, and the reason.
+
+    Attributes:
+        row: the first invalid row, counted from 0; None for reasons without one row.
+    """
 
     loc: tuple[str | int, ...]
     msg: str
+    row: int | None = None
 
 
 class ParsimonyError(Exception):

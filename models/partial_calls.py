@@ -34,10 +34,9 @@ def find_calls(columns: Columns, classifiers: Sequence[Iterable[str]], faults: l
             faults.append(Fault(("spec", "classifiers", j), "must have a complete row: a cell is missing in every row"))
     without = np.flatnonzero(~called.any(axis=1))
     if len(without):
-        first = f"row {int(without[0]) + 1} is the first of {len(without)} rows without such a classifier"
-        faults.append(
-            Fault(("table",), f"must have all cells of at least one classifier in each row; {first}; remove these rows")
-        )
+        row, rule = int(without[0]), "must have all cells of at least one classifier in each row"
+        first = f"row {row + 1} is the first of {len(without)} rows without such a classifier"
+        faults.append(Fault(("table",), f"{rule}; {first}; remove these rows", row))
     return called
 
 
@@ -80,7 +79,7 @@ def read_propensities(columns: Columns, names: Sequence[str | None], called: Boo
             continue
         wrong = np.flatnonzero(called[:, j] & ((values <= 0) | (values > 1)))
         if len(wrong):
-            rule = "must be above 0, and at most 1, where the classifier was called"
-            faults.append(Fault(("table", name), f"{rule}; row {int(wrong[0]) + 1} is {values[wrong[0]]:g}"))
+            row, rule = int(wrong[0]), "must be above 0, and at most 1, where the classifier was called"
+            faults.append(Fault(("table", name), f"{rule}; row {row + 1} is {values[row]:g}", row))
         propensities[:, j] = np.where((values > 0) & (values <= 1), values, np.nan)
     return propensities

@@ -6,6 +6,7 @@ from models.artifact import ArtifactRef
 from models.base import Items, Name, Value
 from models.data_warning import DataWarning
 from models.dataset import DatasetFacts
+from models.dataset_source import SourceFacts
 
 
 class DatasetInfo(DatasetFacts):
@@ -18,6 +19,9 @@ class DatasetInfo(DatasetFacts):
     warnings: Items[DataWarning] = Field(
         default=(),
         description="problems that make figures from this dataset less certain than they seem, and what to do",
+    )
+    source: SourceFacts | None = Field(
+        default=None, description="the files of which the table is a sample; null: the table was uploaded"
     )
 
 

@@ -101,7 +101,7 @@ def read_confidence(columns: Columns, classifier: TraceClassifier, faults: list[
         bound = "at most 0" if scale == "logprob" else f"from {round(low):g} to {round(high):g}"
         set_it = f"set confidence_scale of {classifier.name!r} to its scale: {', '.join(get_args(ConfidenceScale))}"
         message = f"must be {bound} as {scale}, got {confidences[row]:g} in row {row + 1}; {set_it}"
-        faults.append(Fault(("table", classifier.confidence), message))
+        faults.append(Fault(("table", classifier.confidence), message, row))
     return to_probability(confidences, scale)
 
 
@@ -169,6 +169,7 @@ def evaluate_cost(sizes: Floats, name: str, cost: TraceCost, faults: list[Fault]
     costs = function_of(cost)(sizes)
     beyond = np.flatnonzero(~(costs <= LARGEST))
     if len(beyond):
-        message = f"of {name!r} must be at most {LARGEST:g}, but exceeds it in row {int(beyond[0]) + 1}"
-        faults.append(Fault(("spec", "classifiers"), f"the cost {message}"))
+        row = int(beyond[0])
+        message = f"the cost of {name!r} must be at most {LARGEST:g}, but exceeds it in row {row + 1}"
+        faults.append(Fault(("spec", "classifiers"), message, row))
     return costs

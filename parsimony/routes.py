@@ -4,6 +4,7 @@ The operations of other clients' APIs (chat completions, messages, responses, em
 Protocol), health, and metrics are left to these clients, or to ``call``.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -192,15 +193,23 @@ class Routes:
 
     # Datasets, builds, and advice
 
-    def put_dataset(self, name: str, table: Any, spec: Mapping[str, Any], embeddings: Any = None) -> Any:
-        """Upload a dataset.
+    def put_dataset(
+        self, name: str, table: Any, spec: Mapping[str, Any], embeddings: Any = None, sample_rows: int | None = None
+    ) -> Any:
+        """Upload a dataset, or refer to one.
 
         Args:
-            table: path of a CSV, Parquet, or JSON Lines file, or a frame of pandas or polars.
+            table: path of a CSV, Parquet, or JSON Lines file, or a frame of pandas or polars; or the URL of Parquet
+                files that stay where they are (`s3://logs/calls`): the reply is then the build that checks them.
             spec: the columns.
             embeddings: (n, d) numbers; None without.
+            sample_rows: with a URL, the number of rows to sample for builds.
         """
-        files = read_spec(spec) | read_upload(table, embeddings)
+        if isinstance(table, str) and "://" in table:
+            source = {"url": table} if sample_rows is None else {"url": table, "sample_rows": sample_rows}
+            files = read_spec(spec) | {"source": (None, json.dumps(source).encode())}
+        else:
+            files = read_spec(spec) | read_upload(table, embeddings)
         return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
 
     def put_calls(self, name: str, log: bytes, **parts: Any) -> Any:

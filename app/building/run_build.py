@@ -1,5 +1,6 @@
 """Runs builds, each in a separate process."""
 
+import json
 import logging
 import os
 import signal
@@ -16,12 +17,16 @@ from rq.timeouts import JobTimeoutException
 from app.processes.clock import current_time
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
+from app.sources.read import read_source
+from app.sources.scan import refuse_changed
 from app.store import codec
-from app.store.builds import ADVICE, Builds
+from app.store.builds import ADVICE, SOURCE, Builds
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
+from app.store.uploads import parse_spec
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, DatasetFacts, Trace, TraceSpec, Value
 from models.advice import Advice, AdviceRequest
+from models.dataset_source import DatasetSource
 from models.errors import Cancelled, ParsimonyError
 from models.losses import LossPrices
 from models.stored_dataset import DatasetInfo
@@ -47,7 +52,7 @@ def run_build(build_id: str) -> None:
             "build started build=%s kind=%s name=%s dataset=%s", build_id, build.kind, build.name, build.dataset
         )
         try:
-            (_advise_and_keep if build.kind == ADVICE else _build_and_publish)(repos, build)
+            {ADVICE: _advise_and_keep, SOURCE: _read_and_store}.get(build.kind, _build_and_publish)(repos, build)
             logger.info("build succeeded build=%s", build_id)
         except Cancelled as error:
             logger.info("%s", error)
@@ -97,6 +102,17 @@ def _advise_and_keep(repos: Repositories, build: Build) -> None:
     repos.builds.end_successfully(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
 
 
+def _read_and_store(repos: Repositories, build: Build) -> None:
+    """Check the files of a source, and store the sample of their rows as a dataset."""
+    spec = parse_spec(json.dumps(build.params["spec"]))
+    source = DatasetSource.model_validate(build.params["source"])
+    with training_on(repos.settings.dask_scheduler):
+        dataset, facts = read_source(source, spec, repos.settings.allowed_sources(), _reporting(repos, build.id))
+    repos.builds.refuse_unless_running(repos.builds.get(build.id))
+    repos.datasets.put(build.name, dataset, created_at=current_time(), source=facts)
+    repos.builds.end_build(build.id, "succeeded", None)
+
+
 def _reporting(repos: Repositories, build_id: str) -> Progress:
     """Record a build's progress, but not more often than a person can read."""
     last = 0.0
@@ -117,6 +133,8 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     Equal requests and datasets result in equal bytes.
     """
     info = repos.datasets.get_info(request.dataset)
+    for file in () if info.source is None else info.source.files:
+        refuse_changed(file)
     kind = KINDS[request.kind]
     options = with_embedder(kind, options, info)
     loaded, run = repos.datasets.load(info), _run(repos, progress)

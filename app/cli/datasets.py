@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from app import terminal
+from app.cli.builds import follow_build
 from app.cli.commands import command_group
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 from app.settings import Settings
+from models.dataset_source import DatasetSource
 from models.spec_draft import draft_of
 from models.stored_dataset import DatasetInfo
+from solvers.kind import make_query
 
 dataset = command_group("Datasets: what builds learn from.")
 
@@ -21,7 +24,11 @@ dataset = command_group("Datasets: what builds learn from.")
 def dataset_add(
     name: NameArgument,
     table: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="Table: CSV or JSON Lines (also gzipped), or Parquet.")
+        str,
+        typer.Argument(
+            help="Table: CSV or JSON Lines (also gzipped), or Parquet; or the URL of Parquet files that stay where "
+            "they are: file:///data/calls, s3://logs/*.parquet."
+        ),
     ],
     spec: Annotated[
         Path, typer.Option(exists=True, dir_okay=False, help="JSON file that describes the columns (the spec).")
@@ -29,17 +36,33 @@ def dataset_add(
     embeddings: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Embeddings of the rows: .npy, float32.")
     ] = None,
+    sample_rows: Annotated[
+        int | None, typer.Option(help="With a URL: number of rows to sample for builds; default: 100000.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate a table and store it as a dataset."""
+    if "://" in table:
+        _add_source(name, table, sample_rows, spec, as_json)
+        return
+    if not Path(table).is_file():
+        raise typer.BadParameter(f"file {table!r} not found", param_hint="TABLE")
     with open_service() as service:
-        stored = service.put_dataset(name, table, spec, embeddings)
+        stored = service.put_dataset(name, Path(table), spec, embeddings)
     if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
         message = f"it took the place of a dataset of {stored.replaced.rows} rows, which is gone"
         terminal.get_console(stderr=True).print(message, soft_wrap=True)
     terminal.print_dataset(
         DatasetInfo(**{field: getattr(stored, field) for field in DatasetInfo.model_fields}), as_json
     )
+
+
+def _add_source(name: str, url: str, sample_rows: int | None, spec: Path, as_json: bool) -> None:
+    """Queue the build that checks a source, follow it, and print the dataset."""
+    source = make_query(DatasetSource, url=url, sample_rows=sample_rows)
+    with open_service() as service:
+        follow_build(service, service.put_source(name, source, spec))
+        terminal.print_dataset(service.get_dataset(name), as_json)
 
 
 @dataset.command("draft")

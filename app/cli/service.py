@@ -17,6 +17,7 @@ from app.store.table_types import CSV_TYPES, JSON, JSON_LINES_TYPES, NPY, PARQUE
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch
+from models.dataset_source import DatasetSource
 from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
 from models.rebuild import Rebuild, RebuildRequest
@@ -78,6 +79,13 @@ class Service:
                 files["embeddings"] = (embeddings.name, stack.enter_context(embeddings.open("rb")), NPY)
             data = {"spec": spec.read_text()}
             return self._model(StoredDataset, "PUT", _at("datasets", name), data=data, files=files)
+
+    def put_source(self, name: str, source: DatasetSource, spec: Path) -> Build:
+        """Queue the build that checks a source, and stores a sample of its rows."""
+        data = {"spec": spec.read_text(), "source": source.model_dump_json()}
+        return self._model(
+            Build, "PUT", _at("datasets", name), files={part: (None, each) for part, each in data.items()}
+        )
 
     def list_datasets(self) -> list[DatasetInfo]:
         """List the datasets."""

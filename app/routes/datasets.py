@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import Field, ValidationError
 from starlette.datastructures import FormData
 
 from app.http.json_bodies import JsonRouter, refuse_other_types
@@ -19,17 +19,21 @@ from app.routes.dependencies import Context, InContext, PathName, error_response
 from app.routes.entity_tags import IfMatch, IfNoneMatch, make_etag, refuse_changed
 from app.routes.forms import copy_part, read_bytes_part, read_file_part, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.sources.locations import refuse_unless_allowed
 from app.store.dataset_upload import DatasetUpload, store_upload
 from app.store.table_heads import head_of
 from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET, PARQUET_TYPES
-from app.store.uploads import run_in_reader
+from app.store.uploads import parse_spec, run_in_reader
+from models import Build, Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
+from models.dataset_source import DatasetSource
+from models.errors import UnknownDataset
 from models.spec_draft import SpecDraft, draft_of
 from models.stored_dataset import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
 from solvers.dataset_profile import profile_dataset
 
 router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
-_PARTS = ("spec", "table", "embeddings")
+_PARTS = ("spec", "table", "embeddings", "source")
 SHOWN = 6
 """Rows of a table that a draft shows."""
 
@@ -49,7 +53,7 @@ _UPLOAD: dict[str, Any] = {
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "required": ["spec", "table"],
+                    "required": ["spec"],
                     "properties": {
                         "spec": {
                             "oneOf": [
@@ -67,6 +71,10 @@ _UPLOAD: dict[str, Any] = {
                             "type": "string",
                             "format": "binary",
                             "description": ".npy, float32, one row per row of the table",
+                        },
+                        "source": {
+                            "$ref": "#/components/schemas/DatasetSource",
+                            "description": "instead of table: Parquet files that stay where they are",
                         },
                     },
                 },
@@ -97,7 +105,8 @@ class DatasetList(Listed):
     response_model=StoredDataset,
     responses={
         200: {"model": StoredDataset, "description": "an existing dataset was replaced"},
-        **error_responses(412, 413, 415, 503),
+        202: {"model": Build, "description": "a build that checks the files of the source was queued"},
+        **error_responses(412, 413, 415, 429, 503),
     },
     openapi_extra=_UPLOAD,
 )
@@ -108,9 +117,16 @@ async def put_dataset(
 
     All errors are listed, each with its field and first row. With `If-Match`, the upload replaces only the dataset
     with that tag. With `If-None-Match: *`, it does not replace a dataset.
+
+    With `source` instead of `table`, a build checks every row of the Parquet files, and stores a sample of them. The
+    reply is the build; follow it as any other.
     """
     allow = partial(refuse_changed, name, if_match, if_none_match)
-    info, replaced = await receive_form(request, "a dataset", _PARTS, partial(_store, context, name, allow))
+    stored = await receive_form(request, "a dataset", _PARTS, partial(_store_or_enqueue, context, name, allow))
+    if isinstance(stored, Build):
+        headers = {"Location": f"/v1/builds/{stored.id}"}
+        return Response(stored.model_dump_json(), 202, headers, media_type="application/json")
+    info, replaced = stored
     return reply_stored(StoredDataset(**dict(info), replaced=replaced))
 
 
@@ -215,6 +231,28 @@ def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
     columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.table_sandbox)
     spec, guesses = draft_of(columns, rows)
     return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN])), guesses=guesses)
+
+
+def _store_or_enqueue(
+    context: Context, name: str, allow: Callable[[str | None], None], form: FormData
+) -> tuple[DatasetInfo, Replaced | None] | Build:
+    """Store the table of a form, or queue the build that checks its source."""
+    if "source" not in form:
+        return _store(context, name, allow, form)
+    other = next((part for part in ("table", "embeddings") if part in form), None)
+    if other is not None:
+        raise InvalidRequest.from_faults(Fault((other,), "must not be sent with source"))
+    spec = parse_spec(read_bytes_part(form, "spec"))
+    try:
+        source = DatasetSource.model_validate_json(read_bytes_part(form, "source"))
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, "source") from error
+    refuse_unless_allowed(source.url, context.settings.allowed_sources())
+    try:
+        allow(context.repos.datasets.get_info(name).sha256)
+    except UnknownDataset:
+        allow(None)
+    return context.repos.builds.enqueue_source(name, spec, source)
 
 
 def _store(

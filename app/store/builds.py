@@ -30,6 +30,7 @@ from models import (
     Value,
 )
 from models.advice import AdviceRequest
+from models.dataset_source import DatasetSource
 from models.errors import Cancelled, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild, UnknownDataset
 from models.stored_dataset import DatasetInfo
 from models.word_embedding import DIMENSIONS, WORDS
@@ -38,6 +39,8 @@ from solvers.base import refuse_few_complete_rows
 
 ADVICE = "advice"
 """The kind of builds that compute advice."""
+SOURCE = "dataset"
+"""The kind of builds that check the files of a dataset, and sample their rows."""
 JOB = "app.building.run_build.run_build"
 KEPT_ENDED = 1000
 DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
@@ -89,7 +92,20 @@ class Builds:
         build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
-    def _enqueue(self, build: Build, check: Callable[[bytes | None], None], in_background: bool = False) -> Build:
+    def enqueue_source(self, name: str, spec: Value, source: DatasetSource) -> Build:
+        """Queue a job that checks the files of a source, and stores the sample of their rows as a dataset.
+
+        Raises TooManyBuilds if the queue is full.
+        """
+        params = {"spec": spec.model_dump(mode="json"), "source": source.model_dump(mode="json")}
+        return self._enqueue(_queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed))
+
+    def _enqueue(
+        self,
+        build: Build,
+        check: Callable[[bytes | None], None] = lambda record: None,
+        in_background: bool = False,
+    ) -> Build:
         """Queue a build after checking its dataset."""
         dataset_key = make_key("dataset", build.dataset)
 

@@ -10,6 +10,7 @@ from app.store.client import Pipeline, Store, drop_blob, keep_blob, make_key, re
 from app.store.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, NameIndex, Page, cut_page, iterate_pages, read_cursor
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
+from models.dataset_source import SourceFacts
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
 from solvers.row_repeats import list_data_warnings
@@ -34,13 +35,16 @@ class Datasets:
         *,
         created_at: str,
         allow: Callable[[str | None], None] = lambda sha256: None,
+        source: SourceFacts | None = None,
     ) -> tuple[DatasetInfo, Replaced | None]:
         """Store a dataset; return its info and the dataset that it replaces, if any.
 
-        ``allow`` receives the SHA-256 of the replaced dataset, and may raise to abort.
+        Args:
+            allow: receives the SHA-256 of the replaced dataset, and may raise to abort.
+            source: the files of which the dataset is a sample.
         """
         data = codec.encode(dataset, {})
-        info = _info(name, dataset, data, created_at)
+        info = _info(name, dataset, data, created_at).model_copy(update={"source": source})
         reference = f"dataset/{name}"
 
         def change(pipe: Pipeline) -> Replaced | None:

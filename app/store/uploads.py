@@ -104,8 +104,8 @@ def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch
     """Read the columns of the spec that the table has."""
     parquet, magic = is_parquet(path, media_type)
     if parquet:
-        return _columns(_read_parquet(spec, path, max_bytes))
-    return _columns(_read_csv(spec, _plain_csv(path, magic, media_type, max_bytes, scratch)))
+        return to_columns(_read_parquet(spec, path, max_bytes))
+    return to_columns(_read_csv(spec, _plain_csv(path, magic, media_type, max_bytes, scratch)))
 
 
 def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratch: Path) -> Path:
@@ -160,7 +160,8 @@ def run_in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any
         raise InvalidRequest.from_faults(Fault((where,), f"cannot be read: {what}")) from error
 
 
-def _columns(table: pa.Table) -> Columns:
+def to_columns(table: pa.Table) -> Columns:
+    """Return the columns of a table as arrays; raises InvalidRequest for columns of neither numbers nor texts."""
     return {name: _column(table.column(name), name) for name in table.column_names}
 
 
@@ -252,16 +253,22 @@ def _confine(max_bytes: int) -> None:
 def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
     try:
         schema = pa.parquet.read_schema(path)
-        present = [name for name in spec.read_columns if name in schema.names]
-        _refuse_repeated(schema.names, present)
-        for name in present:
-            if pa.types.is_nested(schema.field(name).type):
-                raise _wrong_type(name, schema.field(name).type)
+        present = check_schema(spec, schema)
         _refuse_large(schema, pa.parquet.read_metadata(path), present, max_bytes)
         # Text that stands once in the file and in many rows is not to be copied into each of them.
         return pa.parquet.read_table(path, columns=present, read_dictionary=present)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidRequest.from_faults(Fault(("table",), f"must be readable Parquet: {error}")) from error
+
+
+def check_schema(spec: Spec, schema: pa.Schema) -> list[str]:
+    """Return the columns of the spec in a schema; raises InvalidRequest for duplicates and nested types."""
+    present = [name for name in spec.read_columns if name in schema.names]
+    _refuse_repeated(schema.names, present)
+    for name in present:
+        if pa.types.is_nested(schema.field(name).type):
+            raise _wrong_type(name, schema.field(name).type)
+    return present
 
 
 def _refuse_large(schema: pa.Schema, metadata: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
@@ -320,9 +327,8 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         raise _wrong_type(name, kind) from error
     wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])
     if wrong.any():
-        raise InvalidRequest.from_faults(
-            Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not")
-        )
+        row = int(wrong.argmax())
+        raise InvalidRequest.from_faults(Fault(("table", name), f"must be text in UTF-8; row {row + 1} is not", row))
     decoded = [None if cell is None else cell.decode() for cell in cells]
     texts: NDArray[Any] = np.array([*decoded, None], dtype=object)[places]
     return texts

@@ -1,0 +1,1 @@
+"""Datasets by reference: Parquet files on disk or in object stores, checked and sampled where they are."""

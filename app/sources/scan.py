@@ -1,0 +1,142 @@
+"""One pass over a Parquet file: every row is checked, and some are sampled.
+
+Memory: the columns of the spec of one batch of rows, and the sampled rows. Time: O(bytes), twice.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from app.sources.locations import FoundFile, find_file, open_filesystem, split_url
+from app.store.uploads import Spec, check_schema, to_columns
+from models import TraceSpec, dataset_from_columns
+from models.dataset_source import SourceFile
+from models.errors import Fault, InvalidRequest
+
+BATCH_ROWS = 65_536
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """How rows are sampled: each item, or each row without an item column, with the same probability."""
+
+    share: float
+    seed: int
+    item: str | None
+
+
+@contextmanager
+def open_parquet(url: str) -> Iterator[pa.parquet.ParquetFile]:
+    """Open a Parquet file; raises InvalidRequest that names it if it cannot be read."""
+    scheme, path = split_url(url)
+    try:
+        with open_filesystem(scheme).open_input_file(path) as file:
+            yield pa.parquet.ParquetFile(file, buffer_size=_CHUNK)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest.from_faults(Fault(("source",), f"{url} must be readable Parquet: {error}")) from error
+
+
+def read_schema(url: str, spec: Spec) -> tuple[pa.Schema, int]:
+    """Return the types of the spec's columns in a file, and its number of rows."""
+    with open_parquet(url) as parquet:
+        schema = parquet.schema_arrow
+        return pa.schema([schema.field(name) for name in check_schema(spec, schema)]), parquet.metadata.num_rows
+
+
+def read_head(url: str, names: list[str], rows: int) -> pa.Table:
+    """Return the first rows of a file."""
+    with open_parquet(url) as parquet:
+        batch = next(parquet.iter_batches(batch_size=rows, columns=names), None)
+        empty = pa.schema([parquet.schema_arrow.field(name) for name in names]).empty_table()
+        return empty if batch is None else pa.Table.from_batches([batch])
+
+
+def scan_file(
+    found: FoundFile, number: int, spec: Spec, witnesses: pa.Table, draw: Draw
+) -> tuple[SourceFile, pa.Table]:
+    """Check all rows of a file; return its facts and the sampled rows.
+
+    Args:
+        number: the file's place in the source; the sample of its rows depends on it.
+        witnesses: some rows of the whole source, which are checked with each batch: so faults that need more rows than
+            a batch has, such as a single class, are not found in it.
+    Raises:
+        InvalidRequest: a row is invalid, or the file changed while it was read.
+    """
+    generator = np.random.default_rng([draw.seed, number])
+    digest, sampled, first = _hash_file(found.url), [witnesses.slice(0, 0)], 0
+    with open_parquet(found.url) as parquet:
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=witnesses.column_names):
+            table = pa.Table.from_batches([batch]).select(witnesses.column_names)
+            _check_rows(found.url, first, table, spec, witnesses)
+            sampled.append(table.filter(pa.array(_drawn(table, draw, generator))))
+            first += table.num_rows
+    if find_file(found.url) != found:
+        raise InvalidRequest.from_faults(Fault(("source",), f"{found.url} changed while it was read; try again"))
+    facts = SourceFile(url=found.url, rows=first, bytes=found.bytes, sha256=digest, modified=found.modified)
+    return facts, pa.concat_tables(sampled)
+
+
+def refuse_changed(file: SourceFile) -> None:
+    """Raise InvalidRequest if a file changed since its rows were checked."""
+    now = find_file(file.url)
+    if (now.bytes, now.modified) == (file.bytes, file.modified):
+        return
+    if now.bytes != file.bytes or _hash_file(file.url) != file.sha256:
+        message = f"{file.url} changed since the dataset was stored; store the dataset again"
+        raise InvalidRequest.from_faults(Fault(("source",), message))
+
+
+def _check_rows(url: str, first: int, table: pa.Table, spec: Spec, witnesses: pa.Table) -> None:
+    """Check a batch; faults name rows of the file.
+
+    Faults without a row need all rows: they are found in the sample.
+    """
+    bare = spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec  # texts are not embedded
+    try:
+        dataset_from_columns(bare, to_columns(pa.concat_tables([table, witnesses])))
+    except InvalidRequest as error:
+        own = [fault for fault in error.faults if fault.row is not None and fault.row < table.num_rows]
+        if own:
+            raise InvalidRequest.from_faults(*(_placed(fault, url, first) for fault in own)) from error
+
+
+def _placed(fault: Fault, url: str, first: int) -> Fault:
+    """Return a fault with the row in its file."""
+    assert fault.row is not None
+    message = fault.msg.replace(f"row {fault.row + 1}", f"row {first + fault.row + 1} of {url}", 1)
+    return Fault(("source", *fault.loc[1:]), message, first + fault.row)
+
+
+def _drawn(table: pa.Table, draw: Draw, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Return which rows are sampled, (n,)."""
+    if draw.item is None:
+        return np.asarray(generator.random(table.num_rows) < draw.share, dtype=np.bool_)
+    codes = table.column(draw.item).combine_chunks()
+    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
+    shares = np.array([_item_share(str(name), draw.seed) for name in codes.dictionary.to_pylist()])
+    return np.asarray(shares[np.asarray(codes.indices)] < draw.share, dtype=np.bool_)
+
+
+def _item_share(name: str, seed: int) -> float:
+    """Return a number from 0 to 1 that depends on an item's name only, so that its rows stay together."""
+    return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:7]) / 2**56
+
+
+def _hash_file(url: str) -> str:
+    scheme, path = split_url(url)
+    digest = sha256()
+    try:
+        with open_filesystem(scheme).open_input_file(path) as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise InvalidRequest.from_faults(Fault(("source",), f"{url} cannot be read: {error}")) from error
+    return digest.hexdigest()

@@ -1,0 +1,46 @@
+"""Sources of datasets: Parquet files that stay where they are."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from models.base import Items, Value
+
+MAX_FILES = 10_000
+"""Maximum number of files of one source: all are listed in the dataset's record."""
+MAX_URL = 1000
+
+
+class DatasetSource(Value):
+    """Parquet files that a dataset refers to, and how many of their rows builds learn from."""
+
+    url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] = Field(
+        description="a folder, whose `.parquet` files are read, also in its folders, or a pattern with `*`, `?`, and "
+        "`[…]`: `file:///data/calls/2026-*/*.parquet`, `s3://bucket/calls`, `gs://…`, or `az://container/…`",
+        examples=["s3://logs/calls/2026-11-*.parquet"],
+    )
+    sample_rows: Annotated[int, Field(ge=100, le=10_000_000)] = Field(
+        default=100_000, description="expected number of sampled rows; with fewer rows, all are used"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(default=0, description="random seed of the sample")
+
+
+class SourceFile(Value):
+    """A file of a source, as it was when its rows were checked."""
+
+    url: str = Field(description="the file's URL")
+    rows: int = Field(description="number of rows")
+    bytes: int = Field(description="size in bytes")
+    sha256: str = Field(description="SHA-256 of the file")
+    modified: str = Field(description="time of the last change, UTC, ISO 8601")
+
+
+class SourceFacts(DatasetSource):
+    """A source whose rows were checked, and the sample of them that builds learn from."""
+
+    rows: int = Field(description="number of rows in all files, each of which was checked")
+    bytes: int = Field(description="size of all files, in bytes")
+    max_standard_error: float = Field(
+        description="largest standard error of a share, such as an accuracy, in the sample, by sampling alone"
+    )
+    files: Items[SourceFile] = Field(description="the files; a build fails if one of them has changed")
