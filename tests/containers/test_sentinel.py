@@ -82,7 +82,7 @@ def test_another_store_takes_the_place_of_one_that_is_gone_with_all_that_it_had(
         else:
             for network in networks[::2]:
                 docker("network", "disconnect", network, container)
-        wait_for(lambda: "the store" in problems(safe), 60)
+        wait_for(lambda: safe.store_state() == "unreachable", 60, "the loss of the store goes unnoticed")
         wait_for(lambda: not problems(safe), 120, lambda: problems(safe))
         assert datasets(safe) == before
         assert safe.client.get(f"/v1/cascades/before-{harm}/decision").status_code == 200

@@ -116,7 +116,7 @@ def test_a_store_whose_disk_is_full_loses_nothing_and_comes_back_when_there_is_r
                 refused = (reply.status_code, reply.headers.get("retry-after")) == (503, "5")
                 assert refused or reply.is_success, reply.text
             wait_for(lambda: restarts() > 0, 30, "the store has not ended for want of room")
-            wait_for(lambda: "the store" in problems(house), 30, "the store is well")
+            wait_for(lambda: problems(house), 30, "the full disk goes unnoticed")
             look_ups(house)
         wait_for(lambda: not problems(house), 90, lambda: problems(house))
         assert {info["name"] for info in answered(house, "/v1/datasets").json()["items"]} == before
