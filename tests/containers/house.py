@@ -91,10 +91,6 @@ class House:
         except httpx.TransportError:
             return False
 
-    def store_state(self) -> str:
-        """Return whether the server reaches its store: up or unreachable."""
-        return str(self.client.get("/health/ready").json()["store"])
-
     def wait_until_ready(self) -> None:
         """Wait for the first load to have finished, and for all that is wrong to have ended."""
         wait_for(self.is_ready, 60, "the server is not ready")

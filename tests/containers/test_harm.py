@@ -15,7 +15,7 @@ from tests.e2e.test_builds import large_upload, start_build
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
 from tests.support.servers import wait_for
-from tests.support.services import build, look_ups, problems, upload_and_build, writes
+from tests.support.services import build, look_ups, problems, store_state, upload_and_build, writes
 from tests.support.wire import rest
 
 PAUSE_S = 60.0
@@ -54,7 +54,7 @@ def test_a_store_that_is_killed_is_not_missed_and_comes_back_by_itself_with_all_
 def test_a_store_that_is_stopped_by_hand_stays_away_until_it_is_started(house: House) -> None:
     with nothing_lost(house), unshaken(house):
         docker("kill", house.container("redis"))
-        wait_for(lambda: house.store_state() == "unreachable", 15, lambda: problems(house))
+        wait_for(lambda: store_state(house) == "unreachable", 15, lambda: problems(house))
         assert refuses_to_write(house)
         assert not house.is_well("redis")
         house.compose("up", "--detach", "--no-recreate", "redis")  # the runbook's command
@@ -66,7 +66,7 @@ def test_a_store_that_is_paused_is_not_missed(house: House) -> None:
         docker("pause", house.container("redis"))
         try:
             paused = time.monotonic()
-            wait_for(lambda: house.store_state() == "unreachable", 15, lambda: problems(house))
+            wait_for(lambda: store_state(house) == "unreachable", 15, lambda: problems(house))
             assert refuses_to_write(house)
             time.sleep(max(0.0, paused + PAUSE_S - time.monotonic()))
         finally:
@@ -79,7 +79,7 @@ def test_a_server_that_is_cut_off_from_the_store_answers_on(house: House) -> Non
     with nothing_lost(house), unshaken(house):
         docker("network", "disconnect", network, server)
         try:
-            wait_for(lambda: house.store_state() == "unreachable", 15, lambda: problems(house))
+            wait_for(lambda: store_state(house) == "unreachable", 15, lambda: problems(house))
             assert refuses_to_write(house)
         finally:
             docker("network", "connect", network, server)

@@ -15,7 +15,7 @@ from tests.deploy.documents import ROOT
 from tests.e2e.test_builds import large_upload
 from tests.support.patience import patient
 from tests.support.servers import wait_for
-from tests.support.services import LOOK_UP, build, look_ups, problems, upload_and_build
+from tests.support.services import LOOK_UP, build, look_ups, problems, store_state, upload_and_build
 
 HOUR_S = 3600
 DELAY_S, LOSS = 0.1, 0.05
@@ -71,7 +71,7 @@ def test_a_server_that_alone_is_cut_off_from_the_store_answers_on_and_catches_up
     with past(proxied, cut) as alone, past(proxied, proxied.container("server")) as other, unshaken(proxied, callers=2):
         docker("network", "disconnect", network, cut)
         try:
-            wait_for(lambda: alone.store_state() == "unreachable", 15, lambda: problems(alone))
+            wait_for(lambda: store_state(alone) == "unreachable", 15, lambda: problems(alone))
             upload_and_build(other, "while-cut")
             wait_for(lambda: other.client.get(new).status_code == 200, 5)
             # Through the proxy some writes are refused, whole and with a time to come back; repeated, they are done.

@@ -12,7 +12,7 @@ from tests.containers.runbook import run_block
 from tests.deploy.documents import ROOT, shell_blocks
 from tests.support.samples import trace_upload
 from tests.support.servers import wait_for
-from tests.support.services import problems, upload_and_build
+from tests.support.services import problems, store_state, upload_and_build
 
 FILES = ("--file", "docker-compose.yml", "--file", "deploy/docker-compose.sentinel.yml")
 STORES = ("redis", "redis-2", "redis-3")
@@ -82,7 +82,7 @@ def test_another_store_takes_the_place_of_one_that_is_gone_with_all_that_it_had(
         else:
             for network in networks[::2]:
                 docker("network", "disconnect", network, container)
-        wait_for(lambda: safe.store_state() == "unreachable", 60, "the loss of the store goes unnoticed")
+        wait_for(lambda: store_state(safe) == "unreachable", 60, "the loss of the store goes unnoticed")
         wait_for(lambda: not problems(safe), 120, lambda: problems(safe))
         assert datasets(safe) == before
         assert safe.client.get(f"/v1/cascades/before-{harm}/decision").status_code == 200

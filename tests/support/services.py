@@ -48,6 +48,11 @@ def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator
         worker.wait(timeout=patient(30))
 
 
+def store_state(asked: Asked) -> str:
+    """Return whether the server reaches its store: up or unreachable."""
+    return str(asked.client.get("/health/ready").json()["store"])
+
+
 def problems(server: Asked) -> str:
     reply = server.client.get("/health/ready", timeout=patient(2.0))
     assert reply.status_code == 200
