@@ -11,6 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from app.observability.metrics import Metrics
 from app.settings import Settings
 from tests.deploy.documents import DEPLOY, image_environment, services
 
@@ -82,6 +83,19 @@ def test_the_kustomization_has_every_manifest_and_reads_nothing_above_its_folder
     assert generated == {"name": "store", "files": ["valkey.conf=redis.conf"]}
     named = [*kustomization["resources"], *(entry.partition("=")[2] for entry in generated["files"])]
     assert all((DEPLOY / name).resolve().is_relative_to(DEPLOY) and (DEPLOY / name).is_file() for name in named)
+
+
+def test_autoscalers_name_deployments_that_have_no_number_of_replicas_and_metrics_that_exist() -> None:
+    deployments = {document["metadata"]["name"]: document for document in _of_kind("Deployment")}
+    scalers = list(_of_kind("HorizontalPodAutoscaler"))
+    assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers} == set(deployments) == {"server", "worker"}
+    assert not any("replicas" in document["spec"] for document in deployments.values())
+    external = [
+        metric["external"]["metric"] for each in scalers for metric in each["spec"]["metrics"] if "external" in metric
+    ]
+    exposed = {family.name for family in Metrics().registry.collect()}
+    assert [metric["name"] for metric in external] == ["parsimony_builds"]
+    assert exposed.issuperset(metric["name"] for metric in external)
 
 
 def test_kustomize_makes_of_it_what_is_valid_too() -> None:
