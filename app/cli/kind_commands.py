@@ -1,6 +1,7 @@
 """Commands of single artifact kinds: ``index measure``, ``portfolio assign``, …"""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from app.cli.decisions import show_decision
 from app.cli.key_values import json_or_text
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
+from models.portfolio import BatchBudget
+from solvers.kind import make_query
 
 index = command_group("Measure the costs of features, for indexes.")
 portfolio = command_group("Assign batches of queries, with portfolios.")
@@ -113,6 +116,42 @@ def portfolio_assign(
         if output is not None:
             output.write_bytes(_written(reply, output.suffix.lower()))
         show_decision(service, reply, version, as_json)
+
+
+@portfolio.command("assign-files")
+def portfolio_assign_files(
+    name: NameArgument,
+    queries: Annotated[
+        str, typer.Argument(help="Parquet files of queries: path or URL of a file, folder, or pattern.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file of the assignments to write.")],
+    budget: Annotated[
+        str | None, typer.Option(help="Budget: mean cost per query, a number or 30% of the most expensive.")
+    ] = None,
+    budget_total: Annotated[float | None, typer.Option(help="Total budget of all queries, instead.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact; default: the active one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assign the queries of files larger than memory, in this process, within one budget."""
+    from app.serving.local import LocalPlan
+    from app.sources.assign_files import assign_files
+    from solvers.portfolio import PortfolioPlan
+
+    limits = make_query(BatchBudget, budget=None if budget is None else json_or_text(budget), budget_total=budget_total)
+    with open_service() as service:
+        record = service.get_artifact("portfolio", name, version)
+        plan = LocalPlan(service.export(record)).plan
+    assert isinstance(plan, PortfolioPlan)
+    url = queries if "://" in queries else f"file://{Path(queries).absolute()}"
+    with terminal.progress_bar("assigning") as progress:
+        done = assign_files(plan, record.params.get("embedder"), url, limits, output, progress)
+    facts = asdict(done)
+    if as_json:
+        terminal.print_json(facts)
+    else:
+        terminal.print_facts(f"portfolio {name}, version {record.version}, in {record.unit}", facts)
 
 
 def _written(reply: dict[str, Any], suffix: str) -> bytes:

@@ -49,12 +49,13 @@ def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Colum
 def _columns(path: Path, max_bytes: int) -> Columns:
     with limit_memory(max_bytes):
         try:
-            return _read_columns(read_parquet_within(path, max_bytes, "queries"))
+            return read_columns(read_parquet_within(path, max_bytes, "queries"))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.from_faults(Fault(("queries",), f"must be readable Parquet: {error}")) from error
 
 
-def _read_columns(table: pa.Table) -> Columns:
+def read_columns(table: pa.Table) -> Columns:
+    """Return the columns of a table of queries, as ``read_query_table`` does; raises InvalidRequest."""
     names = table.column_names
     read: Columns = {name: number_columns(table, name) for name in ("size", "costs") if name in names}
     if "group" in names:

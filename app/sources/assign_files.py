@@ -1,0 +1,168 @@
+"""Assignment of queries in Parquet files, more than memory holds, to classifiers within one budget.
+
+Estimates are made batch by batch and kept in a temporary file next to the output: 4 bytes per query and classifier, or
+12 if costs depend on the query. The programme then reads them in parts.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from app.sources.locations import find_files
+from app.sources.scan import open_parquet
+from app.store.query_tables import EMBEDDING, TEXT, read_columns
+from models.arrays import Floats
+from models.errors import Fault, InvalidRequest
+from models.portfolio import BatchBudget
+from models.word_embedding import WORDS, embed_words
+from solvers import Progress
+from solvers.portfolio.large_batch import MAX_PASSES, LargeBatch, LargeSolution, assign_large
+from solvers.portfolio.limits import compute_total_budget
+from solvers.portfolio.plan import PortfolioPlan
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAssignment:
+    """Figures of an assignment of files: totals in the artifact's unit, and seconds of each step."""
+
+    queries: int
+    budget: float
+    cost: float
+    estimated_accuracy: float
+    gap: float
+    price: float
+    usage: dict[str, int]
+    estimate_s: float
+    solve_s: float
+
+
+def assign_files(
+    plan: PortfolioPlan, embedder: str | None, url: str, limits: BatchBudget, output: Path, progress: Progress
+) -> FilesAssignment:
+    """Assign the queries of Parquet files within a budget, and write a Parquet file of query numbers and classifiers.
+
+    Args:
+        embedder: the artifact's embedder; texts need the built-in one.
+        url: a file, a folder, or a pattern, as for datasets by reference.
+        limits: budget or budget_total.
+    Raises:
+        InvalidRequest: budget and budget_total are missing, or a file is malformed.
+        Infeasible: the budget is less than the cheapest assignment.
+    """
+    found = [each.url for each in find_files(url, (url.split("*")[0].rsplit("/", 1)[0],))]
+    rows = sum(_count_rows(each) for each in found)
+    total = compute_total_budget(limits, rows, plan.highest_cost)
+    if not np.isfinite(total):
+        raise InvalidRequest.from_faults(Fault(("budget",), "is required, or budget_total"))
+    with tempfile.TemporaryDirectory(prefix=".parsimony-", dir=output.parent) as folder:
+        started = time.monotonic()
+        estimates, costs = _estimate(plan, embedder, found, rows, Path(folder), progress)
+        estimated = time.monotonic()
+        overrun = 0.0 if len(costs) == 1 else rows * plan.estimate_cost_overrun("batch", total / rows)[0]
+        batch = LargeBatch(estimates, costs, plan.penalize_estimates(np.zeros((1, len(plan.classifiers))))[0])
+        room = total - rows * plan.embedding_cost - max(overrun, 0.0)
+        solution = assign_large(batch, room, lambda done: progress(done, MAX_PASSES, "finding the shadow price"))
+        _write(output, plan.classifiers, solution.choice)
+        figures = _measure(plan, solution, estimates, total)
+    return FilesAssignment(
+        queries=rows,
+        budget=total,
+        cost=solution.cost + rows * plan.embedding_cost + overrun,
+        gap=solution.gap,
+        price=solution.price,
+        estimate_s=estimated - started,
+        solve_s=time.monotonic() - estimated,
+        **figures,
+    )
+
+
+def _count_rows(url: str) -> int:
+    with open_parquet(url) as parquet:
+        return int(parquet.metadata.num_rows)
+
+
+def _estimate(
+    plan: PortfolioPlan, embedder: str | None, urls: Sequence[str], rows: int, folder: Path, progress: Progress
+) -> tuple[Any, Any]:
+    """Return memory-mapped estimates, (n, m), and costs, (n, m) or (1, m)."""
+    shape = (rows, len(plan.classifiers))
+    estimates = np.lib.format.open_memmap(folder / "estimates.npy", "w+", np.float32, shape)
+    costs: Any = plan.costs[None, :]
+    first = 0
+    for columns in _batches(urls):
+        vectors = _vectors(columns, embedder)
+        own = slice(first, first + len(vectors))
+        estimates[own] = plan.estimate(vectors)
+        expected = plan.predict_costs(vectors)
+        if expected is not None:
+            if len(costs) == 1:
+                costs = np.lib.format.open_memmap(folder / "costs.npy", "w+", np.float64, shape)
+            costs[own] = expected
+        first = own.stop
+        progress(first, rows, "estimating")
+    return estimates, costs
+
+
+def _batches(urls: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for url in urls:
+        with open_parquet(url) as parquet:
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+                yield read_columns(pa.Table.from_batches([batch]))
+
+
+def _vectors(columns: dict[str, Any], embedder: str | None) -> Any:
+    """Return the embeddings of a batch of queries."""
+    other = next((name for name in columns if name not in (EMBEDDING, TEXT)), None)
+    if other is not None:
+        message = "is not supported in files of any size; use portfolio assign for up to a few million queries"
+        raise InvalidRequest.from_faults(Fault(("queries", other), message))
+    if EMBEDDING in columns:
+        return columns[EMBEDDING]
+    if embedder != WORDS:
+        message = f"requires an artifact with the embedder {WORDS}, got {embedder or 'none'}; embed the texts first"
+        raise InvalidRequest.from_faults(Fault(("queries", TEXT), message))
+    return embed_words(columns[TEXT])
+
+
+def _measure(
+    plan: PortfolioPlan, solution: LargeSolution, estimates: NDArray[np.float32], total: float
+) -> dict[str, Any]:
+    """Return the usage of classifiers, and the estimated accuracy without its optimism."""
+    counts = np.bincount(solution.choice, minlength=len(plan.classifiers))
+    optimism: Floats = plan.interpolate_optimism("batch", total / len(estimates))
+    chosen = _sum_chosen(estimates, solution.choice)
+    accuracy = (chosen - float(optimism @ counts)) / len(estimates)
+    usage = dict(zip(plan.classifiers, counts.tolist(), strict=True))
+    return {"usage": usage, "estimated_accuracy": min(max(accuracy, 0.0), 1.0)}
+
+
+def _sum_chosen(estimates: NDArray[np.float32], choice: NDArray[np.uint8]) -> float:
+    total = 0.0
+    for first in range(0, len(choice), BATCH_ROWS):
+        own = choice[first : first + BATCH_ROWS]
+        total += float(estimates[first : first + BATCH_ROWS][np.arange(len(own)), own].sum(dtype=np.float64))
+    return total
+
+
+def _write(output: Path, classifiers: Sequence[str], choice: NDArray[np.uint8]) -> None:
+    """Write query numbers, counted from 1, and classifiers; the file appears when it is whole."""
+    unfinished = output.with_name(f".{output.name}.unfinished")
+    names = pa.array(classifiers, pa.string())
+    kind = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([("query", pa.int64()), ("classifier", kind)])
+    with pa.parquet.ParquetWriter(unfinished, schema) as writer:
+        for first in range(0, len(choice), 10 * BATCH_ROWS):
+            own = choice[first : first + 10 * BATCH_ROWS]
+            codes = pa.DictionaryArray.from_arrays(pa.array(own.astype(np.int32)), names)
+            writer.write_table(pa.table([np.arange(first + 1, first + len(own) + 1), codes], schema=schema))
+    unfinished.replace(output)

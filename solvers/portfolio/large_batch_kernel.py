@@ -1,0 +1,39 @@
+"""One pass over a batch at a shadow price."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.arrays import Floats, Singles
+from solvers.jit import compile_kernel
+
+
+@compile_kernel(cache=True, nogil=True)
+def choose_at_price(
+    estimates: Singles, added: Floats, costs: Floats, price: float, choice: NDArray[np.uint8]
+) -> tuple[float, float, float]:
+    """Choose for each query the classifier of the highest value minus priced cost; of equal ones, the cheapest.
+
+    Args:
+        estimates: (n, m); values are estimates plus ``added``.
+        added: (m,).
+        costs: (n, m), or (1, m) if all queries cost the same.
+        choice: (n,), receives the classifier of each query.
+
+    Returns:
+        The sums of the chosen values, of their costs, and of the value minus priced cost.
+
+    Complexity: O(n m).
+    """
+    value = cost = dual = 0.0
+    for i in range(estimates.shape[0]):
+        row = i if costs.shape[0] > 1 else 0
+        best, best_gain = 0, estimates[i, 0] + added[0] - price * costs[row, 0]
+        for j in range(1, estimates.shape[1]):
+            gain = estimates[i, j] + added[j] - price * costs[row, j]
+            if gain > best_gain or (gain == best_gain and costs[row, j] < costs[row, best]):
+                best, best_gain = j, gain
+        choice[i] = best
+        value += estimates[i, best] + added[best]
+        cost += costs[row, best]
+        dual += best_gain
+    return value, cost, dual
