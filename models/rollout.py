@@ -207,6 +207,18 @@ class AutomationSpec(Sent):
     )
 
 
+class AutomationEvent(Value):
+    """An automatic step after drift, or why it could not be taken."""
+
+    at: str = Field(description="time, UTC, ISO 8601")
+    event: Literal["waiting", "rebuild", "rollout", "failed"] = Field(
+        description="waiting: the recording has too few rows since the change; rebuild: a build was queued; rollout: "
+        "its version is rolled out; failed: the step is not repeated before the next alarm, or until the automation "
+        "is set again"
+    )
+    reason: str = Field(description="what was started; of waiting and failed: the reason, and what to do")
+
+
 class Automation(Value):
     """Automatic steps after drift of an artifact, and the steps that were taken."""
 
@@ -215,3 +227,4 @@ class Automation(Value):
     build: str | None = Field(description="id of this rebuild; null: none")
     rollout_version: int | None = Field(description="the version that was rolled out; null: none")
     problem: str | None = Field(description="why the last rebuild or rollout failed; null: no failure")
+    events: Items[AutomationEvent] = Field(description="the latest steps and failures, oldest first")

@@ -3,16 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Thread
+from uuid import uuid4
 
-from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, request_next, start_rebuild
+from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, prepare_rebuild, request_next
 from app.building.start_rollout import start_rollout
 from app.store.automations import CLAIM_S, StoredAutomation
 from app.store.pointers import Id
 from app.store.repositories import Repositories
-from models import ArtifactRecord, Build
-from models.errors import InvalidRequest, NotFound, ParsimonyError, StoreRefused, StoreUnavailable, TooManyBuilds
+from models import ArtifactRecord, Build, BuildRequest
+from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild
 from models.feedback import Alarm
 from models.rebuild import RebuildRequest
 from models.recording import FreezeRequest, FrozenDataset
@@ -60,16 +62,29 @@ def run_automations(repos: Repositories, records: Mapping[Id, StoredAutomation],
             _roll_out(repos, artifact, record)
         except (StoreUnavailable, StoreRefused):
             raise
-        except (NotFound, TooManyBuilds, _TooFewRows):  # the artifact was deleted, or the step is claimed again later
+        except TooManyBuilds:  # the step is claimed again later
             continue
+        except _TooFewRows as wait:
+            reason = str(wait)
+            repos.automations.change_record(artifact, lambda one, reason=reason: _with_wait(one, reason))  # type: ignore[misc]
         except ParsimonyError as error:
-            problem = str(error)
-            logger.warning("automation failed artifact=%s error=%s", "/".join(artifact), problem)
-            repos.automations.change_record(artifact, lambda one, problem=problem: replace(one, problem=problem))  # type: ignore[misc]
+            _record_failure(repos, artifact, str(error))
+
+
+def _record_failure(repos: Repositories, artifact: Id, problem: str) -> None:
+    """Record why a step failed; a deleted artifact has no record."""
+    if repos.automations.change_record(artifact, lambda one: one.with_failure(problem)) is not None:
+        logger.warning("automation failed artifact=%s error=%s", "/".join(artifact), problem)
 
 
 class _TooFewRows(Exception):
     """A recording has too few rows since the change."""
+
+
+def _with_wait(record: StoredAutomation, reason: str) -> StoredAutomation | None:
+    """Return the record with an event, unless it is the last one already."""
+    is_known = bool(record.events) and record.events[-1].event == "waiting"
+    return None if is_known else record.with_event("waiting", reason)
 
 
 def _rebuild(repos: Repositories, artifact: Id, record: StoredAutomation, freeze: Freeze) -> None:
@@ -77,25 +92,65 @@ def _rebuild(repos: Repositories, artifact: Id, record: StoredAutomation, freeze
     if not record.spec.rebuild_on_drift:
         return
     active = repos.artifacts.get_record(*artifact)
-    is_done = record.drifted_version == active.version and (record.build is not None or record.problem is not None)
-    alarms = [] if is_done else repos.feedback.get_alarms(active.ref)
-    if not alarms or not _has_enough(repos, active, alarms[-1], record.spec):
+    has_rebuilt = record.drifted_version == active.version and record.build is not None
+    alarms = [] if has_rebuilt and record.problem is None else repos.feedback.get_alarms(active.ref)
+    if not alarms or _has_failed(record, active, alarms[-1]):
         return
+    if not _has_enough(repos, active, alarms[-1], record.spec):
+        return
+    claimed = _claim_rebuild(repos, artifact, record, active, alarms[-1])
+    if claimed is None or claimed.planned_build is None:
+        return
+    started = _queue_build(repos, active, claimed.spec.recording, claimed.planned_build, alarms[-1], freeze)
+    logger.info("rebuild after drift artifact=%s version=%d build=%s", "/".join(artifact), active.version, started.id)
+    reason = f"version {active.version} has drifted: build {started.id} from dataset {started.dataset}"
+    repos.automations.change_record(
+        artifact,
+        lambda one: replace(
+            one.with_event("rebuild", reason), build=started.id, problem=None, planned_build=None, claimed_at=0.0
+        ),
+    )
+
+
+def _has_failed(record: StoredAutomation, active: ArtifactRecord, alarm: Alarm) -> bool:
+    """Return whether the rebuild after this alarm has failed."""
+    tried = record.drifted_version, record.alarm
+    return record.problem is not None and tried == (active.version, alarm.detected)
+
+
+def _claim_rebuild(
+    repos: Repositories, artifact: Id, record: StoredAutomation, active: ArtifactRecord, alarm: Alarm
+) -> StoredAutomation | None:
+    """Claim the rebuild after an alarm; None if another server was faster."""
     now = time.time()
 
     def claim(one: StoredAutomation) -> StoredAutomation | None:
-        if one != record or now - one.claimed_at < CLAIM_S:  # another server was faster
+        if one != record or now - one.claimed_at < CLAIM_S:
             return None
-        return StoredAutomation(one.spec, drifted_version=active.version, claimed_at=now)
+        planned = one.planned_build if one.drifted_version == active.version else None
+        return StoredAutomation(
+            one.spec,
+            drifted_version=active.version,
+            alarm=alarm.detected,
+            planned_build=planned or uuid4().hex,
+            claimed_at=now,
+            events=one.events,
+        )
 
-    if repos.automations.change_record(artifact, claim) is None:
-        return
-    if record.spec.recording is None:
-        started: Build = start_rebuild(repos, active, RebuildRequest(activate=False))
+    return repos.automations.change_record(artifact, claim)
+
+
+def _queue_build(
+    repos: Repositories, active: ArtifactRecord, recording: str | None, build_id: str, alarm: Alarm, freeze: Freeze
+) -> Build:
+    """Queue the rebuild; the build of this id, if a server that died has queued it."""
+    with suppress(UnknownBuild):
+        return repos.builds.get(build_id)
+    if recording is None:
+        request = prepare_rebuild(repos, active, RebuildRequest(activate=False)).request
     else:
-        started = _build_from_recording(repos, active, record.spec.recording, alarms[-1], freeze)
-    logger.info("rebuild after drift artifact=%s version=%d build=%s", "/".join(artifact), active.version, started.id)
-    repos.automations.change_record(artifact, lambda one: replace(one, build=started.id, claimed_at=0.0))
+        request = _freeze_rows(active, recording, build_id, alarm, freeze)
+    return repos.builds.enqueue_build(request, build_id=build_id)
 
 
 def _has_enough(repos: Repositories, active: ArtifactRecord, alarm: Alarm, spec: AutomationSpec) -> bool:
@@ -109,21 +164,19 @@ def _has_enough(repos: Repositories, active: ArtifactRecord, alarm: Alarm, spec:
     return sum(row.number >= alarm.change_point for row in rows) >= MIN_ROWS_SINCE_CHANGE
 
 
-def _build_from_recording(
-    repos: Repositories, active: ArtifactRecord, recording: str, alarm: Alarm, freeze: Freeze
-) -> Build:
-    """Queue a build from the rows of a recording since the change.
+def _freeze_rows(active: ArtifactRecord, recording: str, build_id: str, alarm: Alarm, freeze: Freeze) -> BuildRequest:
+    """Make a dataset of the rows of a recording since the change, and return the build request.
+
+    The dataset's name has digits of the build's id, so that it replaces only a dataset of the same step.
 
     Raises _TooFewRows: they are too few yet.
     """
-    dataset = f"{active.name[:50]}.{active.version + 1}"
-    try:
-        frozen = freeze(recording, FreezeRequest(dataset=dataset, since=alarm.changed_at))
-    except InvalidRequest as error:
-        raise _TooFewRows from error
+    dataset = f"{active.name[:36]}.{active.version + 1}.{build_id[:8]}"
+    frozen = freeze(recording, FreezeRequest(dataset=dataset, since=alarm.changed_at))
     if frozen.rows < MIN_ROWS_SINCE_CHANGE:
-        raise _TooFewRows
-    return repos.builds.enqueue_build(request_next(active, dataset, activate=False))
+        have = f"recording {recording!r} must have {MIN_ROWS_SINCE_CHANGE} usable rows since {alarm.changed_at}"
+        raise _TooFewRows(f"{have}, got {frozen.rows} of {frozen.recorded_rows}; send the truths of more items")
+    return request_next(active, dataset, activate=False)
 
 
 def _roll_out(repos: Repositories, artifact: Id, record: StoredAutomation) -> None:
@@ -132,12 +185,15 @@ def _roll_out(repos: Repositories, artifact: Id, record: StoredAutomation) -> No
         return
     build = repos.builds.get(record.build)
     if build.status in ("failed", "cancelled"):
-        problem = build.error or f"the rebuild was {build.status}"
-        repos.automations.change_record(artifact, lambda one: replace(one, problem=problem))
+        _record_failure(repos, artifact, build.error or f"the rebuild was {build.status}")
     elif build.artifact is not None:
         version = build.artifact.version
         rules = RolloutRequest(**record.spec.rollout.model_dump(), version=version)
         start_rollout(repos, artifact, rules, AUTOMATION)
+        reason = f"{rules.mode} of version {version}"
         repos.automations.change_record(
-            artifact, lambda one: replace(one, rollout_version=version) if one.build == record.build else None
+            artifact,
+            lambda one: (
+                replace(one.with_event("rollout", reason), rollout_version=version) if one.build == build.id else None
+            ),
         )

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
+from app.processes.clock import current_time
 from app.store.artifact_hash import AUTOMATIONS, ArtifactHash
 from app.store.client import Pipeline, Store
 from app.store.pointers import Id
 from models.errors import UnknownRollout
-from models.rollout import Automation, AutomationSpec
+from models.rollout import Automation, AutomationEvent, AutomationSpec
 
 CLAIM_S = 60.0
+MAX_EVENTS = 50
+"""Events of an artifact that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class StoredAutomation:
     """Configuration of an artifact's automation, and the state of the last steps.
 
     Attributes:
+        alarm: number of the outcome that raised the alarm of the last rebuild.
+        planned_build: id of the build that the claimed step queues, so that it is queued once, even if a server dies.
         claimed_at: time at which a server claimed the unfinished step, in seconds since 1970; 0: no step is claimed.
     """
 
@@ -32,6 +37,19 @@ class StoredAutomation:
     rollout_version: int | None = None
     problem: str | None = None
     claimed_at: float = 0.0
+    alarm: int | None = None
+    planned_build: str | None = None
+    events: tuple[AutomationEvent, ...] = ()
+
+    def with_event(self, event: str, reason: str) -> "StoredAutomation":
+        """Return the record with one more event."""
+        added = AutomationEvent.model_validate({"at": current_time(), "event": event, "reason": reason})
+        return replace(self, events=(*self.events, added)[-MAX_EVENTS:])
+
+    def with_failure(self, problem: str) -> "StoredAutomation":
+        """Return the record of a step that failed, and is not repeated for the same alarm."""
+        reason = f"{problem}; repair it and set the automation again, or the next alarm starts the step"
+        return replace(self.with_event("failed", reason), problem=problem, planned_build=None)
 
     def to_reply(self) -> Automation:
         """Return the record as the API shows it."""
@@ -41,6 +59,7 @@ class StoredAutomation:
             build=self.build,
             rollout_version=self.rollout_version,
             problem=self.problem,
+            events=self.events,
         )
 
 
@@ -55,13 +74,12 @@ class Automations:
         self._store, self._records = store, ArtifactHash(store, AUTOMATIONS, TypeAdapter(StoredAutomation))
 
     def put(self, artifact: Id, spec: AutomationSpec) -> bool:
-        """Set the automation of an artifact; return whether it had none before."""
+        """Set the automation of an artifact, which repeats a failed step; return whether it had none before."""
 
         def change(pipe: Pipeline) -> bool:
             before = self._records.read(pipe, artifact)
             pipe.multi()
-            after = StoredAutomation(spec) if before is None else replace(before, spec=spec)
-            self._records.write(pipe, artifact, after)
+            self._records.write(pipe, artifact, _with_spec(before, spec))
             return before is None
 
         return self._store.run_transaction(change, AUTOMATIONS)
@@ -89,3 +107,10 @@ class Automations:
             return after
 
         return self._store.run_transaction(change, AUTOMATIONS)
+
+
+def _with_spec(before: StoredAutomation | None, spec: AutomationSpec) -> StoredAutomation:
+    """Return a record with another configuration; after a failure, without the failed steps."""
+    if before is None or before.problem is not None:
+        return StoredAutomation(spec, events=() if before is None else before.events)
+    return replace(before, spec=spec)

@@ -59,11 +59,14 @@ class Builds:
         self._store = store
         self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
-    def enqueue_build(self, request: BuildRequest, *, in_background: bool = False) -> Build:
+    def enqueue_build(
+        self, request: BuildRequest, *, in_background: bool = False, build_id: str | None = None
+    ) -> Build:
         """Queue a build.
 
         Args:
             in_background: whether all other jobs have priority.
+            build_id: id of the build; if a build has it already, that one is returned. None: a new id.
         Raises:
             InvalidRequest: the options do not fit the kind or the dataset.
             UnknownDataset: the dataset was not found.
@@ -71,6 +74,7 @@ class Builds:
         """
         kind, options = checked_request(request)
         build = _queued(
+            id=build_id or uuid4().hex,
             kind=kind.name,
             name=request.name,
             dataset=request.dataset,
@@ -89,7 +93,14 @@ class Builds:
         from solvers import advice  # and with it all solvers, which nothing else here needs
 
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
-        build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
+        build = _queued(
+            id=uuid4().hex,
+            kind=ADVICE,
+            name=request.dataset,
+            dataset=request.dataset,
+            params=limits,
+            seed=request.seed,
+        )
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
     def enqueue_source(self, name: str, spec: Value, source: DatasetSource) -> Build:
@@ -98,7 +109,9 @@ class Builds:
         Raises TooManyBuilds if the queue is full.
         """
         params = {"spec": spec.model_dump(mode="json"), "source": source.model_dump(mode="json")}
-        return self._enqueue(_queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed))
+        return self._enqueue(
+            _queued(id=uuid4().hex, kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed)
+        )
 
     def _enqueue(
         self,
@@ -106,10 +119,12 @@ class Builds:
         check: Callable[[bytes | None], None] = lambda record: None,
         in_background: bool = False,
     ) -> Build:
-        """Queue a build after checking its dataset."""
+        """Queue a build after checking its dataset; a build of this id is returned as it is."""
         dataset_key = make_key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
+            if pipe.exists(_record(build.id)):
+                return _read_watched(pipe, build.id)
             check(cast("bytes | None", pipe.get(dataset_key)))
             waiting = _count_queued(pipe)
             if waiting >= self._queue_limit:
@@ -301,7 +316,7 @@ class Builds:
 
 def _queued(**facts: Any) -> Build:
     waiting = BuildProgress(message="waiting for a worker")
-    return Build(id=uuid4().hex, **facts, status="queued", progress=waiting, created_at=current_time())
+    return Build(**facts, status="queued", progress=waiting, created_at=current_time())
 
 
 def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:

@@ -1,5 +1,6 @@
 """What follows from drift: one rebuild, one rollout, each only where its flag is set."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from app.building.run_build import _build_and_publish
 from app.store.feedback import Count
 from app.store.repositories import Repositories
 from models import ArtifactRef, InvalidRequest
-from models.errors import UnknownRollout
+from models.errors import ParsimonyError, UnknownRecording, UnknownRollout
 from models.feedback import Estimates, Outcome
 from models.recording import FreezeRequest, FrozenDataset
 from models.rollout import AutomationSpec
@@ -20,6 +21,7 @@ from tests.support.samples import trace_columns
 
 ARTIFACT = ("cascade", "plan")
 ROLLOUT: dict[str, Any] = {"mode": "shadow", "promote": {}}
+FROM_RECORDING = AutomationSpec(rebuild_on_drift=True, recording="traffic")
 
 
 @pytest.fixture
@@ -33,18 +35,33 @@ def drifted(repos: Repositories) -> Repositories:
     return repos
 
 
-def add_rows(repos: Repositories, rows: int) -> None:
+def add_rows(repos: Repositories, rows: int, *, correct: bool = False) -> None:
     columns = trace_columns(rows, 5)
     count = Count(100)
     for k in range(rows):
         row = {name: np.asarray(cells)[k].item() for name, cells in columns.items()}
-        outcome = Outcome(decision="cascade/plan/1?accuracy=0.9", correct=False, row=row)
+        outcome = Outcome(decision="cascade/plan/1?accuracy=0.9", correct=correct, row=row)
         count.add(outcome, Estimates(accuracy=0.9))
     repos.feedback.add({ArtifactRef(kind="cascade", name="plan", version=1): count}, 1e9)
 
 
 def freeze(recording: str, request: FreezeRequest) -> FrozenDataset:
     raise InvalidRequest(f"{recording} has no rows")
+
+
+def freeze_into(
+    repos: Repositories, rows: list[int], requests: list[FreezeRequest]
+) -> Callable[[str, FreezeRequest], FrozenDataset]:
+    """Return a function that stores a dataset of the next number of rows, and notes the request."""
+
+    def freeze_rows(recording: str, request: FreezeRequest) -> FrozenDataset:
+        requests.append(request)
+        count = rows[min(len(requests), len(rows)) - 1]
+        created_at = "2026-01-01T00:00:00+00:00"
+        info, replaced = repos.datasets.put(request.dataset, stored.trace(count), created_at=created_at)
+        return FrozenDataset(**dict(info), replaced=replaced, recorded_rows=count, unused={})
+
+    return freeze_rows
 
 
 def run_all(repos: Repositories) -> None:
@@ -132,24 +149,101 @@ def test_flags_keep_what_has_followed(drifted: Repositories) -> None:
     assert drifted.automations.get_all() == {}
 
 
+def release_claim(repos: Repositories) -> None:
+    """Let another server take the step that was claimed."""
+    repos.automations.change_record(ARTIFACT, lambda one: replace(one, claimed_at=0.0))
+
+
+def events(repos: Repositories) -> list[str]:
+    return [one.event for one in repos.automations.get(ARTIFACT).events]
+
+
 def test_a_rebuild_learns_from_a_recording(drifted: Repositories) -> None:
-    requests: list[tuple[str, str | None]] = []
-
-    def freeze_few(recording: str, request: FreezeRequest) -> FrozenDataset:
-        requests.append((recording, request.since))
-        rows = 150 if len(requests) == 1 else 250
-        info, replaced = drifted.datasets.put(
-            request.dataset, stored.trace(rows), created_at="2026-01-01T00:00:00+00:00"
-        )
-        return FrozenDataset(**dict(info), replaced=replaced, recorded_rows=rows, unused={})
-
-    drifted.automations.put(ARTIFACT, AutomationSpec(rebuild_on_drift=True, recording="traffic"))
+    requests: list[FreezeRequest] = []
+    freeze_few = freeze_into(drifted, [150, 250], requests)
+    drifted.automations.put(ARTIFACT, FROM_RECORDING)
     for _ in range(2):
         run_automations(drifted, drifted.automations.get_all(), freeze_few)
-    assert (len(requests), drifted.builds.list_unended()) == (1, [])
-    drifted.automations.change_record(ARTIFACT, lambda one: replace(one, claimed_at=0.0))
+    assert (len(requests), drifted.builds.list_unended(), events(drifted)) == (1, [], ["waiting"])
+    release_claim(drifted)
     run_automations(drifted, drifted.automations.get_all(), freeze_few)
     (build,) = drifted.builds.list_unended()
-    assert (build.dataset, build.activate) == ("plan.2", False)
-    assert {name for name, _ in requests} == {"traffic"}
-    assert all(since is not None for _, since in requests)
+    assert (build.dataset, build.activate) == (requests[0].dataset, False)
+    assert events(drifted) == ["waiting", "rebuild"]
+    assert all(one.since is not None for one in requests)
+
+
+def test_a_dataset_of_the_user_is_not_overwritten(drifted: Repositories) -> None:
+    for number in range(2, 5):
+        stored.put_trace(drifted, f"plan.{number}", seed=number)
+    before = {one.name: one.sha256 for one in drifted.datasets.get_infos()}
+    drifted.automations.put(ARTIFACT, FROM_RECORDING)
+    run_automations(drifted, drifted.automations.get_all(), freeze_into(drifted, [250], []))
+    after = {one.name: one.sha256 for one in drifted.datasets.get_infos()}
+    assert (before.items() <= after.items(), len(after) - len(before)) == (True, 1)
+
+
+def test_too_few_recorded_rows_are_one_event(drifted: Repositories) -> None:
+    requests: list[FreezeRequest] = []
+    drifted.automations.put(ARTIFACT, FROM_RECORDING)
+    for _ in range(3):
+        run_automations(drifted, drifted.automations.get_all(), freeze_into(drifted, [150], requests))
+        release_claim(drifted)
+    assert (len(requests), events(drifted)) == (3, ["waiting"])
+    assert len(drifted.datasets.get_infos()) == 2
+    assert "150" in drifted.automations.get(ARTIFACT).events[0].reason
+
+
+@pytest.mark.parametrize("error", [UnknownRecording("recording 'traffic' not found"), InvalidRequest("no usable row")])
+def test_a_recording_that_fails_is_an_event_once_per_alarm(drifted: Repositories, error: ParsimonyError) -> None:
+    requests: list[str] = []
+
+    def freeze_nothing(recording: str, request: FreezeRequest) -> FrozenDataset:
+        requests.append(recording)
+        raise error
+
+    def run_twice() -> None:
+        for _ in range(2):
+            run_automations(drifted, drifted.automations.get_all(), freeze_nothing)
+            release_claim(drifted)
+
+    drifted.automations.put(ARTIFACT, FROM_RECORDING)
+    run_twice()
+    assert (requests, events(drifted)) == (["traffic"], ["failed"])
+    record = drifted.automations.get(ARTIFACT)
+    assert (record.problem, str(error) in record.events[0].reason) == (str(error), True)
+    add_rows(drifted, 300, correct=True)  # the mean changes again: a further alarm
+    run_twice()
+    assert (len(requests), events(drifted)) == (2, ["failed", "failed"])
+    drifted.automations.put(ARTIFACT, FROM_RECORDING)  # by a person who has repaired it
+    run_twice()
+    assert (len(requests), events(drifted)) == (3, ["failed"] * 3)
+
+
+@pytest.mark.parametrize("recording", [None, "traffic"])
+def test_a_build_is_queued_once_if_the_server_dies_before_it_records_it(
+    drifted: Repositories, recording: str | None
+) -> None:
+    drifted.automations.put(ARTIFACT, AutomationSpec(rebuild_on_drift=True, recording=recording))
+    requests: list[FreezeRequest] = []
+    freeze_rows = freeze_into(drifted, [250], requests)
+    run_automations(drifted, drifted.automations.get_all(), freeze_rows)
+    (build,) = drifted.builds.list_unended()
+    datasets = len(drifted.datasets.get_infos())
+    claimed = replace(drifted.automations.get(ARTIFACT), build=None, planned_build=build.id, claimed_at=1.0)
+    drifted.automations.change_record(ARTIFACT, lambda one: claimed)
+    add_rows(drifted, 300, correct=True)
+    run_automations(drifted, drifted.automations.get_all(), freeze_rows)
+    assert [one.id for one in drifted.builds.list_unended()] == [build.id]
+    assert drifted.automations.get(ARTIFACT).build == build.id
+    assert len(drifted.datasets.get_infos()) == datasets
+
+
+def test_a_version_that_was_deleted_before_its_rollout_is_an_event(drifted: Repositories) -> None:
+    drifted.automations.put(ARTIFACT, AutomationSpec(rebuild_on_drift=True))
+    run_all(drifted)
+    drifted.artifacts.delete(*ARTIFACT, 2)
+    drifted.automations.put(ARTIFACT, AutomationSpec.model_validate({"rebuild_on_drift": True, "rollout": ROLLOUT}))
+    for _ in range(2):
+        run_automations(drifted, drifted.automations.get_all(), freeze)
+    assert events(drifted) == ["rebuild", "failed"]
