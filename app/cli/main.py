@@ -38,6 +38,7 @@ COMMANDS = {
     "endpoint": ("endpoints:endpoint", "Register, list, probe, and delete endpoints."),
     "budgets": ("budgets:budgets", "Set, list, and delete budgets."),
     "rollouts": ("rollouts:rollouts", "Start, list, show, and stop rollouts of versions."),
+    "automation": ("automation:automation", "Show, set, and delete automatic steps after drift."),
     "trace": ("trace:fill_trace", "Call models for prompts, grade their answers, and write a trace."),
     "spend": ("budgets:show_spend", "Show what calls have cost."),
     "recordings": ("recordings:recordings", "Record runs, and make datasets of them."),

@@ -21,7 +21,7 @@ from models.dataset_source import DatasetSource
 from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
 from models.rebuild import Rebuild, RebuildRequest
-from models.rollout import RolloutRequest, VersionRollout
+from models.rollout import Automation, AutomationSpec, RolloutRequest, VersionRollout
 from models.stored_dataset import DatasetInfo, DeletedDataset, ShownDataset, StoredDataset
 from models.version_diff import VersionDiff
 from models.version_evaluation import VersionEvaluation
@@ -283,6 +283,15 @@ class Service:
     def stop_rollout(self, kind: str, name: str) -> VersionRollout:
         """Stop the rollout of an artifact."""
         return self._model(VersionRollout, "DELETE", _at("artifacts", kind, name, "rollout"))
+
+    def put_automation(self, kind: str, name: str, spec: AutomationSpec) -> Automation:
+        """Set what follows from drift of an artifact."""
+        body = spec.model_dump(mode="json")
+        return self._model(Automation, "PUT", _at("artifacts", kind, name, "automation"), json=body)
+
+    def get_automation(self, kind: str, name: str) -> Automation:
+        """Return the automation of an artifact."""
+        return self._model(Automation, "GET", _at("artifacts", kind, name, "automation"))
 
     def get_spend(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the spend report."""

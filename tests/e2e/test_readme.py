@@ -29,6 +29,7 @@ HOW_TO = [
     "recordings",
     "compare-versions",
     "rollouts",
+    "automate-rebuilds",
 ]
 CHAPTERS = [
     "llm-bill",

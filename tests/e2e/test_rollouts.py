@@ -167,6 +167,22 @@ def test_the_command_line_starts_shows_and_stops(
     assert show(server, "portfolio")["status"] == "stopped"
 
 
+def test_the_command_line_sets_shows_and_deletes_automation(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PARSIMONY_URL", server.url)
+    fields = ("rebuild_on_drift=true", 'rollout={"mode": "shadow", "share": 0.2}')
+    status, out, err = ran(monkeypatch, capsys, "automation", "set", "cascade", "plan", *fields)
+    assert (status, max(map(len, out.splitlines())) <= 80) == (0, True), err
+    shown = json.loads(ran(monkeypatch, capsys, "automation", "show", "cascade", "plan", "--json")[1])
+    rollout = shown["spec"]["rollout"]
+    assert (shown["spec"]["rebuild_on_drift"], rollout["mode"], rollout["share"]) == (True, "shadow", 0.2)
+    assert (shown["problem"], shown["events"]) == (None, [])
+    assert ran(monkeypatch, capsys, "automation", "set", "cascade", "plan", "rebuild=true")[0] == 1
+    assert ran(monkeypatch, capsys, "automation", "delete", "cascade", "plan")[0] == 0
+    assert server.client.get("/v1/artifacts/cascade/plan/automation").json()["spec"]["rebuild_on_drift"] is False
+
+
 def test_a_build_can_wait_for_a_rollout(server: Server) -> None:
     sample = SAMPLES["cascade"]
     body = {"kind": "cascade", "name": "waiting", "dataset": sample.dataset, "params": sample.params}
