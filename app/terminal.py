@@ -114,7 +114,7 @@ def format_value(value: Any) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """Show progress: a bar on a terminal, else a line per step."""
+    """Show progress: a bar on a terminal, else a line per tenth of the steps."""
     out = get_console(stderr=True)
     if not out.is_terminal:
         yield _lines(out, what)
@@ -244,13 +244,14 @@ def explain_empty_list(listed: Sequence[object]) -> None:
 
 
 def _lines(out: Console, what: str) -> Progress:
-    """Print a line for a new message after a completed step: steps with a message each would fill a log."""
+    """Print a line for a new message after each tenth of the steps: steps with a line each would fill a log."""
     last, completed = "", -1
 
     def report(done: int, total: int, message: str) -> None:
         nonlocal last, completed
-        if message != last and (done != completed or not total):
-            last, completed = message, done
+        tenths = done * 10 // total if total else done
+        if message != last and (tenths != completed or not total):
+            last, completed = message, tenths
             out.print(f"{what}: {message} ({done}/{total})" if total else f"{what}: {message}")
 
     return report

@@ -1,6 +1,6 @@
 """``parsimony rollouts``: starts, shows, and stops the rollout of a version."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -86,27 +86,24 @@ def _print(rollout: VersionRollout, as_json: bool) -> None:
     title = f"{rollout.kind} {rollout.name}: {rollout.mode} of version {rollout.rules.version}, {rollout.status}"
     if rollout.shadow.decisions:
         terminal.print_facts(title, rollout.shadow.model_dump())
-    rows = [_row("accuracy", rollout.accuracy), _row(f"cost ({rollout.unit})", rollout.cost)]
-    columns = ["quantity", f"version {rollout.active_version}", f"version {rollout.rules.version}"]
-    columns += ["outcomes", "difference", "95 % interval", "promote", "abort"]
-    terminal.print_table(title, columns, rows)
-    terminal.print_table(
-        "events", ["at", "event", "by", "reason"], [list(vars(one).values()) for one in rollout.events]
-    )
-
-
-def _row(quantity: str, compared: RolloutComparison) -> list[Any]:
-    low, high = compared.difference_interval or (None, None)
-    return [
-        quantity,
-        _rounded(compared.active.mean),
-        _rounded(compared.candidate.mean),
-        f"{compared.active.outcomes}, {compared.candidate.outcomes}",
-        _rounded(compared.difference),
-        "-" if low is None else f"{_rounded(low)} to {_rounded(high)}",
-        _rounded(compared.promote_evidence),
-        _rounded(compared.abort_evidence),
+    compared = rollout.accuracy, rollout.cost
+    rows = [
+        (f"version {rollout.active_version}", *(_rounded(one.active.mean) for one in compared)),
+        (f"version {rollout.rules.version}", *(_rounded(one.candidate.mean) for one in compared)),
+        ("outcomes of each", *(f"{one.active.outcomes}, {one.candidate.outcomes}" for one in compared)),
+        ("difference", *(_rounded(one.difference) for one in compared)),
+        ("95 % interval", *map(_interval, compared)),
+        ("promote evidence", *(_rounded(one.promote_evidence) for one in compared)),
+        ("abort evidence", *(_rounded(one.abort_evidence) for one in compared)),
     ]
+    terminal.print_table(title, ["", "accuracy", f"cost ({rollout.unit})"], rows)
+    events = [(one.at, one.event, one.by, one.reason) for one in rollout.events]
+    terminal.print_table("events", ["at", "event", "by", "reason"], events, whole=("at", "event", "by"))
+
+
+def _interval(compared: RolloutComparison) -> str:
+    low, high = compared.difference_interval or (None, None)
+    return "-" if low is None else f"{_rounded(low)} to {_rounded(high)}"
 
 
 def _rounded(value: float | None) -> str:

@@ -60,6 +60,14 @@ def test_progress_is_a_line_for_each_new_message_where_there_is_no_terminal(caps
     assert err.splitlines() == ["cascade x: reading", "cascade x: solving [K1] (1/3)", "cascade x: done (3/3)"]
 
 
+def test_progress_of_many_steps_is_a_line_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal.progress_bar("calling") as report:
+        for done in range(1, 1001):
+            report(done, 1000, f"{done / 1e3:.4g} spent")
+    lines = capsys.readouterr().err.splitlines()
+    assert (len(lines), lines[-1]) == (11, "calling: 1 spent (1000/1000)")
+
+
 def test_numbers_that_pictures_show_are_left_to_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
     summary = {"rows": 12, "traffic": {"items": [[1, 2]]}}

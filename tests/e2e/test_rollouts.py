@@ -163,6 +163,11 @@ def test_the_command_line_starts_shows_and_stops(
     assert (rollout["status"], rollout["rules"]["promote"]["min_saving"]) == ("running", 0.1)
     status, out, err = ran(monkeypatch, capsys, "rollouts", "list", "--json")
     assert rollout in json.loads(out)["items"]
+    out = ran(monkeypatch, capsys, "rollouts", "show", "cascade", "plan")[1]
+    shown = show(server, "cascade")
+    whole = ["version 1", "version 2", "outcomes", "difference", "interval", "evidence", "canary"]
+    assert [word for word in [*whole, *(one["at"] for one in shown["events"])] if word not in out] == []
+    assert max(map(len, out.splitlines())) <= 80
     assert ran(monkeypatch, capsys, "rollouts", "stop", *named)[0] == 0
     assert show(server, "portfolio")["status"] == "stopped"
 
