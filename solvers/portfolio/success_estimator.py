@@ -85,21 +85,19 @@ class NeighborEstimator:
         cls, scaling: EmbeddingScaling, items: Singles, success: Singles, samples: Int32s
     ) -> "NeighborEstimator":
         """Prepare the search. items: (r, d), scaled."""
-        return cls(scaling, items, success, samples, NeighborSearch(items[samples]))
+        return cls(scaling, items, success, samples, NeighborSearch(items, samples))
 
     def estimate(self, queries: ArrayLike, where: str = "queries") -> Floats:
         """Return the probability that each classifier is correct, (n, m), for queries (n, d).
 
-        Complexity: O(n K s d) time in the worst case, much less where few coordinates separate items (``neighbors``);
-            O(n (K + m)) memory in addition to the samples.
+        Complexity: O(n (u d + K (s + m))) time in the worst case for u items in at least one sample, much less where
+            few coordinates separate items (``neighbors``); O(n (d + m)) memory in addition to the items.
         """
-        return self.average_success(self.find_nearest(queries, where))
+        return self.neighbors.average_nearest(self.success, self.scaling.apply(queries, where))
 
     def find_nearest(self, queries: ArrayLike, where: str = "queries") -> Int32s:
         """Return the index of the item nearest to each query in each sample: (n, K)."""
-        indices = self.neighbors.search(self.scaling.apply(queries, where))
-        places: Int32s = self.samples[np.arange(len(self.samples)), indices]
-        return places
+        return self.neighbors.find_nearest(self.scaling.apply(queries, where))
 
     def average_success(self, indices: Int32s) -> Floats:
         """Return the mean success, (n, m), on items given by (n, K) indices."""

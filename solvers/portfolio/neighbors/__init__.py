@@ -1,17 +1,18 @@
 """Exact nearest-neighbor search by L-infinity: the nearest item of each sample for each query (OCCAM, Section 4.1).
 
 The estimate of a classifier's accuracy at a query is the mean, over K samples, of its accuracy on the query's nearest
-item in each. The distance is OCCAM's default (Section 5.1).
+item in each. The distance is OCCAM's default (Section 5.1). Samples overlap, so their union is searched once.
 """
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.arrays import Int64s, Singles
+from models.arrays import Floats, Int32s, Singles
 from models.errors import Fault, InvalidRequest
 
 MIN_THREADED_QUERIES = 16
@@ -21,71 +22,105 @@ MAX_CHUNK = 1024
 
 
 class NeighborSearch:
-    """Thread-safe nearest-neighbor search over samples.
+    """Thread-safe nearest-neighbor search over samples of items.
 
     Coordinates are sorted by falling variance: the first ones rule out most items.
 
     Args:
-        samples: (K, s, d), converted to float32, each at least 1.
+        items: (r, d), converted to float32, each at least 1.
+        samples: (K, s), indices of items, each at least 1.
     Raises:
-        InvalidRequest: other shapes, or numbers that are not finite in float32.
-    Complexity: O(K s d) time and memory.
+        InvalidRequest: items of another shape, or numbers that are not finite in float32.
+    Complexity: O(K s log(K s) + u d log u) time, and O(u d + K s) memory, for u items in at least one sample.
 
-    >>> samples = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
-    >>> NeighborSearch(np.array(samples)).search(np.array([[0.9, 0.2], [0.1, 0.3]])).tolist()
+    >>> items = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    >>> search = NeighborSearch(items, np.array([[0, 1], [0, 2]], np.int32))
+    >>> search.find_nearest(np.array([[0.9, 0.2], [0.1, 0.3]])).tolist()
     [[1, 0], [0, 0]]
     """
 
-    __slots__ = ("_order", "_samples")
+    __slots__ = ("_blocks", "_items", "_order", "_samples")
 
-    def __init__(self, samples: ArrayLike) -> None:
-        checked = _validate_array(samples, "samples", ("K", "s", "d"))
-        self._order = np.argsort(-checked.var(axis=(0, 1), dtype=np.float64), kind="stable")
-        self._samples = np.ascontiguousarray(checked[:, :, self._order])
+    def __init__(self, items: ArrayLike, samples: Int32s) -> None:
+        from solvers.portfolio.neighbors.item_blocks import ItemBlocks
 
-    def search(self, queries: ArrayLike) -> Int64s:
-        """Return the index of the nearest item for each query and sample: (n, K) int64.
+        self._items = _validate_array(items, "items", ("r", "d"))
+        self._samples = np.ascontiguousarray(samples, np.int32)
+        self._order = np.argsort(-self._items.var(axis=0, dtype=np.float64), kind="stable")
+        self._blocks = ItemBlocks.from_samples(self._items[:, self._order], self._samples)
 
-        Ties go to the smallest index.
+    def find_nearest(self, queries: ArrayLike) -> Int32s:
+        """Return the nearest item of each sample for each query: (n, K).
+
+        Ties go to the first item of the sample.
 
         Args:
             queries: (n, d), converted to float32; n at least 1.
         Raises:
             InvalidRequest: other shapes, or numbers that are not finite in float32.
-        Complexity: O(n K s d) time in the worst case, on all processors from ``MIN_THREADED_QUERIES`` queries on;
-            O(d) memory for each of at most ``MAX_CHUNK`` queries per thread.
+        Complexity: O(n (u d + K s)) time in the worst case for u items in at least one sample, on all processors from
+            ``MIN_THREADED_QUERIES`` queries on; O(u + d) memory for each of at most ``MAX_CHUNK`` queries per thread.
         """
-        import joblib
+        checked = self._validate_queries(queries)
+        nearest = np.empty((len(checked), len(self._samples)), np.int32)
 
-        from solvers.portfolio.neighbors import kernel  # lazy import: servers start without numba
+        def search(chunk: slice) -> None:
+            self._search(checked[chunk], nearest[chunk])
 
-        checked = _validate_array(queries, "queries", ("n", "d"))
-        if checked.shape[1] != self._samples.shape[2]:
-            raise InvalidRequest.from_faults(
-                Fault(("queries",), f"must have {self._samples.shape[2]} coordinates, got {checked.shape[1]}")
-            )
-        checked = np.ascontiguousarray(checked[:, self._order])
-        nearest = np.empty((len(checked), len(self._samples)), np.int64)
-        threads = joblib.cpu_count() if len(checked) >= MIN_THREADED_QUERIES else 1
-        length = ceil(len(checked) / (threads * ceil(len(checked) / (threads * MAX_CHUNK))))
-        starts = range(0, len(checked), length)
-
-        def search(start: int) -> None:
-            kernel.search_nearest(self._samples, checked[start : start + length], nearest[start : start + length])
-
-        if threads == 1:
-            for start in starts:
-                search(start)
-            return nearest
-        # A pool per search, so that searches do not block each other; the kernel releases the GIL. Some of Numba's own
-        # threading layers abort the process when two threads use them at once.
-        with ThreadPoolExecutor(threads) as pool:
-            deque(pool.map(search, starts), maxlen=0)  # raises exceptions of the threads
+        _run_chunks(search, len(checked))
         return nearest
+
+    def average_nearest(self, values: Singles, queries: ArrayLike) -> Floats:
+        """Return the mean of values, (r, m), over the items of ``find_nearest``: (n, m).
+
+        Complexity: as ``find_nearest``, and O(n K m) time.
+        """
+        from solvers.portfolio.neighbors import kernel
+
+        checked = self._validate_queries(queries)
+        means = np.empty((len(checked), values.shape[1]))
+
+        def average(chunk: slice) -> None:
+            nearest = np.empty((chunk.stop - chunk.start, len(self._samples)), np.int32)
+            self._search(checked[chunk], nearest)
+            kernel.average_rows(values, nearest, means[chunk])
+
+        _run_chunks(average, len(checked))
+        return means
+
+    def _validate_queries(self, queries: ArrayLike) -> Singles:
+        checked, dimensions = _validate_array(queries, "queries", ("n", "d")), len(self._order)
+        if checked.shape[1] != dimensions:
+            fault = f"must have {dimensions} coordinates, got {checked.shape[1]}"
+            raise InvalidRequest.from_faults(Fault(("queries",), fault))
+        return checked
+
+    def _search(self, queries: Singles, nearest: Int32s) -> None:
+        from solvers.portfolio.neighbors import kernel  # lazy import: servers start without numba
+        from solvers.portfolio.neighbors.item_blocks import pad_coordinates
+
+        kernel.search_nearest(*self._blocks, self._samples, pad_coordinates(queries[:, self._order]), nearest)
 
     def warm_up(self) -> None:
         """Compile the search ahead of the first query; takes some seconds, once per process."""
-        self.search(self._samples[0, :1])
+        self.average_nearest(self._items[:, :1], self._items[:1])
+
+
+def _run_chunks(function: Callable[[slice], None], count: int) -> None:
+    """Call a function for chunks of at most ``MAX_CHUNK`` of ``count`` queries, in threads if there are many."""
+    import joblib
+
+    threads = joblib.cpu_count() if count >= MIN_THREADED_QUERIES else 1
+    length = ceil(count / (threads * ceil(count / (threads * MAX_CHUNK))))
+    chunks = [slice(start, min(start + length, count)) for start in range(0, count, length)]
+    if threads == 1:
+        for chunk in chunks:
+            function(chunk)
+        return
+    # A pool per search, so that searches do not block each other; the kernel releases the GIL. Some of Numba's own
+    # threading layers abort the process when two threads use them at once.
+    with ThreadPoolExecutor(threads) as pool:
+        deque(pool.map(function, chunks), maxlen=0)  # raises exceptions of the threads
 
 
 def _validate_array(values: ArrayLike, name: str, axes: tuple[str, ...]) -> Singles:

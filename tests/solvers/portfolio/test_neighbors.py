@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.arrays import Int64s, Singles
 from models.errors import InvalidRequest
 from solvers.jit import python_kernel
 from solvers.portfolio import neighbors
 from solvers.portfolio.neighbors import NeighborSearch
+from solvers.portfolio.neighbors.item_blocks import ItemBlocks, pad_coordinates
 
 KERNEL = "solvers.portfolio.neighbors.kernel"
 
@@ -23,10 +24,22 @@ def brute(samples: Singles, queries: Singles) -> Int64s:
         return np.stack([np.abs(samples - query).max(axis=2).argmin(axis=1) for query in queries])
 
 
+class SampleSearch:
+    """A search over disjoint samples (K, s, d), which returns places in the samples: (n, K)."""
+
+    def __init__(self, samples: NDArray[np.floating]) -> None:
+        count, self.size, dims = samples.shape
+        numbers = np.arange(count * self.size, dtype=np.int32).reshape(count, self.size)
+        self.index = NeighborSearch(samples.reshape(-1, dims), numbers)
+
+    def search(self, queries: ArrayLike) -> NDArray[np.int32]:
+        return np.asarray(self.index.find_nearest(queries) % self.size)
+
+
 def agree(samples: NDArray[np.floating], queries: NDArray[np.floating]) -> None:
     """Compare with brute force, all queries at once and the first one alone."""
     stored, asked = samples.astype(np.float32), queries.astype(np.float32)
-    search = NeighborSearch(stored).search
+    search = SampleSearch(stored).search
     expected = brute(stored, asked)
     np.testing.assert_array_equal(search(asked), expected)
     np.testing.assert_array_equal(search(asked[:1]), expected[:1])
@@ -112,13 +125,13 @@ def test_of_equal_items_the_first_is_found(size: int) -> None:
     samples = np.full((2, size, 3), 5.0, np.float32)
     samples[0, size // 2 :] = 1.0
     samples[1, -1] = 1.0
-    assert NeighborSearch(samples).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
+    assert SampleSearch(samples).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
 
 
 def test_equal_after_rounding_is_equal() -> None:
     """1 + 2^-25 less 0 is 1 in float32, where the samples are."""
     samples = np.array([[[-(2.0**-25)], [0.0]]])
-    assert NeighborSearch(samples).search(np.array([[1.0]])).tolist() == [[0]]
+    assert SampleSearch(samples).search(np.array([[1.0]])).tolist() == [[0]]
 
 
 @given(
@@ -146,9 +159,34 @@ def test_the_kernel_interpreted_gives_the_same() -> None:
     rng = np.random.default_rng(3)
     items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
     samples, queries = items[6:].reshape(2, 70, 66), items[:6]
-    indices = np.zeros((6, 2), np.int64)
-    python_kernel(KERNEL).search_nearest(samples, queries, indices)
-    np.testing.assert_array_equal(indices, brute(samples, queries))
+    numbers = np.arange(140, dtype=np.int32).reshape(2, 70)
+    blocks = ItemBlocks.from_samples(samples.reshape(-1, 66), numbers)
+    nearest = np.zeros((6, 2), np.int32)
+    python_kernel(KERNEL).search_nearest(*blocks, numbers, pad_coordinates(queries), nearest)
+    np.testing.assert_array_equal(nearest % 70, brute(samples, queries))
+
+
+@given(
+    st.integers(1, 90), st.integers(1, 5), st.integers(1, 40), st.integers(1, 20), st.integers(0, 2**32 - 1),
+    st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150)
+def test_overlapping_samples_give_what_each_sample_gives(
+    count: int, samples: int, size: int, dims: int, seed: int, ties: bool
+) -> None:
+    """The union is searched once; nearest items and means are those of a search per sample, bit by bit."""
+    rng = np.random.default_rng(seed)
+    items = (rng.integers(0, 3, (count, dims)) if ties else rng.random((count, dims))).astype(np.float32)
+    queries = (rng.integers(0, 3, (20, dims)) if ties else 2 * rng.random((20, dims))).astype(np.float32)
+    numbers = rng.integers(0, count, (samples, size), dtype=np.int32)  # an item may be in a sample twice
+    values = rng.random((count, 3), np.float32)
+    expected = numbers[np.arange(samples), brute(items[numbers], queries)]
+    index = NeighborSearch(items, numbers)
+    np.testing.assert_array_equal(index.find_nearest(queries), expected)
+    total = np.zeros((20, 3))
+    for column in expected.T:
+        total += values[column]
+    np.testing.assert_array_equal(index.average_nearest(values, queries), total / samples)
 
 
 def test_searches_of_several_threads_do_not_disturb_each_other() -> None:
@@ -156,7 +194,7 @@ def test_searches_of_several_threads_do_not_disturb_each_other() -> None:
     samples = draw("softmax", rng, 600, 30).astype(np.float32).reshape(3, 200, 30)
     queries = draw("softmax", rng, 400, 30).astype(np.float32)
     expected = brute(samples, queries)
-    search = NeighborSearch(samples).search
+    search = SampleSearch(samples).search
     lengths = [1, 15, 16, 33, 400, 200, 1, 399] * 6
     with ThreadPoolExecutor(8) as pool:
         for length, indices in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
@@ -167,7 +205,7 @@ def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object) -> None:
         raise AssertionError("a pool was made")
 
-    search = NeighborSearch(np.eye(3)[None]).search
+    search = SampleSearch(np.eye(3)[None]).search
     monkeypatch.setattr(neighbors, "ThreadPoolExecutor", refuse)
     assert search(np.eye(3)[1:2]).tolist() == [[1]]
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
@@ -178,39 +216,40 @@ def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_more_queries_than_are_coded_at_once() -> None:
     rng = np.random.default_rng(9)
     samples, queries = rng.random((2, 20, 3), np.float32), rng.random((5_000, 3), np.float32)
-    np.testing.assert_array_equal(NeighborSearch(samples).search(queries), brute(samples, queries))
+    np.testing.assert_array_equal(SampleSearch(samples).search(queries), brute(samples, queries))
 
 
 @pytest.mark.kernel
 def test_arrays_of_other_types_and_layouts() -> None:
-    """float64, whole numbers, lists, transposed and read-only arrays; the answer is int64."""
+    """float64, whole numbers, lists, transposed and read-only arrays; the answer is int32."""
     rng = np.random.default_rng(2)
-    whole = rng.integers(0, 9, (4, 30, 2))
-    samples = np.ascontiguousarray(whole.transpose(2, 1, 0))
-    indices = NeighborSearch(whole.T).search(whole[:, :7, 0].T.tolist())
-    np.testing.assert_array_equal(indices, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32)))
-    assert indices.dtype == np.int64
-    fixed, asked = samples.astype(np.float32), samples[0].astype(np.float32)
-    fixed.flags.writeable = asked.flags.writeable = False
-    index = NeighborSearch(fixed)
+    whole = rng.integers(0, 9, (120, 2))
+    numbers = np.asfortranarray(rng.integers(0, 120, (4, 30), dtype=np.int32))
+    expected = numbers[np.arange(4), brute(whole[numbers].astype(np.float32), whole[:7].astype(np.float32))]
+    indices = NeighborSearch(np.asfortranarray(whole), numbers).find_nearest(whole[:7].tolist())
+    np.testing.assert_array_equal(indices, expected)
+    assert indices.dtype == np.int32
+    fixed, queries = whole.astype(np.float32), whole[:7].astype(np.float32)
+    fixed.flags.writeable = queries.flags.writeable = numbers.flags.writeable = False
+    index = NeighborSearch(fixed, numbers)
     index.warm_up()
-    np.testing.assert_array_equal(index.search(asked), brute(fixed, asked))
+    np.testing.assert_array_equal(index.find_nearest(queries), expected)
 
 
 @pytest.mark.parametrize(
-    ("samples", "message"),
+    ("items", "message"),
     [
-        (np.zeros((2, 3)), r"samples: must have shape \(K, s, d\), none 0, got \(2, 3\)"),
-        (np.zeros((2, 0, 3)), r"samples: .* got \(2, 0, 3\)"),
-        (np.zeros((0, 2, 3)), r"samples: .* got \(0, 2, 3\)"),
-        ([[["a", "b"]]], "samples: must be numbers"),
-        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: .* 2 of 4 are not, the first at \[0, 0, 1\]"),
-        ([[[1.0, 1e39]]], r"samples: .* 1 of 2 are not, the first at \[0, 0, 1\]"),
+        (np.zeros(3), r"items: must have shape \(r, d\), none 0, got \(3,\)"),
+        (np.zeros((0, 3)), r"items: .* got \(0, 3\)"),
+        (np.zeros((2, 0)), r"items: .* got \(2, 0\)"),
+        ([["a", "b"]], "items: must be numbers"),
+        ([[1.0, np.nan], [np.inf, 2.0]], r"items: .* 2 of 4 are not, the first at \[0, 1\]"),
+        ([[1.0, 1e39]], r"items: .* 1 of 2 are not, the first at \[0, 1\]"),
     ],
 )
-def test_samples_that_are_refused(samples: object, message: str) -> None:
+def test_items_that_are_refused(items: object, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        NeighborSearch(samples)  # type: ignore[arg-type]
+        NeighborSearch(items, np.zeros((1, 1), np.int32))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -224,6 +263,6 @@ def test_samples_that_are_refused(samples: object, message: str) -> None:
     ],
 )
 def test_queries_that_are_refused(queries: object, message: str) -> None:
-    index = NeighborSearch(np.zeros((1, 2, 3)))
+    index = NeighborSearch(np.zeros((2, 3)), np.array([[0, 1]], np.int32))
     with pytest.raises(InvalidRequest, match=message):
-        index.search(queries)  # type: ignore[arg-type]
+        index.find_nearest(queries)  # type: ignore[arg-type]
