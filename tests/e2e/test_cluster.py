@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pytest
 
 from app.building.run_build import fit, training_on
@@ -19,10 +20,12 @@ from app.settings import Settings
 from app.store.client import Store
 from app.store.embedded import EmbeddedRedis
 from app.store.repositories import open_repositories
-from models import BuildRequest, FeaturesSpec, FeatureTable
+from models import BuildRequest, FeaturesSpec, FeatureTable, Trace
 from models.errors import ParsimonyError
 from solvers import KINDS
 from solvers.base import no_progress
+from tests.app.sources.test_read import read as read_part_files
+from tests.app.sources.test_read import write as write_part
 from tests.oracles.index import small_table
 from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
@@ -159,3 +162,21 @@ def test_a_cluster_without_workers_or_that_goes_away_ends_the_training_with_the_
         joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
     leaving.join()
     cluster.close()
+
+
+@pytest.mark.slow
+def test_files_are_read_on_the_cluster_as_locally_also_if_a_worker_is_lost(cluster: Any, tmp_path: Path) -> None:
+    for part in range(6):
+        write_part(tmp_path, f"part-{part}", 60_000, part)
+    local_sample, local_facts = read_part_files(tmp_path, sample_rows=5000)
+    killed: list[int] = []
+    killing = threading.Thread(target=_kill_one_at_work, args=(cluster, killed))
+    with training_on(cluster.scheduler_address):
+        killing.start()
+        sample, facts = read_part_files(tmp_path, sample_rows=5000)
+    killing.join()
+    assert killed
+    assert facts == local_facts
+    assert isinstance(sample, Trace)
+    assert isinstance(local_sample, Trace)
+    assert np.array_equal(sample.confidences, local_sample.confidences, equal_nan=True)
