@@ -3,6 +3,7 @@
 CPU seconds of this process. Without options: batches within one budget. ``--constraints``: batches within a budget,
 three capacities, a commitment, two resources and five tenants with budgets; a million queries; and what batches save on
 outcomes of language models. HiGHS takes nearly all of the time: minutes without options, ten or more with.
+``--estimates``: estimates of a batch by the paper's samples, against a search per sample, and its assignment.
 """
 
 import argparse
@@ -20,12 +21,15 @@ from rich.console import Console
 from rich.table import Table
 
 from models import Trace, TraceSpec
+from models.arrays import Floats, Singles
 from models.portfolio import PortfolioOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedRequest
 from solvers import BuildContext
 from solvers.portfolio import fit
 from solvers.portfolio.constrained import ConstrainedChoice, Constraint, assign_constrained
 from solvers.portfolio.knapsack import assign
+from solvers.portfolio.neighbors.samples import draw_samples
+from solvers.portfolio.success_estimator import EmbeddingScaling, NeighborEstimator
 from tests.bench._outcomes import PRICES
 from tests.bench.cascade import shown, table
 from tests.bench.policy import SHARED
@@ -41,6 +45,8 @@ BUDGETS = (0.5, 0.6, 0.8, 0.9)
 """Budgets as shares of what the most expensive classifier costs for all queries."""
 GAP, CONSTRAINED_GAP = 1e-6, 1e-4
 GOALS = ("accuracy", "cost")
+ITEMS, SAMPLES = 2800, 40
+"""Labeled items, and samples of them, of ``--estimates``."""
 FLOOR = 0.8
 """The mean estimate that the least cost has to keep."""
 LIMIT_S = 900.0
@@ -179,6 +185,49 @@ def measure_savings(name: str) -> Table:
     return made
 
 
+def draw_embeddings(dimensions: int, count: int, rng: np.random.Generator) -> Singles:
+    """Draw probabilities of ``dimensions`` classes, (count, dimensions), as a classifier returns them."""
+    logits = 3 * rng.standard_normal((count, dimensions), np.float32)
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def search_each(estimator: NeighborEstimator, queries: Singles) -> Floats:
+    """Estimate with one search per sample, as if no item were in two samples."""
+    found = []
+    for sample in estimator.samples:
+        alone = NeighborEstimator.from_items(estimator.scaling, estimator.items, estimator.success, sample[None])
+        found.append(alone.find_nearest(queries)[:, 0])
+    return estimator.average_success(np.stack(found, axis=1))
+
+
+def measure_estimates(queries: int) -> Table:
+    """Estimate and assign a batch with 40 samples of 2,800 items: CPU and wall time on all cores."""
+    made = table(
+        f"{queries:,} queries, 7 classifiers, {SAMPLES} samples of {ITEMS:,} items\n"
+        f"per sample: one search per sample, for {QUERIES:,} queries, scaled up",
+        "dimensions", "size", "per sample, CPU", "estimates, CPU", "wall", "assignment, CPU",
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    for dimensions, size in ((10, 100), (10, 500), (64, 500)):
+        items = draw_embeddings(dimensions, ITEMS, rng)
+        success = (rng.random((ITEMS, 7)) < np.linspace(0.5, 0.95, 7)).astype(np.float32)
+        scaling, samples = EmbeddingScaling.from_vectors(items), draw_samples(rng, ITEMS, SAMPLES, size)
+        estimator = NeighborEstimator.from_items(scaling, scaling.apply(items), success, samples)
+        batch = draw_embeddings(dimensions, queries, rng)
+        estimator.neighbors.warm_up()
+        separate, expected = cpu(partial(search_each, estimator, batch[:QUERIES]))
+        started = time.perf_counter()
+        seconds, found = cpu(partial(estimator.estimate, batch))
+        wall = time.perf_counter() - started
+        assert np.array_equal(found[:QUERIES], expected)
+        costs = np.geomspace(1, 100, 7)
+        assigning = cpu(partial(assign, found, costs, 30.0 * queries, gap=GAP))[0]
+        figures = (separate * queries / len(expected), seconds, wall, assigning)
+        made.add_row(str(dimensions), str(size), *map(shown, figures))
+    return made
+
+
 def report(constrained: bool, seeds: int) -> Iterator[Table | str]:
     if not constrained:
         rows = {
@@ -203,8 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="parsimony bench portfolio", description=__doc__)
     parser.add_argument("--constraints", action="store_true", help="batches within several constraints")
     parser.add_argument("--seeds", type=int, default=3, help="instances of each kind")
+    parser.add_argument("--estimates", type=int, metavar="QUERIES", help="estimates of a batch of so many queries")
     chosen = parser.parse_args(arguments)
     console = Console()
+    if chosen.estimates is not None:
+        console.print(measure_estimates(chosen.estimates), highlight=False)
+        return
     for part in report(chosen.constraints, chosen.seeds):
         console.print(part, highlight=False)
 
