@@ -60,7 +60,7 @@ class PortfolioPlan(HeldOutCurve):
     def __post_init__(self) -> None:
         self.check()
         prepare_plan(self)
-        self._estimator.neighbors.warm_up()  # the first query is as fast as later ones
+        self._estimator.neighbors.warm_up(self._estimator.success)  # the first query is as fast as later ones
 
     @cached_property
     def _estimator(self) -> NeighborEstimator:

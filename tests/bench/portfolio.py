@@ -215,7 +215,7 @@ def measure_estimates(queries: int) -> Table:
         scaling, samples = EmbeddingScaling.from_vectors(items), draw_samples(rng, ITEMS, SAMPLES, size)
         estimator = NeighborEstimator.from_items(scaling, scaling.apply(items), success, samples)
         batch = draw_embeddings(dimensions, queries, rng)
-        estimator.neighbors.warm_up()
+        estimator.neighbors.warm_up(estimator.success)
         separate, expected = cpu(partial(search_each, estimator, batch[:QUERIES]))
         started = time.perf_counter()
         seconds, found = cpu(partial(estimator.estimate, batch))

@@ -8,13 +8,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from models.arrays import Floats, Int32s, Singles
 from models.errors import Fault, InvalidRequest
 
+T = TypeVar("T", bound=np.generic)
 MIN_THREADED_QUERIES = 16
 """From this many queries on, threads pay off."""
 MAX_CHUNK = 1024
@@ -45,7 +47,7 @@ class NeighborSearch:
         from solvers.portfolio.neighbors.item_blocks import ItemBlocks
 
         self._items = _validate_array(items, "items", ("r", "d"))
-        self._samples = np.ascontiguousarray(samples, np.int32)
+        self._samples = _freeze(np.asarray(samples, np.int32))
         self._order = np.argsort(-self._items.var(axis=0, dtype=np.float64), kind="stable")
         self._blocks = ItemBlocks.from_samples(self._items[:, self._order], self._samples)
 
@@ -77,13 +79,13 @@ class NeighborSearch:
         """
         from solvers.portfolio.neighbors import kernel
 
-        checked = self._validate_queries(queries)
+        checked, frozen = self._validate_queries(queries), _freeze(values)
         means = np.empty((len(checked), values.shape[1]))
 
         def average(chunk: slice) -> None:
             nearest = np.empty((chunk.stop - chunk.start, len(self._samples)), np.int32)
             self._search(checked[chunk], nearest)
-            kernel.average_rows(values, nearest, means[chunk])
+            kernel.average_rows(frozen, nearest, means[chunk])
 
         _run_chunks(average, len(checked))
         return means
@@ -101,9 +103,19 @@ class NeighborSearch:
 
         kernel.search_nearest(*self._blocks, self._samples, pad_coordinates(queries[:, self._order]), nearest)
 
-    def warm_up(self) -> None:
-        """Compile the search ahead of the first query; takes some seconds, once per process."""
-        self.average_nearest(self._items[:, :1], self._items[:1])
+    def warm_up(self, values: Singles) -> None:
+        """Compile the search for values like those of ``average_nearest`` ahead of the first query.
+
+        Takes some seconds, once per process.
+        """
+        self.average_nearest(values, self._items[:1])
+
+
+def _freeze(array: NDArray[T]) -> NDArray[T]:
+    """Return a read-only C-contiguous view: kernels are compiled once, for arrays of artifacts and of fits."""
+    frozen = np.ascontiguousarray(array).view()
+    frozen.flags.writeable = False
+    return frozen
 
 
 def _run_chunks(function: Callable[[slice], None], count: int) -> None:

@@ -232,7 +232,7 @@ def test_arrays_of_other_types_and_layouts() -> None:
     fixed, queries = whole.astype(np.float32), whole[:7].astype(np.float32)
     fixed.flags.writeable = queries.flags.writeable = numbers.flags.writeable = False
     index = NeighborSearch(fixed, numbers)
-    index.warm_up()
+    index.warm_up(fixed)
     np.testing.assert_array_equal(index.find_nearest(queries), expected)
 
 
