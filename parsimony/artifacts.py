@@ -1,28 +1,62 @@
 """Artifacts of a server: decide, evaluate, and run items with the caller's own functions."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parsimony.decisions import Decision
 from parsimony.errors import ParsimonyError
 from parsimony.functions import Function, call_function, call_functions_async, check_functions
-from parsimony.runs import RUNS, Ask, Call, Predict, RunInput, RunResult, to_plain
+from parsimony.runs import RUNS, Ask, Call, Predict, RunInput, RunResult, Steps, to_plain
 
 if TYPE_CHECKING:
     from parsimony.client import AsyncParsimony, Parsimony
 
+A = TypeVar("A")
 
-class Artifact:
-    """An artifact of a server.
+
+class BoundArtifact:
+    """An artifact of a client's server.
 
     Args:
         kind: cascade, index, pipeline, policy, or portfolio.
         version: a version other than the active one; None: the active one.
     """
 
-    def __init__(self, client: "Parsimony", kind: str, name: str, version: int | None = None) -> None:
+    def __init__(self, client: Any, kind: str, name: str, version: int | None = None) -> None:
         self.client, self.kind, self.name, self.version = client, kind, name, version
+
+
+class HasArtifacts(Generic[A]):
+    """Artifacts of a client, by kind."""
+
+    _artifact_type: Callable[..., A]
+
+    def cascade(self, name: str, version: int | None = None) -> A:
+        """Return a cascade: classifiers in order, until one is confident enough."""
+        return self._artifact_type(self, "cascade", name, version)
+
+    def index(self, name: str, version: int | None = None) -> A:
+        """Return an index: the features to compute for an item."""
+        return self._artifact_type(self, "index", name, version)
+
+    def pipeline(self, name: str, version: int | None = None) -> A:
+        """Return a pipeline: features stage by stage, with a reject option."""
+        return self._artifact_type(self, "pipeline", name, version)
+
+    def policy(self, name: str, version: int | None = None) -> A:
+        """Return a policy: the next feature or classifier, given what is known."""
+        return self._artifact_type(self, "policy", name, version)
+
+    def portfolio(self, name: str, version: int | None = None) -> A:
+        """Return a portfolio: the classifier of an item, by its embedding."""
+        return self._artifact_type(self, "portfolio", name, version)
+
+
+class Artifact(BoundArtifact):
+    """An artifact of a server."""
+
+    client: "Parsimony"
 
     def decide(self, **query: Any) -> Decision:
         """Return the decision for limits such as ``budget=5``, and for known values of the item."""
@@ -55,18 +89,13 @@ class Artifact:
         """
         check_functions(functions)
         steps = RUNS[self.kind](self._make_input(limits, deadline_s))
-        result: Any = None
-        failure: ParsimonyError | None = None
-        while True:
+        outcome: Any = None
+        while not isinstance(step := _resume(steps, outcome), RunResult):
             try:
-                step = steps.send(result) if failure is None else steps.throw(failure)
-            except StopIteration as ended:
-                return _checked_result(ended.value)
-            result = failure = None
-            try:
-                result = self._do(step, functions, item)
+                outcome = self._do(step, functions, item)
             except ParsimonyError as error:  # the run decides whether it can continue
-                failure = error
+                outcome = error
+        return step
 
     def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
         if isinstance(step, Call):
@@ -81,16 +110,10 @@ class Artifact:
         return make_input(record, limits, deadline_s)
 
 
-class AsyncArtifact:
-    """An artifact of a server, for asyncio.
+class AsyncArtifact(BoundArtifact):
+    """An artifact of a server, for asyncio."""
 
-    Args:
-        kind: cascade, index, pipeline, policy, or portfolio.
-        version: a version other than the active one; None: the active one.
-    """
-
-    def __init__(self, client: "AsyncParsimony", kind: str, name: str, version: int | None = None) -> None:
-        self.client, self.kind, self.name, self.version = client, kind, name, version
+    client: "AsyncParsimony"
 
     async def decide(self, **query: Any) -> Decision:
         """Return the decision for limits such as ``budget=5``, and for known values of the item."""
@@ -115,18 +138,13 @@ class AsyncArtifact:
         needs_facts = needs_record(self.kind, deadline_s)
         record = await self.client.describe(self.kind, self.name, self.version) if needs_facts else {}
         steps = RUNS[self.kind](make_input(record, limits, deadline_s))
-        result: Any = None
-        failure: ParsimonyError | None = None
-        while True:
+        outcome: Any = None
+        while not isinstance(step := _resume(steps, outcome), RunResult):
             try:
-                step = steps.send(result) if failure is None else steps.throw(failure)
-            except StopIteration as ended:
-                return _checked_result(ended.value)
-            result = failure = None
-            try:
-                result = await self._do(step, functions, item)
+                outcome = await self._do(step, functions, item)
             except ParsimonyError as error:  # the run decides whether it can continue
-                failure = error
+                outcome = error
+        return step
 
     async def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
         if isinstance(step, Call):
@@ -155,6 +173,10 @@ def make_input(record: Mapping[str, Any], limits: Mapping[str, Any], deadline_s:
     )
 
 
-def _checked_result(value: Any) -> RunResult:
-    assert isinstance(value, RunResult)
-    return value
+def _resume(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunResult:
+    """Continue a run with the outcome of its last step: a result, or an error; return the next step, or the result."""
+    try:
+        return steps.throw(outcome) if isinstance(outcome, ParsimonyError) else steps.send(outcome)
+    except StopIteration as ended:
+        result: RunResult = ended.value
+        return result

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from parsimony.artifacts import Artifact, AsyncArtifact
+from parsimony.artifacts import Artifact, AsyncArtifact, HasArtifacts
 from parsimony.decisions import Decision, DecisionCache
 from parsimony.errors import ParsimonyError, ServerError, Unavailable
 from parsimony.feedback import FeedbackSender
@@ -21,7 +21,7 @@ HOLD_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
 
-class Parsimony(Routes):
+class Parsimony(HasArtifacts[Artifact], Routes):
     """Client of a server. Connections are reused; methods may be called from several threads.
 
     Args:
@@ -32,6 +32,8 @@ class Parsimony(Routes):
         hold_s: seconds for which a decision that is the same for all items is held. While the server is away, an older
             one is used, marked ``is_stale``.
     """
+
+    _artifact_type = Artifact
 
     def __init__(
         self,
@@ -63,26 +65,6 @@ class Parsimony(Routes):
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    def cascade(self, name: str, version: int | None = None) -> Artifact:
-        """Return a cascade: classifiers in order, until one is confident enough."""
-        return Artifact(self, "cascade", name, version)
-
-    def index(self, name: str, version: int | None = None) -> Artifact:
-        """Return an index: the features to compute for an item."""
-        return Artifact(self, "index", name, version)
-
-    def pipeline(self, name: str, version: int | None = None) -> Artifact:
-        """Return a pipeline: features stage by stage, with a reject option."""
-        return Artifact(self, "pipeline", name, version)
-
-    def policy(self, name: str, version: int | None = None) -> Artifact:
-        """Return a policy: the next feature or classifier, given what is known."""
-        return Artifact(self, "policy", name, version)
-
-    def portfolio(self, name: str, version: int | None = None) -> Artifact:
-        """Return a portfolio: the classifier of an item, by its embedding."""
-        return Artifact(self, "portfolio", name, version)
 
     def decide(
         self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any
@@ -163,8 +145,10 @@ class Parsimony(Routes):
         return _read(send(self._http, request, self._connection.retries))
 
 
-class AsyncParsimony(Routes):
+class AsyncParsimony(HasArtifacts[AsyncArtifact], Routes):
     """Client of a server, for asyncio. Arguments and errors are those of ``Parsimony``."""
+
+    _artifact_type = AsyncArtifact
 
     def __init__(
         self,
@@ -191,26 +175,6 @@ class AsyncParsimony(Routes):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    def cascade(self, name: str, version: int | None = None) -> AsyncArtifact:
-        """Return a cascade: classifiers in order, until one is confident enough."""
-        return AsyncArtifact(self, "cascade", name, version)
-
-    def index(self, name: str, version: int | None = None) -> AsyncArtifact:
-        """Return an index: the features to compute for an item."""
-        return AsyncArtifact(self, "index", name, version)
-
-    def pipeline(self, name: str, version: int | None = None) -> AsyncArtifact:
-        """Return a pipeline: features stage by stage, with a reject option."""
-        return AsyncArtifact(self, "pipeline", name, version)
-
-    def policy(self, name: str, version: int | None = None) -> AsyncArtifact:
-        """Return a policy: the next feature or classifier, given what is known."""
-        return AsyncArtifact(self, "policy", name, version)
-
-    def portfolio(self, name: str, version: int | None = None) -> AsyncArtifact:
-        """Return a portfolio: the classifier of an item, by its embedding."""
-        return AsyncArtifact(self, "portfolio", name, version)
 
     async def decide(
         self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any

@@ -4,14 +4,13 @@ The operations of other clients' APIs (chat completions, messages, responses, em
 Protocol), health, and metrics are left to these clients, or to ``call``.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsimony.errors import InvalidRequest, NotFound
 from parsimony.runs import to_plain
 from parsimony.transport import Request
-from parsimony.uploads import make_path, read_spec, read_upload
+from parsimony.uploads import make_path, read_dataset, read_table
 
 PLURALS = {
     "cascade": "cascades",
@@ -205,11 +204,7 @@ class Routes:
             embeddings: (n, d) numbers; None without.
             sample_rows: with a URL, the number of rows to sample for builds.
         """
-        if isinstance(table, str) and "://" in table:
-            source = {"url": table} if sample_rows is None else {"url": table, "sample_rows": sample_rows}
-            files = read_spec(spec) | {"source": (None, json.dumps(source).encode())}
-        else:
-            files = read_spec(spec) | read_upload(table, embeddings)
+        files = read_dataset(table, spec, embeddings, sample_rows)
         return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
 
     def put_calls(self, name: str, log: bytes, **parts: Any) -> Any:
@@ -219,7 +214,7 @@ class Routes:
 
     def draft_spec(self, table: Any) -> Any:
         """Return a draft of the spec of a table, and what it cannot know."""
-        return self._send(Request("POST", make_path("drafts"), True, {"files": read_upload(table)}))
+        return self._send(Request("POST", make_path("drafts"), True, {"files": read_table(table)}))
 
     def show_dataset(self, name: str) -> Any:
         """Return a dataset's rows, columns, and warnings."""

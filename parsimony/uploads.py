@@ -19,19 +19,36 @@ def make_path(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
-def read_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a spec."""
-    return {"spec": (None, json.dumps(spec), "application/json")}
+def read_dataset(
+    table: Any, spec: Mapping[str, Any], embeddings: Any = None, sample_rows: int | None = None
+) -> dict[str, Any]:
+    """Return the parts of a dataset: its spec, and its table or the source of its rows.
+
+    Args:
+        table: as for ``read_table``, or the URL of Parquet files.
+        embeddings: (n, d) numbers; None without.
+        sample_rows: with a URL, the number of rows to sample; None: the server's default.
+    """
+    if not (isinstance(table, str) and "://" in table):
+        return _make_json_part("spec", spec) | read_table(table, embeddings)
+    source = {"url": table, "sample_rows": sample_rows}
+    return _make_json_part("spec", spec) | _make_json_part(
+        "source", {name: value for name, value in source.items() if value is not None}
+    )
 
 
-def read_upload(table: Any, embeddings: Any = None) -> dict[str, Any]:
+def _make_json_part(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: (None, json.dumps(value), "application/json")}
+
+
+def read_table(table: Any, embeddings: Any = None) -> dict[str, Any]:
     """Return the parts of a table and its embeddings.
 
     Args:
         table: path of a CSV, Parquet, or JSON Lines file, or a frame of pandas or polars.
         embeddings: (n, d) numbers; None without.
     """
-    parts: dict[str, Any] = {"table": _read_table(table)}
+    parts: dict[str, Any] = {"table": _read_file(table)}
     if embeddings is not None:
         buffer = io.BytesIO()
         np.save(buffer, np.asarray(embeddings, dtype=np.float32), allow_pickle=False)
@@ -39,7 +56,7 @@ def read_upload(table: Any, embeddings: Any = None) -> dict[str, Any]:
     return parts
 
 
-def _read_table(table: Any) -> tuple[str, bytes, str]:
+def _read_file(table: Any) -> tuple[str, bytes, str]:
     """Return the file name, bytes, and media type of a table."""
     if isinstance(table, str | Path):
         path = Path(table)
