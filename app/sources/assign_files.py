@@ -17,18 +17,14 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.sources.locations import find_files
-from app.sources.scan import open_parquet
+from app.sources.scan import BATCH_ROWS, open_parquet
 from app.store.query_tables import EMBEDDING, TEXT, read_columns
-from models.arrays import Floats
 from models.errors import Fault, InvalidRequest
-from models.portfolio import BatchBudget
+from models.portfolio import AssignmentOptions, BatchBudget
 from models.word_embedding import WORDS, embed_words
 from solvers import Progress
-from solvers.portfolio.large_batch import MAX_PASSES, LargeBatch, LargeSolution, assign_large
-from solvers.portfolio.limits import compute_total_budget
+from solvers.portfolio.large_batch import MAX_PASSES, LargeBatch, assign_large
 from solvers.portfolio.plan import PortfolioPlan
-
-BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +55,35 @@ def assign_files(
         InvalidRequest: budget and budget_total are missing, or a file is malformed.
         Infeasible: the budget is less than the cheapest assignment.
     """
-    found = [each.url for each in find_files(url, (url.split("*")[0].rsplit("/", 1)[0],))]
+    found = [each.url for each in find_files(url)]
     rows = sum(_count_rows(each) for each in found)
-    total = compute_total_budget(limits, rows, plan.highest_cost)
-    if not np.isfinite(total):
+    if not limits.has_budget:
         raise InvalidRequest.from_faults(Fault(("budget",), "is required, or budget_total"))
+    plan.refuse_infeasible(rows, AssignmentOptions(**dict(limits)))
     with tempfile.TemporaryDirectory(prefix=".parsimony-", dir=output.parent) as folder:
         started = time.monotonic()
         estimates, costs = _estimate(plan, embedder, found, rows, Path(folder), progress)
         estimated = time.monotonic()
-        overrun = 0.0 if len(costs) == 1 else rows * plan.estimate_cost_overrun("batch", total / rows)[0]
         batch = LargeBatch(estimates, costs, plan.penalize_estimates(np.zeros((1, len(plan.classifiers))))[0])
-        room = total - rows * plan.embedding_cost - max(overrun, 0.0)
+        least, embedding_cost = batch.measure_least_cost(), rows * plan.embedding_cost
+        total = plan.check_total_budget(limits, rows, least + embedding_cost)
+        # Selection makes costs exceed predictions by about a percent.
+        overrun = 0.0 if len(costs) == 1 else rows * plan.estimate_cost_overrun("batch", total / rows)[0]
+        room = max(total - overrun - embedding_cost, least)
         solution = assign_large(batch, room, lambda done: progress(done, MAX_PASSES, "finding the shadow price"))
         _write(output, plan.classifiers, solution.choice)
-        figures = _measure(plan, solution, estimates, total)
+        counts = np.bincount(solution.choice, minlength=len(plan.classifiers))
+        raw = _sum_chosen(estimates, solution.choice) / rows
     return FilesAssignment(
         queries=rows,
         budget=total,
-        cost=solution.cost + rows * plan.embedding_cost + overrun,
+        cost=solution.cost + embedding_cost + overrun,
+        estimated_accuracy=plan.correct_accuracy(raw, counts, total / rows),
         gap=solution.gap,
         price=solution.price,
+        usage=dict(zip(plan.classifiers, counts.tolist(), strict=True)),
         estimate_s=estimated - started,
         solve_s=time.monotonic() - estimated,
-        **figures,
     )
 
 
@@ -132,18 +133,6 @@ def _vectors(columns: dict[str, Any], embedder: str | None) -> Any:
         message = f"requires an artifact with the embedder {WORDS}, got {embedder or 'none'}; embed the texts first"
         raise InvalidRequest.from_faults(Fault(("queries", TEXT), message))
     return embed_words(columns[TEXT])
-
-
-def _measure(
-    plan: PortfolioPlan, solution: LargeSolution, estimates: NDArray[np.float32], total: float
-) -> dict[str, Any]:
-    """Return the usage of classifiers, and the estimated accuracy without its optimism."""
-    counts = np.bincount(solution.choice, minlength=len(plan.classifiers))
-    optimism: Floats = plan.interpolate_optimism("batch", total / len(estimates))
-    chosen = _sum_chosen(estimates, solution.choice)
-    accuracy = (chosen - float(optimism @ counts)) / len(estimates)
-    usage = dict(zip(plan.classifiers, counts.tolist(), strict=True))
-    return {"usage": usage, "estimated_accuracy": min(max(accuracy, 0.0), 1.0)}
 
 
 def _sum_chosen(estimates: NDArray[np.float32], choice: NDArray[np.uint8]) -> float:

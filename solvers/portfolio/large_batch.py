@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int64s, Singles
 from models.errors import Infeasible
+from solvers.portfolio.shadow_prices import ROUNDING
 
 PART = 500_000
 """Queries of one part."""
@@ -39,6 +40,12 @@ class LargeBatch:
         for first in range(0, len(self.estimates), PART):
             rows = slice(first, first + PART)
             yield rows, self.estimates[rows], self.costs if len(self.costs) == 1 else self.costs[rows]
+
+    def measure_least_cost(self) -> float:
+        """Return the cost of the cheapest assignment."""
+        if len(self.costs) == 1:
+            return float(self.costs.min()) * len(self.estimates)
+        return math.fsum(float(costs.min(axis=1).sum()) for _, _, costs in self.iterate_parts())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +82,10 @@ def assign_large(batch: LargeBatch, budget: float, report: Callable[[int], None]
     Raises:
         Infeasible: the cheapest assignment costs more than the budget.
     """
+    least = batch.measure_least_cost()
+    if budget < least * (1 - ROUNDING):
+        raise Infeasible(f"budget must be at least {least:g} for {len(batch.estimates)} queries, got {budget:g}")
+    budget = max(budget, least * (1 + ROUNDING))  # sums in another order differ by rounding
     choice = np.empty(len(batch.estimates), dtype=np.uint8)
     value, cost, _ = _choose(batch, 0.0, choice)
     if cost <= budget:
@@ -93,19 +104,11 @@ def assign_large(batch: LargeBatch, budget: float, report: Callable[[int], None]
 
 
 def _find_feasible_price(batch: LargeBatch, budget: float, choice: NDArray[np.uint8]) -> float:
-    """Return a price at which the assignment is within the budget; raises Infeasible."""
-    least = math.fsum(_least_cost(len(part), costs) for _, part, costs in batch.iterate_parts())
-    if least > budget:
-        raise Infeasible(f"budget must be at least {least:g} for {len(batch.estimates)} queries, got {budget:g}")
+    """Return a price at which the assignment is within the budget."""
     price = 1.0
     while _choose(batch, price, choice)[1] > budget:
         price *= 4.0
     return price
-
-
-def _least_cost(count: int, costs: Floats) -> float:
-    cheapest = costs.min(axis=1)
-    return float(cheapest[0] * count) if len(costs) == 1 else float(cheapest.sum())
 
 
 def _fill_budget(
@@ -120,11 +123,16 @@ def _fill_budget(
     differing = np.flatnonzero(choice != upgraded)
     before, after = (_pick(batch, differing, each[differing]) for each in (choice, upgraded))
     gains, extra = after[0] - before[0], after[1] - before[1]
-    order = np.argsort(-gains / np.where(extra > 0, extra, 1.0), kind="stable")
-    for place in order:
-        if gains[place] > 0 and extra[place] > 0 and cost + extra[place] <= budget:
-            choice[differing[place]] = upgraded[differing[place]]
-            value, cost = value + float(gains[place]), cost + float(extra[place])
+    useful = np.flatnonzero((gains > 0) & (extra > 0))
+    order = useful[np.argsort(-gains[useful] / extra[useful], kind="stable")]
+    count = int(np.searchsorted(cost + np.cumsum(extra[order]), budget, side="right"))
+    taken, room = list(order[:count]), budget - cost - float(extra[order[:count]].sum())
+    for place in order[count:][extra[order[count:]] <= room]:
+        if extra[place] <= room:
+            taken.append(place)
+            room -= float(extra[place])
+    choice[differing[taken]] = upgraded[differing[taken]]
+    value, cost = value + float(gains[taken].sum()), cost + float(extra[taken].sum())
     return LargeSolution(choice, value, cost, high, max(bound - value, 0.0) / max(abs(bound), 1e-300))
 
 

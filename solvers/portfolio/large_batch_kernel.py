@@ -7,6 +7,14 @@ from models.arrays import Floats, Singles
 from solvers.jit import compile_kernel
 
 
+@compile_kernel()
+def add_exactly(total: float, lost: float, term: float) -> tuple[float, float]:
+    """Add a term to a sum; return the sum, and what rounding lost of it so far (Kahan's summation)."""
+    corrected = term - lost
+    following = total + corrected
+    return following, (following - total) - corrected
+
+
 @compile_kernel(cache=True, nogil=True)
 def choose_at_price(
     estimates: Singles, added: Floats, costs: Floats, price: float, choice: NDArray[np.uint8]
@@ -25,6 +33,7 @@ def choose_at_price(
     Complexity: O(n m).
     """
     value = cost = dual = 0.0
+    lost_value = lost_cost = lost_dual = 0.0
     for i in range(estimates.shape[0]):
         row = i if costs.shape[0] > 1 else 0
         best, best_gain = 0, estimates[i, 0] + added[0] - price * costs[row, 0]
@@ -33,7 +42,7 @@ def choose_at_price(
             if gain > best_gain or (gain == best_gain and costs[row, j] < costs[row, best]):
                 best, best_gain = j, gain
         choice[i] = best
-        value += estimates[i, best] + added[best]
-        cost += costs[row, best]
-        dual += best_gain
+        value, lost_value = add_exactly(value, lost_value, estimates[i, best] + added[best])
+        cost, lost_cost = add_exactly(cost, lost_cost, costs[row, best])
+        dual, lost_dual = add_exactly(dual, lost_dual, best_gain)
     return value, cost, dual

@@ -356,7 +356,7 @@ class PortfolioPlan(HeldOutCurve):
         """Return the least possible and the maximum allowed cost of n queries; raises Infeasible."""
         each = np.broadcast_to(costs, (n, costs.shape[-1]))
         least = n * self.embedding_cost + float(each.min(axis=1).sum())
-        total = self._check_total_budget(options, n, least) if options.has_budget else np.inf
+        total = self.check_total_budget(options, n, least) if options.has_budget else np.inf
         if options.min_accuracy is not None:
             total = n * self._find_min_budget("batch", options.min_accuracy, total / n)
         return least, total
@@ -406,7 +406,8 @@ class PortfolioPlan(HeldOutCurve):
         total = compute_total_budget(request, n, self.highest_cost) if request.has_budget else None
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
-    def _check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
+    def check_total_budget(self, options: BatchBudget, n: int, least: float) -> float:
+        """Return the total budget of n queries; raises Infeasible if it is less than the least possible cost."""
         total = compute_total_budget(options, n, self.highest_cost)
         if total < least * (1 - ROUNDING):
             message = f"budget must be at least {least:g} {self.unit} for {n} queries, got {total:g}"
@@ -430,15 +431,24 @@ class PortfolioPlan(HeldOutCurve):
         counts = np.bincount(choice, minlength=len(self.classifiers))
         return {
             "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
-            "estimated_accuracy": _subtract_optimism(
-                float(chosen.mean()), float(self.interpolate_optimism("batch", budget) @ counts) / n
-            ),
+            "estimated_accuracy": self.correct_accuracy(float(chosen.mean()), counts, budget),
             "raw_estimate": float(chosen.mean()),
             "min_estimate": float(chosen.min()),
             "cost": cost + n * self.embedding_cost,
             "gap": gap,
             "usage": dict(zip(self.classifiers, counts.tolist(), strict=True)),
         }
+
+    def correct_accuracy(self, raw: float, counts: Int64s, budget: float) -> float:
+        """Return the accuracy of a batch without the optimism of its estimates.
+
+        Args:
+            raw: mean of the chosen estimates.
+            counts: (m,), number of queries of each classifier.
+            budget: mean budget at which the optimism is evaluated.
+        """
+        optimism = float(self.interpolate_optimism("batch", budget) @ counts) / int(counts.sum())
+        return _subtract_optimism(raw, optimism)
 
 
 def _subtract_optimism(estimate: float, optimism: float) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from models import Fault, InvalidRequest
 from models.arrays import Floats, Int32s, Singles
-from solvers.portfolio.neighbors import NeighborSearch
+from solvers.portfolio.neighbors import NeighborSearch, average_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,4 @@ class NeighborEstimator:
 
     def average_success(self, indices: Int32s) -> Floats:
         """Return the mean success, (n, m), on items given by (n, K) indices."""
-        total = np.zeros((len(indices), self.success.shape[1]))
-        for column in indices.T:
-            total += self.success[column]
-        return np.asarray(total / indices.shape[1])
+        return average_rows(self.success, indices)

@@ -77,15 +77,13 @@ class NeighborSearch:
 
         Complexity: as ``find_nearest``, and O(n K m) time.
         """
-        from solvers.portfolio.neighbors import kernel
-
-        checked, frozen = self._validate_queries(queries), _freeze(values)
+        checked = self._validate_queries(queries)
         means = np.empty((len(checked), values.shape[1]))
 
         def average(chunk: slice) -> None:
             nearest = np.empty((chunk.stop - chunk.start, len(self._samples)), np.int32)
             self._search(checked[chunk], nearest)
-            kernel.average_rows(frozen, nearest, means[chunk])
+            means[chunk] = average_rows(values, nearest)
 
         _run_chunks(average, len(checked))
         return means
@@ -109,6 +107,15 @@ class NeighborSearch:
         Takes some seconds, once per process.
         """
         self.average_nearest(values, self._items[:1])
+
+
+def average_rows(values: Singles, indices: Int32s) -> Floats:
+    """Return the mean of rows of values, (r, m), given by indices, (n, K): (n, m)."""
+    from solvers.portfolio.neighbors import kernel
+
+    means = np.empty((len(indices), values.shape[1]))
+    kernel.average_rows(_freeze(values), np.ascontiguousarray(indices), means)
+    return means
 
 
 def _freeze(array: NDArray[T]) -> NDArray[T]:

@@ -64,3 +64,17 @@ def test_the_budget_is_spent_and_the_gap_is_tiny_on_a_large_batch() -> None:
 def test_a_budget_below_the_cheapest_assignment_is_refused_with_it() -> None:
     with pytest.raises(Infeasible, match="at least 20"):
         assign_large(LargeBatch(np.ones((10, 2), dtype=np.float32), np.array([[2.0, 3.0]]), np.zeros(2)), 19.0)
+
+
+def test_the_least_budget_of_costs_that_no_float_is_equal_to_is_enough() -> None:
+    batch = LargeBatch(np.ones((1_000_003, 2), dtype=np.float32), np.array([[0.1, 0.3]]), np.array([0.0, 0.5]))
+    solution = assign_large(batch, batch.measure_least_cost())
+    assert set(solution.choice.tolist()) == {0}
+
+
+def test_many_equal_upgrades_are_taken_as_far_as_the_budget_allows() -> None:
+    batch = LargeBatch(
+        np.tile(np.array([0.2, 0.7], dtype=np.float32), (300_000, 1)), np.array([[1.0, 3.0]]), np.zeros(2)
+    )
+    solution = assign_large(batch, 500_001.0)
+    assert (int(solution.choice.sum()), solution.cost) == (100_000, 500_000.0)
