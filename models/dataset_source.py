@@ -38,9 +38,9 @@ class SourceFile(Value):
 class SourceFacts(DatasetSource):
     """A source whose rows were checked, and the sample of them that builds learn from."""
 
-    rows: int = Field(description="number of rows in all files, each of which was checked")
+    rows: int = Field(description="number of rows in all files; every row was checked")
     bytes: int = Field(description="size of all files, in bytes")
     max_standard_error: float = Field(
-        description="largest standard error of a share, such as an accuracy, in the sample, by sampling alone"
+        description="largest standard error that sampling causes in a share, such as an accuracy"
     )
     files: Items[SourceFile] = Field(description="the files; a build fails if one of them has changed")

@@ -21,7 +21,7 @@ class DatasetInfo(DatasetFacts):
         description="problems that make figures from this dataset less certain than they seem, and what to do",
     )
     source: SourceFacts | None = Field(
-        default=None, description="the files of which the table is a sample; null: the table was uploaded"
+        default=None, description="the files whose rows were sampled; null: the table was uploaded"
     )
 
 

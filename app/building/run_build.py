@@ -18,7 +18,7 @@ from app.processes.clock import current_time
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
 from app.sources.read import read_source
-from app.sources.scan import refuse_changed
+from app.sources.scan import refuse_changed_file
 from app.store import codec
 from app.store.builds import ADVICE, SOURCE, Builds
 from app.store.repositories import Repositories, open_repositories
@@ -108,8 +108,11 @@ def _read_and_store(repos: Repositories, build: Build) -> None:
     source = DatasetSource.model_validate(build.params["source"])
     with training_on(repos.settings.dask_scheduler):
         dataset, facts = read_source(source, spec, repos.settings.allowed_sources(), _reporting(repos, build.id))
-    repos.builds.refuse_unless_running(repos.builds.get(build.id))
-    repos.datasets.put(build.name, dataset, created_at=current_time(), source=facts)
+
+    def refuse_cancelled(replaced: str | None) -> None:
+        repos.builds.refuse_unless_running(repos.builds.get(build.id))
+
+    repos.datasets.put(build.name, dataset, created_at=current_time(), allow=refuse_cancelled, source=facts)
     repos.builds.end_build(build.id, "succeeded", None)
 
 
@@ -134,7 +137,7 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     """
     info = repos.datasets.get_info(request.dataset)
     for file in () if info.source is None else info.source.files:
-        refuse_changed(file)
+        refuse_changed_file(file)
     kind = KINDS[request.kind]
     options = with_embedder(kind, options, info)
     loaded, run = repos.datasets.load(info), _run(repos, progress)

@@ -63,15 +63,26 @@ def refuse_unless_allowed(url: str, allowed: Sequence[str]) -> None:
         raise _refused(f"must be below one of the allowed locations (PARSIMONY_DATASET_SOURCES: {known}), got {url!r}")
 
 
-def find_files(url: str, allowed: Sequence[str]) -> list[FoundFile]:
+def find_allowed_files(url: str, allowed: Sequence[str]) -> list[FoundFile]:
     """Return the files that a URL names, sorted by URL.
 
     Args:
         allowed: URLs of folders or buckets that files must be in, after symbolic links are followed.
     Raises:
-        InvalidRequest: the URL is not allowed, names no file or too many, or cannot be read.
+        InvalidRequest: as ``find_files``, or the URL is not allowed.
     """
     refuse_unless_allowed(url, allowed)
+    files = find_files(url)
+    if split_url(url)[0] == "file":
+        _refuse_links_out(files, allowed)
+    return files
+
+
+def find_files(url: str) -> list[FoundFile]:
+    """Return the files that a URL names, sorted by URL.
+
+    Raises InvalidRequest if it names no file or too many, or cannot be read.
+    """
     scheme, path = split_url(url)
     segments = path.split("/")
     fixed = next((n for n, segment in enumerate(segments) if _WILDCARD.search(segment)), len(segments))
@@ -85,10 +96,7 @@ def find_files(url: str, allowed: Sequence[str]) -> list[FoundFile]:
         raise _refused(f"must name at least one .parquet file, got none for {url!r}")
     if len(chosen) > MAX_FILES:
         raise _refused(f"must name at most {MAX_FILES} files, got {len(chosen)} for {url!r}")
-    files = [FoundFile(f"{scheme}://{each.path}", each.size, _time_of(each)) for each in chosen]
-    if scheme == "file":
-        _refuse_links_out(files, allowed)
-    return files
+    return [FoundFile(f"{scheme}://{each.path}", each.size, _time_of(each)) for each in chosen]
 
 
 def open_filesystem(scheme: str) -> pyarrow.fs.FileSystem:

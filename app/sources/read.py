@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from app.sources.locations import FoundFile, find_files
-from app.sources.scan import Draw, read_head, read_schema, scan_file
+from app.sources.locations import FoundFile, find_allowed_files
+from app.sources.scan import Sampling, read_head, read_schema, scan_file
 from app.store.uploads import Spec, to_columns
 from models import Dataset, TraceSpec, dataset_from_columns
 from models.dataset_source import DatasetSource, SourceFacts
@@ -17,7 +17,7 @@ from models.trace_columns import with_scales
 from solvers import Progress
 from solvers.parallel import run_parallel
 
-_WITNESS_FILES, _WITNESS_ROWS = 20, 100
+_REFERENCE_FILES, _REFERENCE_ROWS = 20, 100
 
 
 def read_source(
@@ -34,12 +34,12 @@ def read_source(
         InvalidRequest: a file is missing, malformed, has other types than the first, or has an invalid row; or a file
             changed while it was read.
     """
-    found = find_files(source.url, allowed)
+    found = find_allowed_files(source.url, allowed)
     rows, names = _count_rows(found, spec)
-    witnesses = _read_witnesses(found, names)
-    spec = with_scales(spec, to_columns(witnesses)) if isinstance(spec, TraceSpec) else spec
-    draw = Draw(min(1.0, source.sample_rows / max(rows, 1)), source.seed, spec.item)
-    jobs = (partial(scan_file, each, number, spec, witnesses, draw) for number, each in enumerate(found))
+    references = _read_references(found, names)
+    spec = with_scales(spec, to_columns(references)) if isinstance(spec, TraceSpec) else spec
+    sampling = Sampling(min(1.0, source.sample_rows / max(rows, 1)), source.seed, spec.item)
+    jobs = (partial(scan_file, each, number, spec, references, sampling) for number, each in enumerate(found))
     scanned = list(run_parallel(jobs, partial(_report_files, progress, len(found))))
     files = tuple(facts for facts, _ in scanned)
     sample = pa.concat_tables([table for _, table in scanned])
@@ -48,7 +48,7 @@ def read_source(
         **dict(source),
         rows=rows,
         bytes=sum(each.bytes for each in files),
-        max_standard_error=_standard_error(len(np.unique(dataset.item_codes)), draw.share),
+        max_standard_error=_standard_error(len(np.unique(dataset.item_codes)), sampling.share),
         files=files,
     )
     return dataset, facts
@@ -72,10 +72,10 @@ def _refuse_other_type(name: str, schema: pa.Schema, first: pa.Schema, url: str,
         raise InvalidRequest.from_faults(Fault(("source", name), message))
 
 
-def _read_witnesses(found: Sequence[FoundFile], names: list[str]) -> pa.Table:
+def _read_references(found: Sequence[FoundFile], names: list[str]) -> pa.Table:
     """Return the first rows of some files, spread over the source."""
-    spread = np.unique(np.linspace(0, len(found) - 1, _WITNESS_FILES).astype(int))
-    return pa.concat_tables([read_head(found[place].url, names, _WITNESS_ROWS) for place in spread])
+    spread = np.unique(np.linspace(0, len(found) - 1, _REFERENCE_FILES).astype(int))
+    return pa.concat_tables([read_head(found[place].url, names, _REFERENCE_ROWS) for place in spread])
 
 
 def _report_files(progress: Progress, files: int, done: int) -> None:

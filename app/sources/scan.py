@@ -24,7 +24,7 @@ _CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class Sampling:
     """How rows are sampled: each item, or each row without an item column, with the same probability."""
 
     share: float
@@ -59,32 +59,32 @@ def read_head(url: str, names: list[str], rows: int) -> pa.Table:
 
 
 def scan_file(
-    found: FoundFile, number: int, spec: Spec, witnesses: pa.Table, draw: Draw
+    found: FoundFile, number: int, spec: Spec, references: pa.Table, sampling: Sampling
 ) -> tuple[SourceFile, pa.Table]:
     """Check all rows of a file; return its facts and the sampled rows.
 
     Args:
         number: the file's place in the source; the sample of its rows depends on it.
-        witnesses: some rows of the whole source, which are checked with each batch: so faults that need more rows than
+        references: some rows of all files, which are checked with each batch: so faults that need more rows than
             a batch has, such as a single class, are not found in it.
     Raises:
         InvalidRequest: a row is invalid, or the file changed while it was read.
     """
-    generator = np.random.default_rng([draw.seed, number])
-    digest, sampled, first = _hash_file(found.url), [witnesses.slice(0, 0)], 0
+    generator = np.random.default_rng([sampling.seed, number])
+    digest, sampled, offset = _hash_file(found.url), [references.slice(0, 0)], 0
     with open_parquet(found.url) as parquet:
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=witnesses.column_names):
-            table = pa.Table.from_batches([batch]).select(witnesses.column_names)
-            _check_rows(found.url, first, table, spec, witnesses)
-            sampled.append(table.filter(pa.array(_drawn(table, draw, generator))))
-            first += table.num_rows
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=references.column_names):
+            table = pa.Table.from_batches([batch]).select(references.column_names)
+            _check_rows(found.url, offset, table, spec, references)
+            sampled.append(table.filter(pa.array(_choose_rows(table, sampling, generator))))
+            offset += table.num_rows
     if find_file(found.url) != found:
         raise InvalidRequest.from_faults(Fault(("source",), f"{found.url} changed while it was read; try again"))
-    facts = SourceFile(url=found.url, rows=first, bytes=found.bytes, sha256=digest, modified=found.modified)
+    facts = SourceFile(url=found.url, rows=offset, bytes=found.bytes, sha256=digest, modified=found.modified)
     return facts, pa.concat_tables(sampled)
 
 
-def refuse_changed(file: SourceFile) -> None:
+def refuse_changed_file(file: SourceFile) -> None:
     """Raise InvalidRequest if a file changed since its rows were checked."""
     now = find_file(file.url)
     if (now.bytes, now.modified) == (file.bytes, file.modified):
@@ -94,35 +94,37 @@ def refuse_changed(file: SourceFile) -> None:
         raise InvalidRequest.from_faults(Fault(("source",), message))
 
 
-def _check_rows(url: str, first: int, table: pa.Table, spec: Spec, witnesses: pa.Table) -> None:
+def _check_rows(url: str, offset: int, table: pa.Table, spec: Spec, references: pa.Table) -> None:
     """Check a batch; faults name rows of the file.
 
     Faults without a row need all rows: they are found in the sample.
     """
-    bare = spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec  # texts are not embedded
+    without_text = (
+        spec.model_copy(update={"text": None}) if isinstance(spec, TraceSpec) else spec
+    )  # texts are not embedded
     try:
-        dataset_from_columns(bare, to_columns(pa.concat_tables([table, witnesses])))
+        dataset_from_columns(without_text, to_columns(pa.concat_tables([table, references])))
     except InvalidRequest as error:
         own = [fault for fault in error.faults if fault.row is not None and fault.row < table.num_rows]
         if own:
-            raise InvalidRequest.from_faults(*(_placed(fault, url, first) for fault in own)) from error
+            raise InvalidRequest.from_faults(*(_locate_fault(fault, url, offset) for fault in own)) from error
 
 
-def _placed(fault: Fault, url: str, first: int) -> Fault:
+def _locate_fault(fault: Fault, url: str, offset: int) -> Fault:
     """Return a fault with the row in its file."""
     assert fault.row is not None
-    message = fault.msg.replace(f"row {fault.row + 1}", f"row {first + fault.row + 1} of {url}", 1)
-    return Fault(("source", *fault.loc[1:]), message, first + fault.row)
+    message = fault.msg.replace(f"row {fault.row + 1}", f"row {offset + fault.row + 1} of {url}", 1)
+    return Fault(("source", *fault.loc[1:]), message, offset + fault.row)
 
 
-def _drawn(table: pa.Table, draw: Draw, generator: np.random.Generator) -> NDArray[np.bool_]:
+def _choose_rows(table: pa.Table, sampling: Sampling, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Return which rows are sampled, (n,)."""
-    if draw.item is None:
-        return np.asarray(generator.random(table.num_rows) < draw.share, dtype=np.bool_)
-    codes = table.column(draw.item).combine_chunks()
+    if sampling.item is None:
+        return np.asarray(generator.random(table.num_rows) < sampling.share, dtype=np.bool_)
+    codes = table.column(sampling.item).combine_chunks()
     codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
-    shares = np.array([_item_share(str(name), draw.seed) for name in codes.dictionary.to_pylist()])
-    return np.asarray(shares[np.asarray(codes.indices)] < draw.share, dtype=np.bool_)
+    shares = np.array([_item_share(str(name), sampling.seed) for name in codes.dictionary.to_pylist()])
+    return np.asarray(shares[np.asarray(codes.indices)] < sampling.share, dtype=np.bool_)
 
 
 def _item_share(name: str, seed: int) -> float:

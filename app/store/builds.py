@@ -74,7 +74,7 @@ class Builds:
         """
         kind, options = checked_request(request)
         build = _queued(
-            id=build_id or uuid4().hex,
+            build_id=build_id,
             kind=kind.name,
             name=request.name,
             dataset=request.dataset,
@@ -93,14 +93,7 @@ class Builds:
         from solvers import advice  # and with it all solvers, which nothing else here needs
 
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
-        build = _queued(
-            id=uuid4().hex,
-            kind=ADVICE,
-            name=request.dataset,
-            dataset=request.dataset,
-            params=limits,
-            seed=request.seed,
-        )
+        build = _queued(kind=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
 
     def enqueue_source(self, name: str, spec: Value, source: DatasetSource) -> Build:
@@ -109,9 +102,7 @@ class Builds:
         Raises TooManyBuilds if the queue is full.
         """
         params = {"spec": spec.model_dump(mode="json"), "source": source.model_dump(mode="json")}
-        return self._enqueue(
-            _queued(id=uuid4().hex, kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed)
-        )
+        return self._enqueue(_queued(kind=SOURCE, name=name, dataset=name, params=params, seed=source.seed))
 
     def _enqueue(
         self,
@@ -314,9 +305,9 @@ class Builds:
             self._store.execute("zrem", _ALL, build_id)
 
 
-def _queued(**facts: Any) -> Build:
+def _queued(*, build_id: str | None = None, **facts: Any) -> Build:
     waiting = BuildProgress(message="waiting for a worker")
-    return Build(**facts, status="queued", progress=waiting, created_at=current_time())
+    return Build(id=build_id or uuid4().hex, **facts, status="queued", progress=waiting, created_at=current_time())
 
 
 def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:

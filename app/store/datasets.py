@@ -41,7 +41,7 @@ class Datasets:
 
         Args:
             allow: receives the SHA-256 of the replaced dataset, and may raise to abort.
-            source: the files of which the dataset is a sample.
+            source: the files that were sampled; None: the table was uploaded.
         """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at).model_copy(update={"source": source})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sources.locations import find_files, refuse_unless_allowed, split_url
+from app.sources.locations import find_allowed_files, refuse_unless_allowed, split_url
 from models.errors import InvalidRequest
 
 
@@ -48,7 +48,10 @@ def test_a_folder_names_its_visible_parquet_files_and_a_pattern_names_what_it_ma
     allowed = (f"file://{tmp_path}",)
 
     def names(url: str) -> list[str]:
-        return [str(Path(file.url.removeprefix("file://")).relative_to(tmp_path)) for file in find_files(url, allowed)]
+        return [
+            str(Path(file.url.removeprefix("file://")).relative_to(tmp_path))
+            for file in find_allowed_files(url, allowed)
+        ]
 
     assert names(f"file://{tmp_path}") == ["a.parquet", "b.parquet", "day=1/c.parquet"]
     assert names(f"file://{tmp_path}/") == names(f"file://{tmp_path}")
@@ -67,7 +70,7 @@ def test_symbolic_links_out_of_the_allowed_locations_are_refused(tmp_path: Path)
         (folder / "a.parquet").write_bytes(b"x")
     (allowed / "link.parquet").symlink_to(outside / "a.parquet")
     with pytest.raises(InvalidRequest):
-        find_files(f"file://{allowed}", (f"file://{allowed}",))
+        find_allowed_files(f"file://{allowed}", (f"file://{allowed}",))
     (allowed / "link.parquet").unlink()
     (allowed / "link.parquet").symlink_to(allowed / "a.parquet")
-    assert len(find_files(f"file://{allowed}", (f"file://{allowed}",))) == 2
+    assert len(find_allowed_files(f"file://{allowed}", (f"file://{allowed}",))) == 2
