@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
 import httpx
 
-from parsimony.artifacts import Artifact, AsyncArtifact, HasArtifacts
+from parsimony.artifacts import A, Artifact, AsyncArtifact, HasArtifacts
 from parsimony.decisions import Decision, DecisionCache
 from parsimony.errors import ParsimonyError, ServerError, Unavailable
 from parsimony.feedback import FeedbackSender
@@ -21,7 +21,27 @@ HOLD_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
 
-class Parsimony(HasArtifacts[Artifact], Routes):
+class BaseClient(HasArtifacts[A], Routes):
+    """Settings and held decisions of a client."""
+
+    _http_type: Callable[..., Any]
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        self._connection = Connection(url, key, timeout_s, retries)
+        self._http = self._http_type(**self._connection.make_options())
+        self._held = DecisionCache(hold_s)
+        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+
+
+class Parsimony(BaseClient[Artifact]):
     """Client of a server. Connections are reused; methods may be called from several threads.
 
     Args:
@@ -34,20 +54,8 @@ class Parsimony(HasArtifacts[Artifact], Routes):
     """
 
     _artifact_type = Artifact
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        key: str | None = None,
-        timeout_s: float = 30.0,
-        retries: int = 2,
-        hold_s: float = HOLD_S,
-    ) -> None:
-        self._connection = Connection(url, key, timeout_s, retries)
-        self._http = httpx.Client(**self._connection.make_options())
-        self._held = DecisionCache(hold_s)
-        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+    _http_type = httpx.Client
+    _http: httpx.Client
 
     def __enter__(self) -> "Parsimony":
         return self
@@ -145,24 +153,12 @@ class Parsimony(HasArtifacts[Artifact], Routes):
         return _read(send(self._http, request, self._connection.retries))
 
 
-class AsyncParsimony(HasArtifacts[AsyncArtifact], Routes):
+class AsyncParsimony(BaseClient[AsyncArtifact]):
     """Client of a server, for asyncio. Arguments and errors are those of ``Parsimony``."""
 
     _artifact_type = AsyncArtifact
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        key: str | None = None,
-        timeout_s: float = 30.0,
-        retries: int = 2,
-        hold_s: float = HOLD_S,
-    ) -> None:
-        self._connection = Connection(url, key, timeout_s, retries)
-        self._http = httpx.AsyncClient(**self._connection.make_options())
-        self._held = DecisionCache(hold_s)
-        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+    _http_type = httpx.AsyncClient
+    _http: httpx.AsyncClient
 
     async def __aenter__(self) -> "AsyncParsimony":
         return self

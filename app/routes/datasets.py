@@ -54,6 +54,7 @@ _UPLOAD: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "required": ["spec"],
+                    "anyOf": [{"required": ["table"]}, {"required": ["source"]}],
                     "properties": {
                         "spec": {
                             "oneOf": [
