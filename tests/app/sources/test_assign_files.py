@@ -25,6 +25,7 @@ def write(folder: Path, plan: Any, parts: int = 2) -> Any:
     return vectors
 
 
+@pytest.mark.slow
 def test_files_are_assigned_as_well_as_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "BATCH_ROWS", 77)
     plan = fitted_portfolio()
