@@ -20,8 +20,6 @@ from models.base import LARGEST, Label, Value
 from models.errors import Fault
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST)]
-REJECT = "reject"
-"""The action of sending an item to a person."""
 OTHER_ERROR = 1.0
 """Loss of an error that the matrix does not name."""
 

@@ -26,7 +26,7 @@ from models.columns import (
     side_by_side,
 )
 from models.errors import Fault
-from models.losses import REJECT, Losses, matrix_of, read_losses
+from models.losses import Losses, matrix_of, read_losses
 from models.partial_calls import fill_uncalled, find_calls, read_propensities
 from models.trace_columns import (
     NO_ANSWER,
@@ -43,6 +43,7 @@ from models.trace_columns import (
 from models.trace_spec import CostColumn, TraceClassifier, TraceCost, TraceSpec
 from models.weights import read_weights
 from models.word_embedding import embed_words
+from parsimony.runs.steps import REJECT
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,10 @@ from models.columns import (
 )
 from models.confidence_scale import ConfidenceScale
 from models.cost import Amount, CostFunction, Polynomial, Terms, choose_by_field, cost_function, size_columns_of
-from models.losses import REJECT, HasLosses
+from models.losses import HasLosses
 from models.units import refuse_other_times
 from models.weights import HasWeights
+from parsimony.runs.steps import REJECT
 
 TOLD = ("prediction", "correct", "quality", "loss")
 """Fields for the outcome of a classifier, exactly one of which is set."""

@@ -23,9 +23,10 @@ from parsimony.errors import (
     Unavailable,
 )
 from parsimony.feedback import FeedbackSender
+from parsimony.function_run import RunResult
+from parsimony.functions import Answer
 from parsimony.local import LocalArtifact, load
 from parsimony.recorder import Recorder
-from parsimony.runs import Answer, RunResult
 
 __all__ = [
     "Answer",

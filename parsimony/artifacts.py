@@ -1,13 +1,14 @@
 """Artifacts of a server: decide, evaluate, and run items with the caller's own functions."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parsimony.decisions import Decision
-from parsimony.errors import ParsimonyError
-from parsimony.functions import Function, call_function, call_functions_async, check_functions
-from parsimony.runs import RUNS, Ask, Call, Predict, RunInput, RunResult, Steps, to_plain
+from parsimony.errors import Infeasible, InvalidRequest, RunFailed
+from parsimony.function_run import FunctionRun, RunResult
+from parsimony.functions import Function, call_function, call_functions_async, check_functions, to_plain
+from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps
 
 if TYPE_CHECKING:
     from parsimony.client import AsyncParsimony, Parsimony
@@ -88,26 +89,27 @@ class Artifact(BoundArtifact):
             InvalidRequest: an invalid limit or function.
         """
         check_functions(functions)
-        steps = RUNS[self.kind](self._make_input(limits, deadline_s))
+        record = self.client.describe(self.kind, self.name, self.version) if needs_record(self.kind, deadline_s) else {}
+        run = FunctionRun(self.kind, plain_limits(limits), deadline_s, record)
+        steps = run.start(self._decide(run.first_query(), is_shared=run.is_shared))
         outcome: Any = None
-        while not isinstance(step := _resume(steps, outcome), RunResult):
-            try:
-                outcome = self._do(step, functions, item)
-            except ParsimonyError as error:  # the run decides whether it can continue
-                outcome = error
-        return step
+        while not isinstance(step := resume(steps, outcome), RunAnswer):
+            outcome = self._do(run, step, functions, item)
+        return run.end(step)
 
-    def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
+    def _do(self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
         if isinstance(step, Call):
-            return [call_function(name, functions, item) for name in step.names]
-        if isinstance(step, Predict):
-            return self.evaluate([{"values": step.values}], **step.query)["items"][0]
-        return self.client.decide(self.kind, self.name, version=self.version, is_shared=step.is_shared, **step.query)
+            return run.take(step, [call_function(name, functions, item) for name in step.names])
+        try:
+            if isinstance(step, Ask):
+                return self._decide(run.next_query(step))
+            items, limits = run.evaluation(step)
+            return self.evaluate(items, **limits)["items"][0]
+        except (Infeasible, InvalidRequest) as error:
+            return Refusal(str(error))
 
-    def _make_input(self, limits: Mapping[str, Any], deadline_s: float | None) -> RunInput:
-        needs_facts = needs_record(self.kind, deadline_s)
-        record = self.client.describe(self.kind, self.name, self.version) if needs_facts else {}
-        return make_input(record, limits, deadline_s)
+    def _decide(self, query: Mapping[str, Any], *, is_shared: bool = False) -> Decision:
+        return self.client.decide(self.kind, self.name, version=self.version, is_shared=is_shared, **query)
 
 
 class AsyncArtifact(BoundArtifact):
@@ -135,48 +137,49 @@ class AsyncArtifact(BoundArtifact):
         Arguments and errors are those of ``Artifact.run``.
         """
         check_functions(functions)
-        needs_facts = needs_record(self.kind, deadline_s)
-        record = await self.client.describe(self.kind, self.name, self.version) if needs_facts else {}
-        steps = RUNS[self.kind](make_input(record, limits, deadline_s))
+        is_needed = needs_record(self.kind, deadline_s)
+        record = await self.client.describe(self.kind, self.name, self.version) if is_needed else {}
+        run = FunctionRun(self.kind, plain_limits(limits), deadline_s, record)
+        steps = run.start(await self._decide(run.first_query(), is_shared=run.is_shared))
         outcome: Any = None
-        while not isinstance(step := _resume(steps, outcome), RunResult):
-            try:
-                outcome = await self._do(step, functions, item)
-            except ParsimonyError as error:  # the run decides whether it can continue
-                outcome = error
-        return step
+        while not isinstance(step := resume(steps, outcome), RunAnswer):
+            outcome = await self._do(run, step, functions, item)
+        return run.end(step)
 
-    async def _do(self, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
+    async def _do(
+        self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any
+    ) -> Any:
         if isinstance(step, Call):
-            return await call_functions_async(step.names, functions, item, step.timeout_s)
-        if isinstance(step, Predict):
-            found = await self.evaluate([{"values": step.values}], **step.query)
-            return found["items"][0]
-        return await self.client.decide(
-            self.kind, self.name, version=self.version, is_shared=step.is_shared, **step.query
-        )
+            timeout_s = None if step.timeout_s == inf else step.timeout_s
+            return run.take(step, await call_functions_async(step.names, functions, item, timeout_s))
+        try:
+            if isinstance(step, Ask):
+                return await self._decide(run.next_query(step))
+            items, limits = run.evaluation(step)
+            return (await self.evaluate(items, **limits))["items"][0]
+        except (Infeasible, InvalidRequest) as error:
+            return Refusal(str(error))
+
+    async def _decide(self, query: Mapping[str, Any], *, is_shared: bool = False) -> Decision:
+        return await self.client.decide(self.kind, self.name, version=self.version, is_shared=is_shared, **query)
 
 
 def needs_record(kind: str, deadline_s: float | None) -> bool:
     """Return whether a run needs facts of the artifact, in addition to decisions."""
-    return kind == "policy" or deadline_s is not None
+    return kind == "policy" or (kind == "cascade" and deadline_s is not None)
 
 
-def make_input(record: Mapping[str, Any], limits: Mapping[str, Any], deadline_s: float | None) -> RunInput:
-    """Return the input of a run; embeddings and readings may be NumPy arrays."""
-    return RunInput(
-        limits={name: to_plain(value) for name, value in limits.items()},
-        deadline_s=deadline_s,
-        unit=record.get("unit", ""),
-        takes_answers=record.get("summary", {}).get("answering") == "taken",
-        clock=time.perf_counter,
-    )
+def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits and facts as JSON has them; embeddings and readings may be NumPy arrays."""
+    return {name: to_plain(value) for name, value in limits.items()}
 
 
-def _resume(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunResult:
-    """Continue a run with the outcome of its last step: a result, or an error; return the next step, or the result."""
+def resume(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:
+    """Continue a run with the outcome of its last step; return the next step, or the answer. Raises RunFailed."""
     try:
-        return steps.throw(outcome) if isinstance(outcome, ParsimonyError) else steps.send(outcome)
+        return steps.send(outcome)
     except StopIteration as ended:
-        result: RunResult = ended.value
-        return result
+        answer: RunAnswer = ended.value
+        return answer
+    except NoAnswer as error:
+        raise RunFailed(str(error), code="run-failed") from None

@@ -4,15 +4,89 @@ import asyncio
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from parsimony.errors import InvalidRequest
-from parsimony.runs import Answer, CallOutcome
+from parsimony.runs.steps import CallResult
 
 Function = Any
 """A function of the item, or a fitted classifier with ``predict_proba``."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a function returns if a label alone is not enough.
+
+    Attributes:
+        label: the class, or the text of a language model.
+        confidence: from 0 to 1, on the scale of the artifact's dataset; None: unknown.
+        cost: actual cost, in the artifact's unit; None: its mean cost.
+    """
+
+    label: str | None
+    confidence: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """Outcome of calling one function.
+
+    Attributes:
+        name: name of the classifier or feature.
+        value: what the function returned.
+        raised: what it raised; None: nothing.
+        seconds: how long it took.
+    """
+
+    name: str
+    value: Any = None
+    raised: Exception | None = None
+    seconds: float = 0.0
+
+    @property
+    def error(self) -> str | None:
+        """What the function raised, as text; None: nothing."""
+        if self.raised is None or isinstance(self.raised, _NotCalled):
+            return None if self.raised is None else str(self.raised)
+        return f"{type(self.raised).__name__}: {self.raised}"
+
+    @property
+    def answer(self) -> Answer | None:
+        """The value as a label with its confidence; None for feature values and failed calls."""
+        value = self.value
+        if isinstance(value, Answer):
+            return value
+        if isinstance(value, str):
+            return Answer(value)
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+            return Answer(value[0], None if value[1] is None else float(value[1]))
+        return None
+
+    def to_result(self) -> CallResult:
+        """Return the outcome as runs receive it: a label, or the cells of a feature."""
+        answer, plain = self.answer, to_plain(self.value)
+        if self.raised is not None:
+            is_called = not isinstance(self.raised, _NotCalled)
+            return CallResult(
+                self.name, error=self.error, seconds=self.seconds, attempts=int(is_called), is_paid=is_called
+            )
+        if answer is not None:
+            return CallResult(
+                self.name, answer.label, answer.confidence, cost=answer.cost, seconds=self.seconds, is_paid=True
+            )
+        cells = tuple(plain) if isinstance(plain, list | tuple) else (plain,)
+        return CallResult(self.name, values=cells, seconds=self.seconds, is_paid=True)
+
+
+class _NotCalled(InvalidRequest):
+    """A function that cannot be called."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="invalid-request")
 
 
 def check_functions(functions: Mapping[str, Function]) -> None:
@@ -26,33 +100,35 @@ def check_functions(functions: Mapping[str, Function]) -> None:
 
 
 def call_function(name: str, functions: Mapping[str, Function], item: Any) -> CallOutcome:
-    """Call a function; an exception becomes the outcome's error."""
-    started = time.perf_counter()
+    """Call a function; the outcome has what it returned or raised."""
+    started, value = time.perf_counter(), None
+    raised: Exception | None = None
     try:
-        value, error = apply_function(name, functions, item), None
+        value = _apply(name, functions, item)
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            value, error = None, "is asynchronous: use AsyncParsimony"
-    except Exception as failure:  # whatever a caller's function raises
-        value, error = None, f"{type(failure).__name__}: {failure}"
-    return CallOutcome(name, value, error, time.perf_counter() - started)
+            value, raised = None, _NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
+    except Exception as error:  # whatever a caller's function raises
+        raised = error
+    return CallOutcome(name, value, raised, time.perf_counter() - started)
 
 
 async def call_function_async(
-    name: str, functions: Mapping[str, Function], item: Any, timeout_s: float | None
+    name: str, functions: Mapping[str, Function], item: Any, timeout_s: float | None = None
 ) -> CallOutcome:
     """Call a function, and wait for it at most ``timeout_s`` seconds if it is asynchronous."""
-    started = time.perf_counter()
+    started, value = time.perf_counter(), None
+    raised: Exception | None = None
     try:
-        value, error = apply_function(name, functions, item), None
+        value = _apply(name, functions, item)
         if inspect.isawaitable(value):
             value = await asyncio.wait_for(value, timeout_s)
-    except TimeoutError:
-        value, error = None, f"took longer than {timeout_s:.3g} s"
-    except Exception as failure:  # whatever a caller's function raises
-        value, error = None, f"{type(failure).__name__}: {failure}"
-    return CallOutcome(name, value, error, time.perf_counter() - started)
+    except asyncio.TimeoutError:  # noqa: UP041 - Python 3.10 has another TimeoutError
+        value, raised = None, TimeoutError(f"took longer than {timeout_s:.3g} s" if timeout_s else "timed out")
+    except Exception as error:  # whatever a caller's function raises
+        value, raised = None, error
+    return CallOutcome(name, value, raised, time.perf_counter() - started)
 
 
 async def call_functions_async(
@@ -62,19 +138,18 @@ async def call_functions_async(
     return list(await asyncio.gather(*(call_function_async(name, functions, item, timeout_s) for name in names)))
 
 
-def _find(name: str, functions: Mapping[str, Function]) -> Function:
-    try:
-        return functions[name]
-    except KeyError:
-        known = ", ".join(map(repr, functions))
-        raise LookupError(f"functions must have {name!r}; it has {known}") from None
-
-
-def apply_function(name: str, functions: Mapping[str, Function], item: Any) -> Any:
+def _apply(name: str, functions: Mapping[str, Function], item: Any) -> Any:
     """Return what a function returns for an item; the most likely class of a classifier with ``predict_proba``."""
-    function = _find(name, functions)
+    function = functions.get(name)
+    if function is None:
+        raise _NotCalled(f"functions must have {name!r}; it has {', '.join(map(repr, functions))}")
     if not hasattr(function, "predict_proba"):
         return function(item)
     shares = np.asarray(function.predict_proba([item]))[0]
     best = int(shares.argmax())
     return Answer(str(function.classes_[best]), float(shares[best]))
+
+
+def to_plain(value: Any) -> Any:
+    """Return NumPy arrays and scalars as numbers and lists, as JSON has them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -4,15 +4,17 @@ Lines are appended to a file on this machine, and sent from there; so memory is 
 crashes of the process and times when the server is away.
 """
 
+import asyncio
 import inspect
 import json
 import logging
 import queue
 import random
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from datetime import datetime, timezone
 from functools import wraps
 from pathlib import Path
@@ -21,14 +23,26 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from parsimony.errors import InvalidRequest, ParsimonyError
-from parsimony.functions import Function, apply_function, check_functions
-from parsimony.runs import UNITS_S, Answer, CallOutcome, to_plain
+from parsimony.functions import (
+    Answer,
+    CallOutcome,
+    Function,
+    call_function,
+    call_function_async,
+    check_functions,
+    to_plain,
+)
 from parsimony.spool import Spool, default_folder
+from parsimony.units import seconds_in
 
 if TYPE_CHECKING:
     from parsimony.client import Parsimony
 
 logger = logging.getLogger("parsimony")
+MAX_ERROR = 1000
+"""Characters of an error that are recorded."""
+LOOP_POLL_S = 0.2
+"""Seconds between checks whether an event loop has ended."""
 MAX_EXPLORING = 64
 """Items that may wait for exploration; of further ones, only the caller's own calls are recorded."""
 
@@ -36,7 +50,8 @@ MAX_EXPLORING = 64
 class Recorder:
     """Records calls of your own classifiers, and calls the others for a share of the items in the background.
 
-    Use it as a context manager, or call ``close``: then what was recorded is sent.
+    Use it as a context manager, or call ``close``: then what was recorded is sent. With asynchronous classifiers, use
+    ``async with``.
 
     Args:
         name: the recording, which is created if there is none.
@@ -49,7 +64,7 @@ class Recorder:
         folder: where lines wait for the server; None: ``default_folder``.
         options: ``max_bytes`` and ``interval_s`` of the ``Spool``.
     Raises:
-        InvalidRequest: a classifier that can neither be called nor predict, or that is asynchronous.
+        InvalidRequest: a classifier that can neither be called nor predict.
         Conflict: the recording has rows of an artifact, or costs in another unit.
     """
 
@@ -68,7 +83,7 @@ class Recorder:
     ) -> None:
         self.name, self.explore, self.keeps_items = name, explore, keeps_items
         self._client, self._classifiers = client, dict(classifiers)
-        self._costs, self._unit_s = dict(costs or {}), UNITS_S.get(unit)
+        self._costs, self._unit_s = dict(costs or {}), seconds_in(unit)
         self._check()
         client.put_recording(name, {"unit": unit, "keeps_items": keeps_items})
         base = default_folder() if folder is None else Path(folder)
@@ -79,9 +94,6 @@ class Recorder:
 
     def _check(self) -> None:
         check_functions(self._classifiers)
-        for name, function in self._classifiers.items():
-            if inspect.iscoroutinefunction(function):
-                raise InvalidRequest(f"classifiers[{name!r}] must not be asynchronous", code="invalid-request")
         if not 0 <= self.explore <= 1:
             raise InvalidRequest(f"explore must be from 0 to 1, got {self.explore}", code="invalid-request")
         unknown = sorted(self._costs.keys() - self._classifiers.keys())
@@ -95,6 +107,14 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Recorder":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)  # exploration needs the event loop until it has ended
 
     def item(self, item: Any, *, item_id: str | None = None, embedding: Any = None) -> "RecordedItem":
         """Return a context in which classifiers are called for one item, and recorded together.
@@ -111,8 +131,22 @@ class Recorder:
         with self.item(item, item_id=item_id, embedding=embedding) as calls:
             return calls.call(name)
 
+    async def call_async(self, name: str, item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
+        """Call one classifier, which may be asynchronous, and record it; arguments and errors are those of ``call``."""
+        with self.item(item, item_id=item_id, embedding=embedding) as calls:
+            return await calls.call_async(name)
+
     def wrap(self, name: str) -> Callable[..., Any]:
-        """Return a function that calls a classifier as ``call`` does: ``forest = recorder.wrap("forest")``."""
+        """Return a function that calls a classifier as ``call`` does: ``forest = recorder.wrap("forest")``.
+
+        It is asynchronous if the classifier is.
+        """
+        if inspect.iscoroutinefunction(self._classifiers[name]):
+
+            async def recorded_async(item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
+                return await self.call_async(name, item, item_id=item_id, embedding=embedding)
+
+            return recorded_async
 
         def recorded(item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
             return self.call(name, item, item_id=item_id, embedding=embedding)
@@ -172,16 +206,13 @@ class Recorder:
         if truths:
             self._client.add_truths(self.name, *truths)
 
-    def measure_call(self, name: str, item: Any) -> tuple[CallOutcome, Exception | None]:
-        """Call a classifier; return its outcome, and what it raised."""
-        started = time.perf_counter()
-        value, raised = None, None
-        try:
-            value = apply_function(name, self._classifiers, item)
-        except Exception as error:  # what a caller's function raises
-            raised = error
-        text = None if raised is None else f"{type(raised).__name__}: {raised}"[:1000]
-        return CallOutcome(name, value, text, time.perf_counter() - started), raised
+    def call_classifier(self, name: str, item: Any) -> CallOutcome:
+        """Call a classifier; return its outcome."""
+        return call_function(name, self._classifiers, item)
+
+    async def call_classifier_async(self, name: str, item: Any) -> CallOutcome:
+        """Call a classifier, and wait for it if it is asynchronous; return its outcome."""
+        return await call_function_async(name, self._classifiers, item)
 
     def cost_of(self, outcome: CallOutcome) -> float:
         """Return the cost of a call: the stated one, else that of its answer, else its time. Raises InvalidRequest."""
@@ -232,8 +263,22 @@ class Recorder:
     def _explore(self, explored: "RecordedItem") -> None:
         called = {call["classifier"] for call in explored.calls}
         for name in sorted(self._classifiers.keys() - called):
-            explored.add_outcome(self.measure_call(name, explored.item)[0], self.explore, is_explored=True)
+            explored.add_outcome(self._call_in_loop(name, explored), self.explore, is_explored=True)
         self.write_row(explored)
+
+    def _call_in_loop(self, name: str, explored: "RecordedItem") -> CallOutcome:
+        """Call a classifier, asynchronous ones in the event loop in which the item was recorded."""
+        if explored.loop is None or not inspect.iscoroutinefunction(self._classifiers[name]):
+            return self.call_classifier(name, explored.item)
+        calling = self.call_classifier_async(name, explored.item)
+        try:
+            called = asyncio.run_coroutine_threadsafe(calling, explored.loop)
+            while not wait([called], LOOP_POLL_S).done and not explored.loop.is_closed():
+                pass
+            return called.result(0)
+        except (RuntimeError, CancelledError, FutureTimeoutError):  # the loop has ended
+            calling.close()
+            return CallOutcome(name, raised=RuntimeError("the event loop has ended"))
 
 
 class RecordedItem:
@@ -243,12 +288,14 @@ class RecordedItem:
         id: names the item in ``Recorder.add_truth``.
         explore: probability of exploration; 0 if too many items wait for it.
         is_explored: whether all other classifiers will be called.
+        loop: event loop in which the item is recorded; None: none.
     """
 
     def __init__(self, recorder: Recorder, item: Any, item_id: str, embedding: Any) -> None:
         self.item, self.id, self.embedding = item, item_id, embedding
         self.explore, self.is_explored = recorder.explore, random.random() < recorder.explore
         self.calls: list[dict[str, Any]] = []
+        self.loop = _running_loop()
         self._recorder, self._time = recorder, datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no UTC
 
     def __enter__(self) -> "RecordedItem":
@@ -261,10 +308,16 @@ class RecordedItem:
 
     def call(self, name: str) -> Any:
         """Call a classifier, and return what it returns. Raises what it raises."""
-        outcome, raised = self._recorder.measure_call(name, self.item)
+        return self._end_call(self._recorder.call_classifier(name, self.item))
+
+    async def call_async(self, name: str) -> Any:
+        """Call a classifier that may be asynchronous, and return what it returns. Raises what it raises."""
+        return self._end_call(await self._recorder.call_classifier_async(name, self.item))
+
+    def _end_call(self, outcome: CallOutcome) -> Any:
         self.add_outcome(outcome, 1.0, is_explored=False)
-        if raised is not None:
-            raise raised
+        if outcome.raised is not None:
+            raise outcome.raised
         return outcome.value
 
     def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:
@@ -279,7 +332,7 @@ class RecordedItem:
                 "seconds": outcome.seconds,
                 "propensity": propensity,
                 "is_explored": is_explored,
-                "error": outcome.error,
+                "error": None if outcome.error is None else outcome.error[:MAX_ERROR],
             }
         )
 
@@ -295,6 +348,13 @@ class RecordedItem:
             "calls": self.calls,
             **({"item": self.item} if self._recorder.keeps_items else {}),
         }
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _read_answer(outcome: CallOutcome) -> Answer | None:

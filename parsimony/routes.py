@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parsimony.errors import InvalidRequest, NotFound
-from parsimony.runs import to_plain
+from parsimony.functions import to_plain
 from parsimony.transport import Request
 from parsimony.uploads import make_path, read_dataset, read_table
 

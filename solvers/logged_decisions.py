@@ -7,7 +7,7 @@ import numpy as np
 from models import Dataset, DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int64s
 from models.evaluation import EvaluatedItem
-from models.losses import REJECT
+from parsimony.runs.steps import REJECT
 from solvers.base import Plan
 from solvers.kind import AnyKind
 from solvers.off_policy import DecisionRule

@@ -8,7 +8,7 @@ from yarl import URL
 
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint
 from models.run import Run
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 
 Attribute = bool | int | float | str | Sequence[str]
 Attributes = dict[str, Attribute]

@@ -31,7 +31,7 @@ from models import ArtifactRef
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint
 from models.errors import ParsimonyError
 from models.run import Run
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 
 SERVER_FAULT = 500
 _CONTEXT_HEADERS = (b"traceparent", b"tracestate")

@@ -11,7 +11,7 @@ from models import ArtifactRef
 from models.endpoint import Endpoint
 from models.errors import ParsimonyError
 from models.run import Run
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 
 logger = logging.getLogger("parsimony")
 ENDPOINTS = (

@@ -33,10 +33,10 @@ from models.chat_options import DECIDE, STRONGEST
 from models.endpoint import ChatEndpoint
 from models.errors import UnknownArtifact
 from models.run import RunItem, RunLimits
+from parsimony.runs.steps import CallResult
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
-from solvers.running import CallResult
 
 LONGEST_RUN_S = 600.0
 """Time limit of a chat to the first piece of its answer."""

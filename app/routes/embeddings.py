@@ -22,7 +22,7 @@ from models.chat import INDEX
 from models.embeddings import EmbeddingsReply, EmbeddingsRequest
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, EndpointsBusy, ParsimonyError, ProviderRefused, UnknownEndpoint
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 
 MAX_SECONDS = 600.0
 """Time limit of a request; each call has its endpoint's time limit."""

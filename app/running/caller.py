@@ -27,11 +27,10 @@ from app.running.ssrf_guard import SsrfGuard
 from app.running.templates import WrongShape
 from app.running.transport import TOO_LONG, CallFailed, Transport, least_cost, price_call
 from models.endpoint import ChatEndpoint, CircuitState, EmbeddingsEndpoint, Endpoint
-from solvers.running import CallResult
+from parsimony.runs.steps import CIRCUIT_OPEN, CallResult
 
 logger = logging.getLogger("parsimony.endpoints")
 BAD_REQUEST, RATE_LIMITED = 400, 429
-OPEN = "its circuit is open"
 UNKNOWN = "no endpoint has this name"
 MAX_REFUSED_CLIENTS = 3
 """So many clients whose requests an endpoint rejects, one after the other, open the circuit."""
@@ -212,7 +211,7 @@ class Caller:
         """Call an endpoint within the time limits, and record the outcome in its circuit breaker."""
         started, attempts = time.monotonic(), CallAttempts()
         if not line.circuit.allows_call(started):
-            return CallResult(name, attempts=0, error=OPEN)
+            return CallResult(name, attempts=0, error=CIRCUIT_OPEN)
         limit, probe = min(within, line.endpoint.timeout_s), line.circuit.record_start(started)
         outcome = _Outcome(CallResult(name), None)
         try:

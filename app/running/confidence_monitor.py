@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models import ArtifactRef
+from parsimony.runs.steps import CallResult
 from solvers.confidence_profile import WINDOW, compare_confidences
-from solvers.running import CallResult
 
 log = logging.getLogger(__name__)
 MAX_WATCHED = 10_000

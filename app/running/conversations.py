@@ -26,6 +26,7 @@ from models.conversation import ConversationOptions, render_conversation, text_o
 from models.endpoint import ChatEndpoint
 from models.errors import StoreRefused, StoreUnavailable
 from models.prices import MILLION, Prices
+from parsimony.runs.steps import RunAnswer
 from solvers.base import Plan
 from solvers.conversations import (
     NEW_CONVERSATION,
@@ -35,7 +36,6 @@ from solvers.conversations import (
     allow_models,
     price_turn,
 )
-from solvers.running import RunAnswer
 
 logger = logging.getLogger("parsimony.conversations")
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
 from models.word_embedding import WORDS, embed_words
+from parsimony.runs.steps import COARSE_S, CallResult
 from solvers.base import Plan
-from solvers.running import COARSE_S, CallResult
 
 MAX_LETTERS = 400_000
 """Of the texts of one request together; a text that is longer goes alone."""

@@ -12,7 +12,8 @@ from models import InvalidRequest
 from models.endpoint import ChatEndpoint, ProbeReply
 from models.errors import EndpointFailed, Fault, ProviderRefused
 from models.run import Run, RunStep, Spent
-from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
+from parsimony.runs.steps import Call, CallResult, CallResults, RunAnswer
+from solvers.running import Runner
 
 MAX_HELD_CHUNKS = 4096
 """Chunks that are kept of a call whose answer may be escalated; the endpoint limits their size."""

@@ -12,8 +12,8 @@ from app.running.item_start import RunDependencies
 from app.running.planned_use import CallUse, PlannedUse, plan_use
 from app.serving.catalog import LoadedArtifact
 from models.errors import BudgetSpent
+from parsimony.runs.steps import CallResult
 from solvers.base import Plan
-from solvers.running import CallResult
 
 
 @dataclass(slots=True)

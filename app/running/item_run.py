@@ -8,8 +8,8 @@ from app.running.executor import RunProgress
 from models import InvalidRequest
 from models.errors import Fault
 from models.run import RunItem, RunLimits
+from parsimony.runs.steps import CallResult
 from solvers.kind import AnyKind
-from solvers.running import CallResult
 
 OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "max_item_cost", "min_coverage", "tradeoff")
 """Fields of items and limits that only some kinds take."""

@@ -27,11 +27,12 @@ from models.errors import EndpointFailed, Fault
 from models.feedback import Estimates, decision_id
 from models.portfolio import RouteQuery
 from models.run import RunItem
-from models.units import seconds_in
+from parsimony.runs.steps import call_one
+from parsimony.units import seconds_in
 from solvers.base import ModelRunner, Plan
 from solvers.kind import RunContext
 from solvers.portfolio import PortfolioPlan
-from solvers.running import Runner, call_one
+from solvers.running import Runner, run_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ def start_fixed(loaded: LoadedArtifact[Plan], item_run: ItemRun, name: str, degr
     """
     decision = decision_id(loaded.ref, loaded.record.sha256, Estimates(), is_drawn=loaded.is_drawn)
     facts = {"decision": decision, "expected": {}}
-    runner = call_one(name, item_run.remaining_seconds, degraded)
+    runner = run_here(call_one(name, item_run.remaining_seconds, degraded))
     reasons = {"classifier": name, "degraded": degraded}
     return DecidedRun(runner, facts, loaded.kind.mean_costs(loaded.plan), explain=lambda: reasons)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from app.serving.catalog import LoadedArtifact
 from models.prices import Prices
-from models.units import seconds_in
+from parsimony.units import seconds_in
 from solvers.base import Plan
 
 FACTOR = 50.0

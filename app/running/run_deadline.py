@@ -2,7 +2,7 @@
 
 from models import Fault, InvalidRequest
 from models.run import RunLimits
-from models.units import seconds_in
+from parsimony.units import seconds_in
 
 
 def time_limit_of(limits: RunLimits, unit: str) -> float:

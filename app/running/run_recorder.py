@@ -30,8 +30,8 @@ from models.budget import NO_PAYER
 from models.endpoint import ChatEndpoint
 from models.errors import StoreRefused, StoreUnavailable
 from models.recording import MAX_ERROR
+from parsimony.runs.steps import CallResult
 from solvers.base import Plan
-from solvers.running import CallResult
 
 if TYPE_CHECKING:
     from app.running.item_start import RunDependencies

@@ -33,7 +33,7 @@ from app.serving.answers import decision_facts, unavailable_names
 from app.serving.catalog import LoadedArtifact
 from models.errors import EndpointFailed, EndpointsBusy, Fault, InvalidRequest, ParsimonyError, RunTimeout
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
-from models.units import seconds_in
+from parsimony.units import seconds_in
 from solvers.base import Plan
 
 

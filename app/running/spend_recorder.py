@@ -15,8 +15,8 @@ from app.serving.catalog import LoadedArtifact
 from app.store.spending import Spending
 from models.budget import Payer
 from models.spend import SpendAmounts, SpendKey
+from parsimony.runs.steps import CallResult
 from solvers.base import Plan
-from solvers.running import CallResult
 
 logger = logging.getLogger("parsimony.spend")
 DAY_S = 86400

@@ -9,7 +9,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
-from models.losses import REJECT
+from parsimony.runs.steps import REJECT
 from solvers.cascade.replay import ReplayRows
 from solvers.cascade.thresholds import find_threshold, mean_and_worst_time
 from solvers.item_splits import effective_rows

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.cascade import CascadeCurveQuery, CascadeLimits, CascadeQuery, CascadeStep
 from models.feedback import Expectations
-from models.losses import REJECT
+from parsimony.runs.steps import REJECT
 from solvers.base import round_up
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.plan import CascadePlan

@@ -16,17 +16,18 @@ from models.cascade import (
     CascadeRunDecision,
 )
 from models.feedback import Expectations
-from models.losses import REJECT
 from models.run import RunItem, RunLimits
+from parsimony.runs.cascade import run_cascade
+from parsimony.runs.steps import REJECT
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.cascade.estimates import estimate_outcomes
 from solvers.cascade.evaluate import evaluate, list_operating_points
 from solvers.cascade.fit import check_dataset, fit
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.run import run as run_cascade
 from solvers.cascade.settings import replay_settings
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
+from solvers.running import run_here
 from solvers.savings import SettingReplay
 
 
@@ -122,18 +123,22 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
 
     def start_run(self, plan: CascadePlan, query: CascadeQuery, context: RunContext) -> StartedRun:
         """Decide a cascade, and call its classifiers in order."""
-        decision = plan.decide(query)
-        runner = run_cascade(
-            plan,
-            query,
-            decision,
+        decision, unit_s = plan.decide(query), context.unit_seconds
+
+        def continue_from(called: Sequence[str], remaining_seconds: float) -> list[Mapping[str, Any]]:
+            return [dict(step) for step in plan.continue_from(called, remaining_seconds / (unit_s or 1.0)) or ()]
+
+        is_of_point = query.min_accuracy is not None or plan.select_points(query) is not None
+        steps = run_cascade(
+            [dict(step) for step in decision.steps],
             remaining_seconds=context.remaining_seconds,
-            unit_s=context.unit_seconds,
-            excluded=context.unavailable,
+            unit_s=unit_s,
+            unavailable=context.unavailable,
+            continue_from=None if is_of_point else continue_from,  # a point's thresholds go with its cascade
         )
         planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
         planned |= {step.classifier: step.execution_time for step in decision.steps}
-        return StartedRun(decision, runner, planned)
+        return StartedRun(decision, run_here(steps), planned)
 
     def mean_costs(self, plan: CascadePlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""

@@ -10,8 +10,8 @@ from models import Trace
 from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
-from models.losses import REJECT
 from models.savings import Savings
+from parsimony.runs.steps import REJECT
 from solvers.base import round_up
 from solvers.cascade.classifier_measurements import MeasuredClassifiers
 from solvers.cascade.frontier.cross_fit import PointOutcomes

@@ -17,15 +17,16 @@ from models.index import (
     IndexReply,
 )
 from models.run import RunItem, RunLimits
+from parsimony.runs.index import run_index
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.index.evaluate import evaluate, list_operating_points
 from solvers.index.fit import fit
 from solvers.index.plan import IndexPlan
-from solvers.index.predictions import Predictions
-from solvers.index.run import run_item as run_index
+from solvers.index.run_decisions import make_decisions
 from solvers.index.settings import replay_settings
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
+from solvers.running import run_here
 from solvers.savings import SettingReplay
 
 
@@ -104,13 +105,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     def start_run(self, plan: IndexPlan, query: IndexQuery, context: RunContext) -> StartedRun:
         """Choose the features, then acquire all of them in parallel and classify."""
         chosen = plan.decide(query)
-
-        def predict(features: Sequence[str], cells: Mapping[str, Any]) -> Predictions:
-            return plan.predict(features, [cells], context.models.modules, context.models.run)
-
-        columns = dict(zip(plan.features, plan.columns, strict=True))
-        runner = run_index(
-            chosen.features, columns, predict, remaining_seconds=context.remaining_seconds, excluded=context.unavailable
-        )
+        steps = run_index(dict(chosen), remaining_seconds=context.remaining_seconds, unavailable=context.unavailable)
+        runner = run_here(steps, make_decisions(plan, query, context.models))
         share = chosen.cost / max(len(chosen.features), 1)
         return StartedRun(chosen, runner, dict.fromkeys(chosen.features, share), is_slow=True)

@@ -247,6 +247,11 @@ class IndexPlan(IndexContents):
         names = chosen.features if isinstance(chosen, IndexDecision) else tuple(chosen)
         return predict_items(self, self._mask(names, "features"), items, learner_modules, run_in)
 
+    def has_model(self, features: Sequence[str]) -> bool:
+        """Return whether ``predict`` has a model of these features; the empty set has one."""
+        mask = self._mask(features, "features")
+        return mask == 0 or bool(np.any(self.masks[self.model_sets] == mask))
+
     def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
         """Return the class codes, (n,), of rows (n, D) from ``encode_features``, by the model of some features."""
         return classify_rows(self, self._mask(features, "features"), values, learner_modules)

@@ -61,6 +61,7 @@ class ItemReader:
                     faults.append(Fault((*at, name), f"feature not found; available: {', '.join(self.indices)}"))
                     continue
                 cells = cell_or_cells if isinstance(cell_or_cells, tuple) else (cell_or_cells,)
+                cells = cells * len(place[1]) if cell_or_cells is None else cells
                 if len(cells) != len(place[1]):
                     faults.append(Fault((*at, name), f"must have {len(place[1])} values, got {len(cells)}"))
                     continue

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from models import DatasetFacts, FeatureTable
+from models import DatasetFacts, FeatureTable, InvalidRequest
 from models.feedback import Expectations
 from models.pipeline import (
     Configuration,
@@ -16,17 +16,18 @@ from models.pipeline import (
     PipelineOptions,
     PipelineQuery,
     PipelineReply,
-    Step,
 )
 from models.run import RunItem, RunLimits
+from parsimony.runs.pipeline import run_pipeline
+from parsimony.runs.steps import Ask, Predict, Refusal
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
 from solvers.pipeline.evaluate import curve, evaluate, make_expectations
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.run import run as run_pipeline
 from solvers.pipeline.settings import TRIALS, replay_settings
+from solvers.running import run_here
 from solvers.savings import SettingReplay
 
 
@@ -134,10 +135,19 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Choose a configuration and acquire its features stage by stage."""
         decision = plan.decide(query)
 
-        def step(known: Mapping[str, Any]) -> Step:
-            return plan.next_step(decision.solution, known, context.models.modules, context.models.run)
+        def decide(step: Ask | Predict) -> Mapping[str, Any] | Refusal:
+            assert isinstance(step, Ask)
+            modules, run_in = context.models.modules, context.models.run
+            try:
+                return {"step": dict(plan.next_step(decision.solution, step.acquired, modules, run_in))}
+            except InvalidRequest as error:
+                return Refusal(str(error))
 
-        widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
-        runner = run_pipeline(step, widths, remaining_seconds=context.remaining_seconds, excluded=context.unavailable)
+        steps = run_pipeline(
+            {"step": dict(plan.first_step(decision.solution))},
+            acquired={},
+            remaining_seconds=context.remaining_seconds,
+            unavailable=context.unavailable,
+        )
         planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
-        return StartedRun(decision, runner, planned, is_slow=True)
+        return StartedRun(decision, run_here(steps, decide), planned, is_slow=True)

@@ -9,6 +9,7 @@ from models import DatasetFacts, FeatureTable, Trace, Value
 from models.feedback import Expectations
 from models.policy import PolicyEvaluateRequest, PolicyOptions, PolicyQuery, PolicyReply, PolicyTarget
 from models.run import RunItem, RunLimits
+from parsimony.runs.policy import run_policy
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -16,8 +17,9 @@ from solvers.policy.estimates import estimate_outcomes
 from solvers.policy.evaluate import evaluate, item_columns, list_operating_points
 from solvers.policy.fit import check_dataset, fit
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.run import run as run_policy
+from solvers.policy.run_decisions import describe_run, make_decisions
 from solvers.policy.settings import replay_settings
+from solvers.running import run_here
 from solvers.savings import SettingReplay
 
 
@@ -119,10 +121,14 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
         """Decide the first acquisition, and continue depending on its results."""
         decision = plan.decide(query)
-        runner = run_policy(
-            plan, query, decision, remaining_seconds=context.remaining_seconds, excluded=context.unavailable
+        steps = run_policy(
+            dict(decision),
+            describe_run(plan, query),
+            acquired=query.acquired,
+            remaining_seconds=context.remaining_seconds,
+            unavailable=context.unavailable,
         )
-        return StartedRun(decision, runner, self.mean_costs(plan))
+        return StartedRun(decision, run_here(steps, make_decisions(plan, query)), self.mean_costs(plan))
 
     def mean_costs(self, plan: PolicyPlan) -> Mapping[str, float]:
         """Return the mean cost of each sensor."""

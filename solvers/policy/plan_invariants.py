@@ -8,7 +8,7 @@ from models import InvalidRequest
 from models.arrays import Bools, Int32s, Int64s
 from models.base import LARGEST
 from models.columns import FARTHEST
-from models.units import seconds_in
+from parsimony.units import seconds_in
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents

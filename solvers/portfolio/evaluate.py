@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from models.feedback import Expectations
-from models.losses import REJECT
 from models.portfolio import RouteLimits, RouteQuery
+from parsimony.runs.steps import REJECT
 from solvers.evaluation import CompleteItems, Evaluated, label_from_cell, shared_fields
 from solvers.kind import OperatingPoint
 from solvers.portfolio.plan import PortfolioPlan

@@ -8,7 +8,6 @@ import numpy as np
 from models import DatasetFacts, Trace
 from models.arrays import Bools
 from models.feedback import Expectations
-from models.losses import REJECT
 from models.portfolio import (
     AssignmentFigures,
     PortfolioOptions,
@@ -19,6 +18,8 @@ from models.portfolio import (
     RouteReply,
 )
 from models.run import RunItem, RunLimits
+from parsimony.runs.portfolio import run_portfolio
+from parsimony.runs.steps import REJECT
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated, classifier_columns
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -26,11 +27,11 @@ from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.candidates import list_candidates
 from solvers.portfolio.estimates import estimate_outcome
 from solvers.portfolio.evaluate import evaluate, list_baseline_curves, list_operating_points
+from solvers.portfolio.fallback import make_fallback
 from solvers.portfolio.fit import check_options, fit
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.run import make_fallback
-from solvers.portfolio.run import run_item as run_portfolio
 from solvers.portfolio.settings import replay_settings
+from solvers.running import run_here
 from solvers.savings import SettingReplay
 
 NO_EMBEDDING = (0.0,)
@@ -178,8 +179,9 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
             first = plan.route(estimated, budget, costs=own, allowed=allowed)
             max_cost = first.cost
         other = make_fallback(plan, estimated, budget, max_cost=max_cost, costs=own, barred=context.irreplaceable)
-        runner = run_portfolio(first, other, remaining_seconds=context.remaining_seconds, excluded=context.unavailable)
-        return StartedRun(first, runner, dict(zip(plan.classifiers, own.tolist(), strict=True)))
+        steps = run_portfolio(dict(first), remaining_seconds=context.remaining_seconds, unavailable=context.unavailable)
+        planned = dict(zip(plan.classifiers, own.tolist(), strict=True))
+        return StartedRun(first, run_here(steps, other), planned)
 
     def mean_costs(self, plan: PortfolioPlan) -> Mapping[str, float]:
         """Return the mean cost of each classifier."""

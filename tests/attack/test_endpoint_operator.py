@@ -14,7 +14,7 @@ from app.running.bounded_connection import MAX_INTERIM_REPLIES
 from app.running.caller import Caller, ChunkStream
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 from tests.support.raw_endpoint import running_endpoint
 
 pytestmark = pytest.mark.unit

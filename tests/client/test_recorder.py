@@ -1,5 +1,6 @@
 """Recorders against a real server: rows survive crashes and times without a server, and become datasets."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -225,11 +226,6 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 
 
 def test_invalid_recorders_are_refused(client: Parsimony, tmp_path: Path) -> None:
-    async def ask(item: object) -> str:
-        return "cat"
-
-    with pytest.raises(InvalidRequest, match="asynchronous"):
-        record(client, "invalid", tmp_path, classifiers={"quick": ask, "sure": ask})
     for options in ({"explore": 1.5}, {"costs": {"other": 1.0}}, {"classifiers": {"quick": 3}}):
         with pytest.raises(InvalidRequest):
             record(client, "invalid", tmp_path, **options)
@@ -248,3 +244,54 @@ def test_items_and_embeddings_are_kept_if_asked_for(client: Parsimony, tmp_path:
             recorder.add_truth(str(at), quality={"sure": 0.5})
         frozen = recorder.freeze("kept")
     assert frozen["embedding_dimensions"] == 2
+
+
+def test_asynchronous_classifiers_are_awaited_and_explored_in_the_callers_event_loop(
+    client: Parsimony, tmp_path: Path
+) -> None:
+    async def work() -> tuple[Any, int, set[int]]:
+        loops, loop = set[int](), asyncio.get_running_loop()
+
+        async def ask(item: int) -> tuple[str, float]:
+            loops.add(id(asyncio.get_running_loop()))
+            await asyncio.sleep(0.001)
+            if item == 7:
+                raise LookupError(item)
+            return "cat", 0.9
+
+        classifiers = {"sure": ask, "quick": lambda item: "dog"}
+        async with record(client, "async", tmp_path, classifiers=classifiers, explore=1.0) as recorder:
+            quick, sure = recorder.wrap("quick"), recorder.wrap("sure")
+            assert quick(1, item_id="1") == "dog"
+            assert await sure(2, item_id="2") == ("cat", 0.9)
+            with recorder.item(3, item_id="3") as calls:
+                assert await calls.call_async("quick") == "dog"
+                assert await calls.call_async("sure") == ("cat", 0.9)
+            with pytest.raises(LookupError):
+                await sure(7, item_id="7")
+            with pytest.raises(InvalidRequest, match="asynchronous"):
+                recorder.call("sure", 8)
+        return recorder, id(loop), loops
+
+    recorder, loop, loops = asyncio.run(work())
+    assert loops == {loop}
+    assert recorder.dropped == 0
+    report = client.call("GET", "/v1/recordings/async")
+    assert (report["rows"], report["explored_share"]) == (5, 0.8)  # item 3 had both already
+
+
+def test_exploration_after_the_end_of_an_event_loop_is_a_failed_call(client: Parsimony, tmp_path: Path) -> None:
+    async def ask(item: int) -> str:
+        await asyncio.sleep(60)
+        return "cat"
+
+    recorder = record(client, "ended", tmp_path, classifiers={"sure": ask, "quick": lambda item: "dog"}, explore=1.0)
+
+    async def work() -> None:
+        for item in range(3):
+            recorder.call("quick", item, item_id=str(item))
+        await asyncio.sleep(0.1)
+
+    asyncio.run(work())
+    recorder.close()
+    assert count_rows(client, "ended") == 3

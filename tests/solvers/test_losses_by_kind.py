@@ -9,13 +9,12 @@ import pytest
 
 from models import Dataset, FeaturesSpec, InvalidRequest, TraceSpec, dataset_from_columns
 from models.cascade import CascadeQuery
-from models.losses import REJECT
 from models.portfolio import RouteQuery
+from parsimony.runs.steps import REJECT, Call, CallResult, CallResults, RunAnswer
 from solvers import KINDS, BuildContext
 from solvers.base import Fitted, make_generator
 from solvers.evaluation import CompleteItems
 from solvers.kind import RunContext
-from solvers.running import Call, CallResult, CallResults, RunAnswer
 from tests.support.replays import World
 
 LOSSES = {"a": {"b": 120.0, "c": 60.0}, "b": {"a": 15.0, "c": 15.0}, "c": {"a": 30.0, "b": 90.0}}

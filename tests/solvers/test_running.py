@@ -18,17 +18,17 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import EndpointFailed, RunTimeout
 from models.policy import PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteQuery
-from solvers import BuildContext, cascade, policy, portfolio
+from parsimony.runs.index import run_index
+from parsimony.runs.pipeline import run_pipeline
+from parsimony.runs.portfolio import run_portfolio
+from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Refusal, RunAnswer
+from solvers import KINDS, BuildContext, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MAX_CALLS
 from solvers.cascade.continuation import Continuations
-from solvers.cascade.run import run as run_cascade
-from solvers.index.predictions import Predictions
-from solvers.index.run import run_item as run_index
-from solvers.pipeline.run import run as run_pipeline
-from solvers.portfolio.run import make_fallback
-from solvers.portfolio.run import run_item as run_portfolio
-from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
+from solvers.kind import RunContext
+from solvers.portfolio.fallback import make_fallback
+from solvers.running import Runner, run_here
 from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.strategies import random_trace
@@ -83,8 +83,8 @@ def cascaded(
     query = CascadeQuery(deadline=deadline)
     left = inf if deadline is None else deadline
     unit_s = None if deadline is None else 1.0
-    runner = run_cascade(plan, query, plan.decide(query), remaining_seconds=left, unit_s=unit_s, excluded=excluded)
-    return world.drive(runner, left)
+    context = RunContext(remaining_seconds=left, unit_seconds=unit_s, unavailable=excluded)
+    return world.drive(KINDS["cascade"].start_run(plan, query, context).runner, left)
 
 
 def sure(name: str, label: str, confidence: float = 1.0) -> CallResult:
@@ -339,7 +339,8 @@ def routed(plan: Any, world: World, most: float = inf, excluded: frozenset[str] 
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
     other = make_fallback(plan, estimates, plan.resolve_query_budget(query), max_cost=most)
-    return world.drive(run_portfolio(first, other, remaining_seconds=10.0, excluded=excluded), 10.0)
+    steps = run_portfolio(dict(first), remaining_seconds=10.0, unavailable=excluded)
+    return world.drive(run_here(steps, other), 10.0)
 
 
 def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
@@ -500,7 +501,7 @@ def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
     most = first.cost + share * max(costs.values())
     other = make_fallback(routes, routes.estimate_one(query.query), routes.resolve_query_budget(query), max_cost=most)
     with suppress(EndpointFailed):
-        world.drive(run_portfolio(first, other, remaining_seconds=10.0), 10.0)
+        world.drive(run_here(run_portfolio(dict(first), remaining_seconds=10.0), other), 10.0)
     assert paid(world, faults, costs) <= most * (1 + 1e-9)
 
 
@@ -523,41 +524,45 @@ def values(name: str, *numbers: float | None) -> CallResult:
 
 def step_of(stages: list[tuple[str, ...]]) -> Callable[[Any], Any]:
     """Make a pipeline that accepts once its last stage's features are there."""
-    from models.pipeline import Acquire, Classify
 
-    def step(known: Any) -> Any:
-        for number, stage in enumerate(stages):
-            lacking = tuple(name for name in stage if name not in known)
+    def decide(asked: Any) -> Any:
+        for stage in stages:
+            lacking = tuple(name for name in stage if name not in asked.acquired)
             if lacking:
-                return Acquire(features=lacking, cost=1.0, stage=number)
-        return Classify(label=str(known), confidence=0.9, stage=len(stages) - 1)
+                return {"step": {"action": "acquire", "features": lacking, "cost": 1.0}}
+        return {"step": {"action": "classify", "label": str(dict(asked.acquired)), "confidence": 0.9}}
 
-    return step
+    return decide
 
 
 def test_a_pipeline_fetches_what_a_stage_lacks_and_a_lost_feature_is_a_missing_cell() -> None:
     world = World({"age": values("age", 3.0)})
-    runner = run_pipeline(step_of([("age",), ("age", "blood")]), {"age": 1, "blood": 2}, remaining_seconds=5.0)
-    answer = world.drive(runner, 5.0)
+    decide = step_of([("age",), ("age", "blood")])
+    answer = world.drive(run_here(run_pipeline(decide(Ask()), acquired={}, remaining_seconds=5.0), decide), 5.0)
     assert world.called == ["age", "blood"]
-    assert answer.label == str({"age": 3.0, "blood": (None, None)})
+    assert answer.label == str({"age": (3.0,), "blood": None})
     assert "blood: broken" in str(answer.degraded)
 
 
-def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_others() -> None:
-    def predict(features: Any, cells: Any) -> Predictions:
-        return Predictions((f"{list(features)} {dict(cells)}",), None)
+def predict_acquired(step: Any) -> Any:
+    """Classify as the features that are there, in place of an index; a value of two cells is invalid for ``b``."""
+    if isinstance(step, Ask):
+        return {"features": tuple(step.acquired), "cost": 0.0}
+    if len(step.values.get("b", (0,))) > 1:
+        return Refusal("invalid cells", frozenset({"b"}))
+    return {"label": str(dict(step.values)), "confidence": None, "probabilities": None}
 
-    columns = {"a": ("a1", "a2"), "b": ("b",)}
-    world = World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)})
-    answer = world.drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
-    assert answer.label == "['a', 'b'] {'a1': 1.0, 'a2': 2.0, 'b': 3.0}"
-    assert answer.degraded is None
-    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, remaining_seconds=5.0), 5.0)
-    assert answer.label == "['b'] {'b': 3.0}"
-    assert "a: broken" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
-    assert answer.label == "[] {}"
-    assert "other columns" in str(answer.degraded)
-    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, remaining_seconds=5.0), 5.0)
-    assert (answer.label, answer.degraded) == ("['a'] {'a1': 1.0, 'a2': None}", None)
+
+def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_others() -> None:
+    def drive(world: World, *features: str) -> RunAnswer:
+        steps = run_index({"features": features, "cost": 2.0}, remaining_seconds=5.0)
+        return world.drive(run_here(steps, predict_acquired), 5.0)
+
+    answer = drive(World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)}), "a", "b")
+    assert (answer.label, answer.degraded) == (str({"a": (1.0, 2.0), "b": (3.0,)}), None)
+    answer = drive(World({"b": values("b", 3.0)}), "a", "b")
+    assert (answer.label, answer.degraded) == (str({"b": (3.0,)}), "a: broken")
+    answer = drive(World({"a": values("a", 1.0), "b": values("b", 3.0, 4.0)}), "a", "b")
+    assert (answer.label, answer.degraded) == (str({"a": (1.0,)}), "invalid cells")
+    answer = drive(World({"a": values("a", 1.0, None)}), "a")
+    assert (answer.label, answer.degraded) == (str({"a": (1.0, None)}), None)

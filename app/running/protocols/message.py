@@ -9,7 +9,7 @@ import orjson
 
 from app.running.templates import WrongShape
 from models.confidence_scale import ConfidenceScale, is_beyond, to_probability
-from solvers.running import Verdict
+from parsimony.runs.steps import Verdict
 
 MAX_TEXT = 200
 """Characters of a label."""

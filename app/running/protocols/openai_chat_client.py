@@ -24,7 +24,7 @@ from app.running.templates import WrongShape, as_text, resolve_pointer
 from models.chat import ChangedField
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonAnswer, Pattern, WholeText
 from models.errors import ProviderError
-from solvers.running import Verdict
+from parsimony.runs.steps import Verdict
 
 _SPACES = re.compile(r"\s+")
 TOKEN_LIMITS = ("max_completion_tokens", "max_tokens")

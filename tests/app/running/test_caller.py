@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from app.observability.metrics import Metrics
-from app.running.caller import OPEN, UNKNOWN, Caller
+from app.running.caller import UNKNOWN, Caller
 from app.running.circuit_breaker import FAILURES
 from app.running.protocols.openai_embeddings import TextBatch
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
-from solvers.running import CallResult
+from parsimony.runs.steps import CIRCUIT_OPEN, CallResult
 from tests.support.llm_server import LlmServer, running_llms
 from tests.support.model_process import ModelServer, running_models
 from tests.support.servers import free_port
@@ -146,7 +146,7 @@ def test_an_endpoint_that_fails_again_and_again_is_left_out_and_logged_once(
 ) -> None:
     models.switch(all="error")
     heard = called({"all": models.json_endpoint("all")}, "all", image, times=FAILURES + 2)
-    assert [one.error for one in heard[-2:]] == [OPEN, OPEN]
+    assert [one.error for one in heard[-2:]] == [CIRCUIT_OPEN, CIRCUIT_OPEN]
     assert models.counted()["calls"] == {"all": FAILURES}
     (line,) = (each.getMessage() for each in caplog.records if each.name == "parsimony.endpoints")
     assert str(heard[FAILURES - 1].error) in line
@@ -208,13 +208,13 @@ def test_an_items_fault_opens_no_circuit_and_is_paid_all_the_same(
     models.switch(all=fault)
     endpoint = models.chat_endpoint("all", prices={"input_per_million": 5e5})
     heard = called({"all": endpoint}, "all", image, times=FAILURES + 1)
-    assert OPEN not in [one.error for one in heard]
+    assert CIRCUIT_OPEN not in [one.error for one in heard]
     if fault == "no-such-digit":
         assert heard[0].cost == 32.0
     assert heard[0].is_paid
     models.switch(all="slow")  # nor does a run that had no time, or an item that the template does not fit
     heard = called({"all": models.json_endpoint("all")}, "all", image, within=0.05, times=FAILURES + 1)
-    assert OPEN not in [one.error for one in heard]
+    assert CIRCUIT_OPEN not in [one.error for one in heard]
     models.switch()
     unfit = models.json_endpoint("all", body={"pixels": "{{item/pixels}}"})
     heard = called({"all": unfit}, "all", {"other": 1}, times=FAILURES + 1)

@@ -8,8 +8,8 @@ import pytest
 from app.running import confidence_monitor
 from app.running.confidence_monitor import ConfidenceMonitor
 from models import ArtifactRef
+from parsimony.runs.steps import CallResult
 from solvers.confidence_profile import WINDOW
-from solvers.running import CallResult
 
 REF = ArtifactRef(kind="cascade", name="digits", version=1)
 QUANTILES = np.linspace(0, 1, 65)

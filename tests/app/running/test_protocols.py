@@ -17,7 +17,7 @@ from app.running.protocols.openai_embeddings import TextBatch
 from app.running.templates import WrongShape
 from models.endpoint import ENDPOINT, ChatEndpoint, Choice, JsonAnswer, Pattern, WholeText
 from models.endpoint_presets import PRESETS
-from solvers.running import CallResult
+from parsimony.runs.steps import CallResult
 
 URL = "http://models.example"
 JSON = {"protocol": "json", "url": f"{URL}/{{{{item/id}}}}", "body": {"x": "{{item/x}}"}}

@@ -1,6 +1,6 @@
 """Indexes of tables with categories and missing cells: as built from the same numbers by hand, and asked with cells."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,11 +11,14 @@ import pytest
 from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.index import IndexEvaluateRequest, IndexOptions, IndexQuery
+from parsimony.runs.index import run_index
+from parsimony.runs.steps import CallResult, CallResults, RunAnswer
 from solvers import BuildContext
+from solvers.base import IN_PROCESS
 from solvers.index import IndexPlan, fit
-from solvers.index.run import run_item
+from solvers.index.run_decisions import make_decisions
 from solvers.index.settings import replay_settings
-from solvers.running import CallResult, CallResults
+from solvers.running import run_here
 
 COLOURS = ("blue", "green", "red")
 
@@ -179,35 +182,32 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
         assert predicted.labels == tuple(plan.classes[code] for code in plan.classify(names, values))
 
 
+def run_features(plan: IndexPlan, features: Sequence[str], results: Sequence[CallResult]) -> RunAnswer:
+    """Run an item whose decision is these features, and whose calls have these results."""
+    steps = run_index({"features": features, "cost": 1.0}, remaining_seconds=1.0)
+    runner = run_here(steps, make_decisions(plan, IndexQuery(budget=1e9), IN_PROCESS))
+    assert next(runner).names == tuple(features)
+    with pytest.raises(StopIteration) as ended:
+        runner.send(CallResults(tuple(results), 1.0))
+    answer: RunAnswer = ended.value.value
+    return answer
+
+
 def test_a_run_takes_a_name_from_a_feature_of_categories() -> None:
     plan = built()
-    runner = run_item(
-        ("colour", "weight"),
-        dict(zip(plan.features, plan.columns, strict=True)),
-        lambda features, cells: plan.predict(features, [cells]),
-        remaining_seconds=1.0,
-    )
-    assert next(runner).names == ("colour", "weight")
-    with pytest.raises(StopIteration) as ended:
-        runner.send(CallResults((CallResult("colour", label="red"), CallResult("weight", values=(2.0,))), 1.0))
+    results = CallResult("colour", label="red"), CallResult("weight", values=(2.0,))
+    answer = run_features(plan, ("colour", "weight"), results)
     wanted = plan.predict(("colour", "weight"), [{"colour": "red", "weight": 2.0}])
-    assert (ended.value.value.label, ended.value.value.degraded) == (wanted.labels[0], None)
+    assert (answer.label, answer.degraded) == (wanted.labels[0], None)
 
 
 @pytest.mark.parametrize("nonsense", [CallResult("weight", label="heavy"), CallResult("weight", values=(1.0, 2.0))])
 def test_a_run_does_without_a_number_that_is_none(nonsense: CallResult) -> None:
     plan = built()
-    columns = dict(zip(plan.features, plan.columns, strict=True))
     for features, left in ((("colour", "weight"), ("colour",)), (("weight",), ())):
-        runner = run_item(
-            features, columns, lambda features, cells: plan.predict(features, [cells]), remaining_seconds=1.0
-        )
-        next(runner)
-        with pytest.raises(StopIteration) as ended:
-            runner.send(CallResults((*([CallResult("colour", label="red")] if left else []), nonsense), 1.0))
-        wanted = plan.predict(left, [{"colour": "red"}])
-        assert ended.value.value.label == wanted.labels[0]
-        assert "other columns" in ended.value.value.degraded
+        answer = run_features(plan, features, [*([CallResult("colour", label="red")] if left else []), nonsense])
+        assert answer.label == plan.predict(left, [{"colour": "red"}]).labels[0]
+        assert "other columns" in str(answer.degraded)
 
 
 def test_a_run_of_features_that_no_model_is_left_for_gives_the_most_common_class() -> None:
@@ -217,20 +217,9 @@ def test_a_run_of_features_that_no_model_is_left_for_gives_the_most_common_class
         model_offsets=built().model_offsets[-2:] - built().model_offsets[-2],
         model_numbers=built().model_numbers[built().model_offsets[-2] :],
     )
-    columns = dict(zip(plan.features, plan.columns, strict=True))
-    runner = run_item(
-        plan.features, columns, lambda features, cells: plan.predict(features, [cells]), remaining_seconds=1.0
+    results = (
+        CallResult("colour", label="red"),
+        CallResult("weight", label="heavy"),
+        CallResult("noise", values=(0.1,)),
     )
-    next(runner)
-    with pytest.raises(StopIteration) as ended:
-        runner.send(
-            CallResults(
-                (
-                    CallResult("colour", label="red"),
-                    CallResult("weight", label="heavy"),
-                    CallResult("noise", values=(0.1,)),
-                ),
-                1.0,
-            )
-        )
-    assert ended.value.value.label == plan.predict((), [{}]).labels[0]
+    assert run_features(plan, plan.features, results).label == plan.predict((), [{}]).labels[0]

@@ -9,9 +9,9 @@ from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_co
 from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyQuery
 from models.policy_curves import RolloutItem
-from solvers import BuildContext
+from solvers import KINDS, BuildContext
+from solvers.kind import RunContext
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.run import run
 from solvers.running import Runner
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
@@ -201,4 +201,5 @@ def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:
 
 def start_policy(plan: Any, query: PolicyQuery, *, left: float, excluded: frozenset[str] = frozenset()) -> Runner:
     """Decide for an item, and begin its run."""
-    return run(plan, query, plan.decide(query), remaining_seconds=left, excluded=excluded)
+    context = RunContext(remaining_seconds=left, unavailable=excluded)
+    return KINDS["policy"].start_run(plan, query, context).runner

@@ -17,6 +17,7 @@ from models.arrays import Bools, Floats
 from models.errors import EndpointFailed, Infeasible
 from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from models.policy_curves import RolloutItem
+from parsimony.runs.steps import Call, CallResult, CallResults, RunAnswer
 from solvers import BuildContext
 from solvers.base import Fitted
 from solvers.budget_mixture import lower_hull
@@ -32,7 +33,7 @@ from solvers.policy.classless import (
     select_classifiers,
 )
 from solvers.policy.settings import replay_settings
-from solvers.running import Call, CallResult, CallResults, RunAnswer, Runner
+from solvers.running import Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)

@@ -1,0 +1,182 @@
+"""A run of one item with the caller's own functions: what has been called, and what is asked of the server."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from parsimony.decisions import Decision
+from parsimony.errors import InvalidRequest
+from parsimony.functions import CallOutcome
+from parsimony.runs.cascade import run_cascade
+from parsimony.runs.index import run_index
+from parsimony.runs.pipeline import run_pipeline
+from parsimony.runs.policy import PolicyFacts, SensorFacts, run_policy
+from parsimony.runs.portfolio import run_portfolio
+from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, RunAnswer, Steps
+from parsimony.units import seconds_in
+
+OF_ITEM = {"item", "embedding", "query", "acquired"}
+"""Fields of requests whose decisions are of one item, and not kept for others."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outcome of a run.
+
+    Attributes:
+        label: the answer; None if the item was rejected.
+        confidence: of the answer, from 0 to 1; None if unknown.
+        answered_by: the function that answered; None if a model of the artifact did, or if the item was rejected.
+        called: functions in the order of their calls.
+        cost: cost of the calls, in the artifact's unit; mean costs where functions report none.
+        seconds: duration of the run.
+        failures: errors by function.
+        decision: the first decision; its id goes into feedback.
+        probabilities: of each class, if the artifact has them.
+        degraded: why the answer is not the decided one, such as failed functions; None if it is.
+    """
+
+    label: str | None
+    confidence: float | None
+    answered_by: str | None
+    called: tuple[str, ...]
+    cost: float
+    seconds: float
+    failures: Mapping[str, str]
+    decision: Decision
+    probabilities: Mapping[str, float] | None = None
+    degraded: str | None = None
+
+
+@dataclass
+class FunctionRun:
+    """The run of one item.
+
+    Attributes:
+        kind: kind of the artifact.
+        limits: limits and facts of the item, as in requests.
+        deadline_s: time limit in seconds; None: none.
+        record: the artifact's record, if the run needs it.
+    """
+
+    kind: str
+    limits: Mapping[str, Any]
+    deadline_s: float | None
+    record: Mapping[str, Any]
+    _started: float = field(default_factory=time.perf_counter)
+    _results: list[CallResult] = field(default_factory=list)
+    _cost: float = 0.0
+    _decision: Decision | None = None
+    _query: dict[str, Any] = field(default_factory=dict)
+    _unit_s: float | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all items with these limits have the same first decision, so that it can be kept."""
+        return not OF_ITEM & self.limits.keys()
+
+    def first_query(self) -> dict[str, Any]:
+        """Return the request of the first decision; raises InvalidRequest for a deadline without a time unit."""
+        self._query = dict(self.limits)
+        if self.kind == "cascade" and self.deadline_s is not None:
+            self._unit_s = seconds_in(self.record["unit"])
+            if self._unit_s is None:
+                message = f"deadline_s requires an artifact whose unit is a time, got {self.record['unit']!r}"
+                raise InvalidRequest(message, code="invalid-request")
+            self._query["deadline"] = self.deadline_s / self._unit_s
+        return self._query
+
+    def start(self, decision: Decision) -> Steps:
+        """Return the steps that follow the first decision."""
+        self._decision, left = decision, self._remaining_seconds
+        acquired = dict(self.limits.get("acquired", {}))
+        if self.kind == "cascade":
+            return run_cascade(decision["steps"], remaining_seconds=left, unit_s=self._unit_s)
+        if self.kind == "portfolio":
+            return run_portfolio(decision, remaining_seconds=left)
+        if self.kind == "pipeline":
+            return run_pipeline(decision, acquired=acquired, remaining_seconds=left)
+        if self.kind == "policy":
+            facts = read_policy(self.record["summary"], self.limits)
+            return run_policy(decision, facts, acquired=acquired, remaining_seconds=left)
+        return run_index(decision, remaining_seconds=left)
+
+    def next_query(self, ask: Ask) -> dict[str, Any]:
+        """Return the request of a further decision."""
+        excluded = {*self.limits.get("excluded", ()), *ask.excluded}
+        if ask.must_stop:
+            excluded |= {one["name"] for one in self.record["summary"]["sensors"]} - ask.acquired.keys()
+        self._query = {**self.limits, "excluded": sorted(excluded)}
+        if self.kind in ("policy", "pipeline"):
+            self._query["acquired"] = ask.acquired
+        limit = self.limits.get("max_item_cost")
+        if isinstance(limit, int | float):
+            self._query["max_item_cost"] = max(limit - ask.lost, 0.0)
+        return self._query
+
+    def evaluation(self, predict: Predict) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return the items and the limits of an evaluation that classifies the item."""
+        values = {name: cells[0] if len(cells) == 1 else list(cells) for name, cells in predict.values.items()}
+        return [{"values": values}], self._query
+
+    def take(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
+        """Add the outcomes of a call, at their own costs or, where none is known, at the planned one."""
+        results = [one.to_result() for one in outcomes]
+        self._results += results
+        known = [one.cost for one in results if one.cost is not None]
+        self._cost += sum(known) if len(known) == len(results) else call.planned_cost
+        return CallResults(tuple(results), self._remaining_seconds)
+
+    def end(self, answer: RunAnswer) -> RunResult:
+        """Return the run's result."""
+        assert self._decision is not None
+        return RunResult(
+            label=answer.label,
+            confidence=answer.confidence,
+            answered_by=answer.answered_by,
+            called=tuple(one.name for one in self._results),
+            cost=self._cost,
+            seconds=self._seconds,
+            failures={one.name: one.error for one in self._results if one.error is not None},
+            decision=self._decision,
+            probabilities=answer.probabilities,
+            degraded=answer.degraded,
+        )
+
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._started
+
+    @property
+    def _remaining_seconds(self) -> float:
+        return inf if self.deadline_s is None else self.deadline_s - self._seconds
+
+
+def read_policy(summary: Mapping[str, Any], limits: Mapping[str, Any]) -> PolicyFacts:
+    """Return what a run knows of its policy, from the summary of the artifact's record."""
+    groups = {name: tuple(group) for group in summary["parallel"] for name in group}
+    classless = summary["answering"] == "taken"
+    numbers = [limits.get(name) for name in ("budget", "max_item_cost")]
+    return PolicyFacts(
+        sensors={
+            one["name"]: SensorFacts(one["cost"], one["time"] or 0.0, groups.get(one["name"]))
+            for one in summary["sensors"]
+        },
+        read=lambda result: read_reading(result, classless=classless),
+        max_cost=min((one for one in numbers if isinstance(one, int | float)), default=inf),
+        max_time=limits.get("deadline", inf),
+        classless=classless,
+    )
+
+
+def read_reading(result: CallResult, *, classless: bool) -> Any:
+    """Return the reading of a call, as requests have it."""
+    if result.values is not None:
+        return result.values[0] if len(result.values) == 1 else list(result.values)
+    if classless:
+        return result.confidence
+    if result.confidence is None:
+        return result.label
+    return {"label": result.label, "confidence": result.confidence}

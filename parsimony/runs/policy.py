@@ -1,0 +1,160 @@
+"""Run of an item of a policy: acquire sensors, concurrently where possible, then classify or select an answer."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from parsimony.runs.steps import (
+    OUT_OF_TIME,
+    Ask,
+    Call,
+    CallResult,
+    NoAnswer,
+    Refusal,
+    ResultsSoFar,
+    RunAnswer,
+    Steps,
+    accept_result,
+    join_reasons,
+    skip_call,
+)
+
+MAX_STEPS = 1000
+"""Maximum number of steps of a run; it guards against untrusted plans that never stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorFacts:
+    """Facts of a sensor.
+
+    Attributes:
+        cost: mean cost, in the artifact's unit.
+        time: maximum time, in the unit of the sensors' times; 0: unknown.
+        fetch: what is acquired together; sensors that have the same fetch arrive together.
+    """
+
+    cost: float
+    time: float = 0.0
+    fetch: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """What a run knows of its policy and of the item's limits.
+
+    Attributes:
+        sensors: facts by name.
+        read: returns the reading of a call that has not failed, or a Refusal.
+        max_cost: maximum cost of a sensor that is acquired only because no better one is available.
+        max_time: likewise, its maximum time.
+        is_final: whether the run ends after these sensors, whatever they return.
+        classless: whether the dataset has no classes.
+    """
+
+    sensors: Mapping[str, SensorFacts]
+    read: Callable[[CallResult], Any]
+    max_cost: float = inf
+    max_time: float = inf
+    is_final: Callable[[tuple[str, ...]], bool] = lambda names: False
+    classless: bool = False
+
+    def find_cheapest(self, barred: Collection[str], lost: float) -> tuple[str, ...]:
+        """Return the cheapest sensors that can be acquired together, without barred ones; () if there are none."""
+        groups: dict[Any, list[str]] = {}
+        for name, one in self.sensors.items():
+            groups.setdefault(name if one.fetch is None else one.fetch, []).append(name)
+        able = [
+            (cost, tuple(names))
+            for names in groups.values()
+            if (cost := self.cost_of(names)) <= self.max_cost - lost
+            and max(self.sensors[name].time for name in names) <= self.max_time
+            and not {*names}.intersection(barred)
+        ]
+        return min(able)[1] if able else ()
+
+    def cost_of(self, names: Collection[str]) -> float:
+        """Return the mean cost of sensors together."""
+        return sum(self.sensors[name].cost for name in names)
+
+
+def run_policy(
+    first: Mapping[str, Any],
+    facts: PolicyFacts,
+    *,
+    acquired: Mapping[str, Any],
+    remaining_seconds: float,
+    unavailable: frozenset[str] = frozenset(),
+) -> Steps:
+    """Run an item from its first decision.
+
+    If a sensor is unavailable, the next best action is taken, or the known sensors decide. If none is known, the
+    cheapest available sensor within the limits is acquired first. The possible cost of failed calls is subtracted from
+    the item's hard limit.
+
+    Args:
+        acquired: known readings by sensor.
+        remaining_seconds: time limit of the run.
+        unavailable: sensors that must not be called.
+    Raises:
+        NoAnswer: a sensor was needed and none was available.
+    """
+    so_far, known, decision = ResultsSoFar(), dict(acquired), first
+    reasons: list[str | None] = []
+    barred, lost = set(unavailable), 0.0
+    for _ in range(MAX_STEPS):
+        wanted = _sensors_to_acquire(decision, known)
+        if barred.intersection(wanted):
+            so_far.results += [skip_call(name) for name in wanted if name in unavailable]
+            decision = yield Ask(dict(known), frozenset(barred), lost)
+            wanted = _sensors_to_acquire(decision, known)
+        if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
+            wanted = facts.find_cheapest(barred, lost)
+        if not wanted or remaining_seconds <= 0:
+            break
+        is_last = not known and facts.is_final(wanted)
+        outcome = yield Call(wanted, remaining_seconds, is_last, facts.cost_of(wanted))
+        remaining_seconds = outcome.remaining_seconds
+        so_far.results += outcome.results
+        for one in outcome.results:
+            reading = Refusal("") if one.error is not None else facts.read(one)
+            if isinstance(reading, Refusal):
+                barred.add(one.name)
+                lost += facts.sensors[one.name].cost if one.is_paid or one.error is None else 0.0
+                reasons += [f"{one.name}: {reading.reason}"] if reading.reason else []
+            else:
+                known[one.name] = reading
+        decision = yield Ask(dict(known), frozenset(barred), lost)
+    reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
+    refused = decision.reason if isinstance(decision, Refusal) else None
+    degraded = join_reasons(so_far.failures, *reasons) or refused
+    if degraded is not None and not known:
+        if facts.classless and any(one.label is not None for one in so_far.results):
+            return so_far.most_confident(remaining_seconds, join_reasons(*reasons))
+        raise NoAnswer(degraded, remaining_seconds)
+    if isinstance(decision, Refusal) or decision["action"] == "acquire":
+        decision = yield Ask(dict(known), must_stop=True)
+    if isinstance(decision, Refusal):
+        raise NoAnswer(join_reasons(degraded, decision.reason) or "", remaining_seconds)
+    return _answer(decision, so_far, degraded)
+
+
+def _answer(decision: Mapping[str, Any], so_far: ResultsSoFar, degraded: str | None) -> RunAnswer:
+    """Return the decided answer, with the reasons why it is not the best one."""
+    if decision["action"] == "answer":
+        name, quality = decision["answer"], decision["quality"]
+        for one in so_far.results:
+            if one.name == name and one.error is None:
+                return replace(accept_result(one, degraded), confidence=quality)
+        return RunAnswer(None, quality, name, degraded=degraded)  # acquired before the run
+    probabilities = decision["probabilities"]
+    if decision["action"] == "reject":
+        return RunAnswer(None, None, None, probabilities, degraded)
+    return RunAnswer(decision["label"], probabilities[decision["label"]], None, probabilities, degraded)
+
+
+def _sensors_to_acquire(decision: Mapping[str, Any] | Refusal, known: Collection[str]) -> tuple[str, ...]:
+    """Return the sensors to acquire next, all that do not depend on each other's readings; () to stop."""
+    if isinstance(decision, Refusal) or decision["action"] != "acquire":
+        return ()
+    return tuple(name for name in (decision["sensor"], *decision["then"]) if name not in known)
