@@ -65,12 +65,12 @@ class FunctionRun:
     limits: Mapping[str, Any]
     deadline_s: float | None
     record: Mapping[str, Any]
-    _started: float = field(default_factory=time.perf_counter)
-    _results: list[CallResult] = field(default_factory=list)
-    _cost: float = 0.0
-    _decision: Decision | None = None
-    _query: dict[str, Any] = field(default_factory=dict)
-    _unit_s: float | None = None
+    _started: float = field(init=False, default_factory=time.perf_counter)
+    _results: list[CallResult] = field(init=False, default_factory=list)
+    _cost: float = field(init=False, default=0.0)
+    _decision: Decision | None = field(init=False, default=None)
+    _query: dict[str, Any] = field(init=False, default_factory=dict)
+    _unit_s: float | None = field(init=False, default=None)
 
     @property
     def is_shared(self) -> bool:

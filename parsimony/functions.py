@@ -68,16 +68,17 @@ class CallOutcome:
 
     def to_result(self) -> CallResult:
         """Return the outcome as runs receive it: a label, or the cells of a feature."""
-        answer, plain = self.answer, to_plain(self.value)
         if self.raised is not None:
             is_called = not isinstance(self.raised, _NotCalled)
             return CallResult(
                 self.name, error=self.error, seconds=self.seconds, attempts=int(is_called), is_paid=is_called
             )
+        answer = self.answer
         if answer is not None:
             return CallResult(
                 self.name, answer.label, answer.confidence, cost=answer.cost, seconds=self.seconds, is_paid=True
             )
+        plain = to_plain(self.value)
         cells = tuple(plain) if isinstance(plain, list | tuple) else (plain,)
         return CallResult(self.name, values=cells, seconds=self.seconds, is_paid=True)
 

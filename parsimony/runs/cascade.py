@@ -55,8 +55,9 @@ def run_cascade(
         called.append(name)
         if name == REJECT:
             return RunAnswer(None, degraded=so_far.failures)
-        result = skip_call(name)
-        if name not in unavailable:
+        if name in unavailable:
+            result = skip_call(name)
+        else:
             within, is_last = (
                 _call_timeout(remaining_seconds, step, ahead, unit_s),
                 step["confidence_threshold"] is None,

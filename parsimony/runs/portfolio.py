@@ -35,8 +35,9 @@ def run_portfolio(
         tried.add(name)
         if name == REJECT:
             return RunAnswer(None, degraded=so_far.failures)
-        result = skip_call(name)
-        if name not in unavailable:
+        if name in unavailable:
+            result = skip_call(name)
+        else:
             outcome = yield Call((name,), remaining_seconds, is_last=True, planned_cost=decision["cost"])
             (result,), remaining_seconds = outcome.results, outcome.remaining_seconds
         so_far.results.append(result)

@@ -73,7 +73,7 @@ class Refusal:
     invalid: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would take most of the time of a step
 class CallResult:
     """Result of one call; empty with an error. cost: None if unknown."""
 

@@ -68,7 +68,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     copied(folder / "repository")
     with running_server(folder / "data", root=folder / "repository", endpoint_hosts="127.0.0.1") as server:
         made = Copy(folder / "repository", server)
-        assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
+        uploaded = server.client.put("/v1/datasets/trace", files=trace_upload())
+        assert uploaded.status_code == 201, uploaded.text
         made.run("-m", "app", "build", "single", "plan", "--dataset", "trace")
         yield made
 
