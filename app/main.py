@@ -75,6 +75,7 @@ from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
 from app.running.ssrf_guard import SsrfGuard
 from app.serving.catalog import Catalog
+from app.serving.classifier_names import ClassifierNames
 from app.serving.refresh import CatalogThread, HousekeepingJobs
 from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
@@ -257,6 +258,7 @@ def _lifespan(
                     spending=spending,
                     rollouts=traffic,
                     recorder=recorder,
+                    classifier_names=ClassifierNames(catalog),
                     conversations=Conversations(counting.store),
                 )
                 leaving.delay_sigterm()

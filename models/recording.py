@@ -98,6 +98,11 @@ class RecordingSpec(Sent):
     reference: Label | None = Field(
         default=None, description="classifier whose answer is the truth of an item without a posted truth"
     )
+    classifiers: Annotated[Items[Label], Field(max_length=MAX_CALLS)] = Field(
+        default=(),
+        description="without an artifact, the classifiers that rows and truths may name; empty: any. With an artifact, "
+        "they are those of its versions",
+    )
 
     @model_validator(mode="after")
     def _names_what_is_recorded(self) -> "RecordingSpec":
@@ -105,6 +110,10 @@ class RecordingSpec(Sent):
             raise ValueError("exactly one of artifact and unit is required")
         if self.artifact is None and (self.explore or self.sample < 1):
             raise ValueError("sample and explore apply to runs of an artifact: set artifact, or explore yourself")
+        if self.artifact is not None and self.classifiers:
+            raise ValueError("classifiers must be empty with an artifact, whose versions have their own")
+        if self.classifiers and self.reference is not None and self.reference not in self.classifiers:
+            raise ValueError(f"reference must be one of classifiers, got {self.reference!r}")
         return self
 
     @model_validator(mode="after")

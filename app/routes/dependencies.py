@@ -28,6 +28,7 @@ from app.running.item_queue import ItemQueue
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
 from app.serving.catalog import Catalog, LoadedArtifact
+from app.serving.classifier_names import ClassifierNames
 from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
 from app.store.budgets import StoredBudget
@@ -116,6 +117,8 @@ class Context:
     """Divides traffic between two versions."""
     recorder: RunRecorder
     """Records runs of artifacts with a recording."""
+    classifier_names: ClassifierNames
+    """Names that posted rows and truths may have."""
     client: str = ""
     """Who sent the request."""
     payer: Payer = NO_PAYER

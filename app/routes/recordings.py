@@ -29,6 +29,7 @@ from app.routes.dependencies import (
     read_batch,
 )
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.serving.classifier_names import name_row_classifiers, name_truth_classifiers
 from app.store.pages import cut_page, read_cursor
 from app.store.recordings import StoredRecording
 from models import Fault, InvalidRequest
@@ -148,11 +149,14 @@ async def add_rows(name: RecordingName, request: Request, context: InContext) ->
     """Write rows, and reply once they are on disk.
 
     The recording's `sample` and `explore` do not apply to them. Send them with `explore` and `propensity` if you
-    explore yourself, and with a `key` if you repeat requests whose reply was lost.
+    explore yourself, and with a `key` if you repeat requests whose reply was lost. If a row names a classifier that no
+    version of the artifact has, none of the rows is written (422).
     """
     stored = await asyncio.to_thread(context.repos.recordings.get, name)
     read = partial(read_batch, context, RowsRequest, most=MAX_ROWS)
     rows = await asyncio.to_thread(read, await request.body())
+    named = name_row_classifiers(rows.items)
+    await asyncio.to_thread(context.classifier_names.refuse_unknown_names, stored, named)
     lines = await asyncio.to_thread(make_posted_lines, rows.items, stored.spec)
     return await _append(context, stored, "rows", lines)
 
@@ -167,11 +171,14 @@ async def add_rows(name: RecordingName, request: Request, context: InContext) ->
 async def add_truths(name: RecordingName, request: Request, context: InContext) -> AcceptedRows:
     """Write truths, and reply once they are on disk; rows are joined by item id when a dataset is made.
 
-    A truth may be sent before its row.
+    A truth may be sent before its row. If a truth names a classifier that no version of the artifact has, none of the
+    truths is written (422).
     """
     stored = await asyncio.to_thread(context.repos.recordings.get, name)
     read = partial(read_batch, context, TruthsRequest, most=MAX_TRUTHS)
     truths = await asyncio.to_thread(read, await request.body())
+    named = name_truth_classifiers(truths.items)
+    await asyncio.to_thread(context.classifier_names.refuse_unknown_names, stored, named)
     lines = await asyncio.to_thread(make_truth_lines, truths.items)
     return await _append(context, stored, "truths", lines)
 

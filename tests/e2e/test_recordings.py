@@ -12,6 +12,7 @@ import pytest
 
 from parsimony import AsyncParsimony, Parsimony
 from tests.e2e.test_runs import artifacts, endpoints, image, run
+from tests.support import stored
 from tests.support.commands import ran
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
@@ -143,6 +144,54 @@ def test_wrong_rows_and_truths_are_refused_with_their_place(server: Server, part
     assert reply.status_code == 422
     assert reply.json()["errors"][0]["loc"] == place, reply.text
     assert shown(server)["rows"] == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "item", "places"),
+    [
+        ("rows", {"calls": [call("all", "1"), call("stranger", "1")]}, [["calls", 1, "classifier"]]),
+        ("rows", {"candidates": ["all", "stranger"], "calls": [call("all", "1")]}, [["candidates", 1]]),
+        ("truths", {"correct": {"stranger": True, "half": False}}, [["correct", "stranger"]]),
+        ("truths", {"quality": {"half": 0.5, "stranger": 1.0}}, [["quality", "stranger"]]),
+    ],
+)
+def test_nothing_is_stored_of_a_request_that_names_another_classifier(
+    server: Server, part: str, item: Any, places: list[list[Any]]
+) -> None:
+    put(server, reference="all")
+    right = {"calls": [call("half", "1"), call("all", "1")]} if part == "rows" else {"truth": "1"}
+    reply = post(server, part, [{"id": "a", **right}, {"id": "b", **item}, {"id": "c", **item}])
+    assert (reply.status_code, reply.json()["type"]) == (422, "urn:parsimony:invalid-request")
+    faults = reply.json()["errors"]
+    assert [fault["loc"] for fault in faults] == [["items", at, *place] for at in (1, 2) for place in places]
+    for name in ("stranger", *COSTS):
+        assert name in faults[0]["msg"]
+    assert not list((server.data_dir / "recordings").glob(f"*/{part}/*"))
+    assert post(server, part, [{"id": "a", **right}]).json() == {"accepted": 1}
+
+
+def test_names_of_other_versions_are_accepted(server: Server) -> None:
+    put(server)
+    row = {"id": "a", "version": 2, "calls": [call("K1", "1"), call("all", "1")]}
+    assert post(server, "rows", [row]).status_code == 422
+    headers = {"content-type": "application/octet-stream"}
+    record = server.client.post("/v1/artifacts/import", content=stored.artifact("digits"), headers=headers).json()
+    versions = f"/v1/artifacts/cascade/digits/versions/{record['version']}"
+    assert server.client.put("/v1/artifacts/cascade/digits/active", json={"version": 1}).status_code == 200
+    wait_for(lambda: run(server, "cascade", item=image(0)).status_code == 200, 10)
+    assert post(server, "rows", [row]).json() == {"accepted": 1}
+    assert post(server, "truths", [{"id": "a", "correct": {"K2": True}}]).json() == {"accepted": 1}
+    assert server.client.delete(versions).status_code == 204
+    assert post(server, "truths", [{"id": "a", "correct": {"K2": True}}]).status_code == 422
+
+
+def test_a_recording_of_posted_rows_may_list_its_classifiers(server: Server) -> None:
+    put(server, artifact=None, unit="USD", classifiers=["one", "two"], reference="two")
+    assert post(server, "rows", [{"id": "a", "calls": [call("one", "1")]}]).status_code == 200
+    refused = post(server, "truths", [{"id": "a", "correct": {"three": True}}])
+    assert refused.json()["errors"][0]["loc"] == ["items", 0, "correct", "three"]
+    put(server, artifact=None, unit="USD", classifiers=["one"], reference="two", status=422)
+    put(server, "other", classifiers=["all"], status=422)
 
 
 def test_runs_are_recorded_explored_and_frozen(server: Server, models: ModelServer) -> None:
