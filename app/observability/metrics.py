@@ -97,6 +97,7 @@ class Metrics:
         )
         self._measure_calls()
         self._measure_budgets()
+        self._measure_rollouts()
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes received as feedback", ["kind", "name"], registry=self.registry
         )
@@ -152,6 +153,21 @@ class Metrics:
             "parsimony_budget_outcomes_total",
             "Items by what a spent or unavailable budget has done: cheapest, refused, alert, offline, or unavailable",
             ["budget", "outcome"],
+            registry=self.registry,
+        )
+
+    def _measure_rollouts(self) -> None:
+        """Add what is measured of rollouts and recordings."""
+        self.rollouts = self._gauge("parsimony_rollouts", "Last rollouts of artifacts by status", "status")
+        self.rollout_observations_lost = Counter(
+            "parsimony_rollout_observations_lost_total",
+            "Observations of rollouts that were not added to the store: too many waited, or the server ended",
+            registry=self.registry,
+        )
+        self.recording_rows_lost = Counter(
+            "parsimony_recording_rows_lost_total",
+            "Rows of runs that were not recorded by reason: overload (too many waited), disk, or encoding",
+            ["reason"],
             registry=self.registry,
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from app.observability.metrics import Metrics
 from app.recording.log_file import LogFile
 from app.recording.segments import tidy_recording
 from app.store.recordings import StoredRecording
@@ -46,10 +47,12 @@ class RecordingWriter:
 
     Args:
         root: folder of all recordings.
+        metrics: counts rows of runs that are lost.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, metrics: Metrics) -> None:
         self.root = root
+        self._lost = metrics.recording_rows_lost
         self._waiting: deque[_Entry] = deque()
         self._wake = threading.Event()
         self._logs: dict[tuple[str, Stream], LogFile] = {}
@@ -77,6 +80,7 @@ class RecordingWriter:
         """Write a row in the background, within a second; dropped if too many wait."""
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
+            self._lost.labels("overload").inc()
             return
         self._waiting.append(_Entry(recording, "rows", lambda: (make_line(),), None))
         if self._thread is None:
@@ -137,17 +141,27 @@ class RecordingWriter:
         try:
             if recording_id in self._doomed:
                 raise UnknownRecording(f"recording {entries[0].recording.name!r} not found")
-            lines = [line for entry in entries for line in _make_lines(entry)]
+            lines = [line for entry in entries for line in self._make_lines(entry)]
             self._log_of(recording_id, stream, entries[-1].recording.spec).append_lines(lines)
         except UnknownRecording as deleted:
             error = deleted
         except OSError as failed:
             logger.error("recorded rows not written count=%d error=%s", len(entries), failed)
+            self._lost.labels("disk").inc(sum(entry.done is None for entry in entries))
             error = StoreRefused(f"rows cannot be written to {self.root}: {failed.strerror}; free disk space and retry")
             self._close_log(recording_id, stream)
         for entry in entries:
             if entry.done is not None:
                 entry.done.set_result(None) if error is None else entry.done.set_exception(error)
+
+    def _make_lines(self, entry: _Entry) -> Sequence[bytes]:
+        """Return the lines of an entry; none of a run that cannot be written as a row."""
+        try:
+            return entry.make_lines()
+        except Exception:
+            logger.exception("run not recorded recording=%s", entry.recording.name)
+            self._lost.labels("encoding").inc()
+            return ()
 
     def _log_of(self, recording_id: str, stream: Stream, spec: RecordingSpec) -> LogFile:
         """Return the open log; one that is large or old is closed first."""
@@ -179,12 +193,3 @@ class RecordingWriter:
             tidy_recording(self.folder_of(recording_id), spec.max_bytes, spec.max_age_days * DAY_S)
         for recording_id in self._doomed:
             shutil.rmtree(self.folder_of(recording_id), ignore_errors=True)
-
-
-def _make_lines(entry: _Entry) -> Sequence[bytes]:
-    """Return the lines of an entry; none of a run that cannot be written as a row."""
-    try:
-        return entry.make_lines()
-    except Exception:
-        logger.exception("run not recorded recording=%s", entry.recording.name)
-        return ()

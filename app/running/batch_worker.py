@@ -120,7 +120,7 @@ async def _tools(repos: Repositories, payer: Payer) -> Any:
     metrics, tracing = Metrics(), open_tracing(version("parsimony-server"))
     caller = Caller(SsrfGuard(repos.settings.callable_hosts()), metrics, tracing=tracing)
     budgets, spending = BudgetGuard(BudgetAccounts(repos.store), metrics), SpendRecorder(repos.spending)
-    recorder = RunRecorder(RecordingWriter(repos.settings.recordings_dir), repos.recordings)
+    recorder = RunRecorder(RecordingWriter(repos.settings.recordings_dir, metrics), repos.recordings)
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
         await recorder.read_recordings()
@@ -136,7 +136,7 @@ async def _tools(repos: Repositories, payer: Payer) -> Any:
             queue=queue,
             budgets=budgets,
             spending=spending,
-            rollouts=RolloutTraffic(repos.rollouts),
+            rollouts=RolloutTraffic(repos.rollouts, metrics),
             conversations=Conversations(repos.store),
             recorder=recorder,
             payer=payer,

@@ -7,13 +7,15 @@ to the store every second. Use all methods except ``refresh_rollouts`` on one ev
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from threading import Lock
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
+from app.observability.metrics import Metrics
 from app.processes.background_flush import BackgroundFlush
 from app.serving.answers import with_default_limits
 from app.serving.catalog import Catalog, LoadedArtifact
@@ -21,6 +23,7 @@ from app.store.pointers import Id
 from app.store.rollouts import Observations, StoredRollout, VersionRollouts, VersionValue
 from models import ArtifactRef, Value
 from models.errors import ParsimonyError
+from models.rollout import Status
 from solvers.base import IN_PROCESS, ModelRunner, Plan
 from solvers.rollout_evidence import ShadowDecision
 
@@ -52,6 +55,7 @@ class RolloutTraffic:
     """Divides the traffic of artifacts between the active version and the candidate of a rollout."""
 
     rollouts: VersionRollouts
+    metrics: Metrics
     _live: Mapping[Id, LiveRollout] = field(default_factory=dict)
     _refreshing: Lock = field(default_factory=Lock)
     _failed: set[str] = field(default_factory=set)
@@ -72,7 +76,11 @@ class RolloutTraffic:
         """Read the rollouts, and load candidates. Reads do not overlap, so that an older read never replaces a newer
         one."""
         with self._refreshing:
-            running = {one: rollout for one, rollout in self.rollouts.get_all().items() if rollout.is_running}
+            found = self.rollouts.get_all()
+            counts = Counter(rollout.status for rollout in found.values())
+            for status in get_args(Status):
+                self.metrics.rollouts.labels(status).set(counts[status])
+            running = {one: rollout for one, rollout in found.items() if rollout.is_running}
             self._failed.intersection_update(rollout.id for rollout in running.values())
             loaded = {one: self._load(catalog, one, rollout) for one, rollout in running.items()}
             self._live = {one: live for one, live in loaded.items() if live is not None}
@@ -138,6 +146,10 @@ class RolloutTraffic:
     async def close(self) -> None:
         """Add the waiting observations to the store, if it is available."""
         await self._flush.close()
+        lost = self._count + sum(one.count for one in self._sending.values())
+        if lost:
+            logger.warning("rollout observations lost count=%d", lost)
+            self.metrics.rollout_observations_lost.inc(lost)
 
     def _find(self, loaded: LoadedArtifact[Plan]) -> LiveRollout | None:
         return self._live.get((loaded.ref.kind, loaded.ref.name))
@@ -154,6 +166,7 @@ class RolloutTraffic:
     def _add(self, loaded: LoadedArtifact[Plan], add: Callable[[Waiting], None]) -> None:
         if self._count >= MAX_WAITING:
             logger.warning("rollout observations not recorded, retrying waiting=%d", self._count)
+            self.metrics.rollout_observations_lost.inc()
             return
         live, artifact = self._find(loaded), (loaded.ref.kind, loaded.ref.name)
         if live is None:

@@ -100,6 +100,11 @@ class Observations:
     rollout: str | None = None
     sender: tuple[str, int] | None = None
 
+    @property
+    def count(self) -> int:
+        """Number of observations."""
+        return len(self.accuracies) + len(self.feedback_costs) + len(self.run_costs) + len(self.shadow)
+
 
 class VersionRollouts:
     """Repository of rollouts."""

@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 from rich.console import Console
 
+from app.observability.metrics import Metrics
 from app.recording.report import count_rows
 from app.recording.row_lines import make_row_line
 from app.recording.segments import measure_bytes, tidy_recording
@@ -94,7 +95,7 @@ def _measure_rows(count: int) -> None:
     row = {"version": 1, "size": (), "explore": 0.0, "candidates": ("fast", "strong"), "calls": [call]}
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="parsimony-bench-") as folder:
-        writer = RecordingWriter(Path(folder))
+        writer = RecordingWriter(Path(folder), Metrics())
         written = 0.0
         for start in range(0, count, AT_ONCE):
             about = [{**row, "id": f"item-{number}", "time": time.time()} for number in range(start, start + AT_ONCE)]

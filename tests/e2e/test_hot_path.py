@@ -279,7 +279,7 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
 
     async def answer() -> None:
         caller = Caller(SsrfGuard(()), Metrics())
-        traffic = RolloutTraffic(None)  # type: ignore[arg-type]  # without a rollout
+        traffic = RolloutTraffic(None, Metrics())  # type: ignore[arg-type]  # without a rollout
         scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller, rollouts=traffic)}
         await FastRouter(nothing, FastRoutes(DECLARED), Metrics())(scope, receive, send)
         await caller.close()

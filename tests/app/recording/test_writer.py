@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.observability.metrics import Metrics
 from app.recording import segments, writer
 from app.recording.log_file import LogFile
 from app.recording.report import count_rows
@@ -27,8 +28,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.app.recording.test_writer import recording, row_lines
+from app.observability.metrics import Metrics
 from app.recording.writer import RecordingWriter
-writer = RecordingWriter(Path(sys.argv[1]))
+writer = RecordingWriter(Path(sys.argv[1]), Metrics())
 writer.update_recordings([recording()], ())
 for number in range(100_000):
     writer.append_lines(recording(), "rows", row_lines(number)).result(10)
@@ -106,7 +108,7 @@ def test_segments_are_bounded_in_bytes_and_age(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(writer, "GROUP_S", 0.01)
     stored = recording(max_bytes=2**20)
     folder = tmp_path / "id"
-    recorder = RecordingWriter(tmp_path)
+    recorder = RecordingWriter(tmp_path, Metrics())
     recorder.update_recordings([stored], ())
     for number in range(200):
         noise = [{"classifier": os.urandom(80).hex(), "cost": 1.0} for _ in range(2)]
@@ -125,7 +127,7 @@ def test_segments_are_bounded_in_bytes_and_age(tmp_path: Path, monkeypatch: pyte
 
 
 def test_rows_of_runs_are_on_disk_within_a_second_and_deleted_with_their_recording(tmp_path: Path) -> None:
-    recorder = RecordingWriter(tmp_path)
+    recorder = RecordingWriter(tmp_path, Metrics())
     stored = recording()
     recorder.update_recordings([stored], ())
     (line,) = row_lines(7)
@@ -146,14 +148,38 @@ def test_rows_of_runs_are_on_disk_within_a_second_and_deleted_with_their_recordi
 def test_rows_that_cannot_be_written_are_not_acknowledged(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    recorder = RecordingWriter(blocked)
+    recorder = RecordingWriter(blocked, Metrics())
     with pytest.raises(StoreRefused):
         recorder.append_lines(recording(), "rows", row_lines(1)).result(10)
     recorder.close()
 
 
+def test_lost_rows_of_runs_are_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_WAITING", 5)
+    metrics, (line,) = Metrics(), row_lines(1)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    recorder = RecordingWriter(blocked, metrics)
+    refused = recorder.append_lines(recording(), "rows", row_lines(2))  # its caller has the error: it is not lost
+    for _ in range(7):
+        recorder.add_row(recording(), lambda: line)
+    with pytest.raises(StoreRefused):
+        refused.result(10)
+    recorder.close()
+    kept = RecordingWriter(tmp_path / "folder", metrics)
+    kept.add_row(recording(), lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    kept.add_row(recording(), lambda: line)
+    kept.close()
+    assert ids_in(tmp_path / "folder" / "id") == ["item-1"]
+    (metric,) = metrics.recording_rows_lost.collect()
+    samples = {each.labels["reason"]: each.value for each in metric.samples if each.name.endswith("_total")}
+    assert samples["encoding"] == 1
+    assert samples["overload"] >= 1
+    assert samples["overload"] + samples["disk"] == 7
+
+
 def test_counts_join_rows_with_truths(tmp_path: Path) -> None:
-    stored, recorder = recording(), RecordingWriter(tmp_path)
+    stored, recorder = recording(), RecordingWriter(tmp_path, Metrics())
     explored = {"classifier": "K2", "label": "b", "cost": 9.0, "propensity": 0.1, "is_explored": True}
     rows = [row(1, time="2026-01-01T00:00:00Z"), row(2), row(3, calls=[explored])]
     recorder.append_lines(stored, "rows", make_posted_lines(rows, stored.spec)).result(10)

@@ -24,7 +24,8 @@ def run_here(work: Any, *args: Any) -> Any:
 class Round:
     def __init__(self, repos: Repositories) -> None:
         self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
-        traffic, writer = RolloutTraffic(repos.rollouts), RecordingWriter(repos.settings.recordings_dir)
+        traffic = RolloutTraffic(repos.rollouts, self.metrics)
+        writer = RecordingWriter(repos.settings.recordings_dir, self.metrics)
         automation = AutomationRunner(repos, partial(freeze_by_name, repos=repos, writer=writer, run_in=run_here))
         self.chores = HousekeepingJobs(repos, self.catalog, self.metrics, traffic, writer, automation)
 
