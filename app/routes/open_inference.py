@@ -14,6 +14,7 @@ from app.http.foreign_errors import InferenceErrorReply
 from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validate_body
 from app.routes.dependencies import Context, InContext, body_of, foreign_error_responses, plan_of
 from app.routes.runs import cancel_on_disconnect, run_dependencies_of
+from app.running.divided_runs import run_divided
 from app.running.protocols.binary_tensors import (
     EXTENSION,
     LENGTH_HEADER,
@@ -22,7 +23,7 @@ from app.running.protocols.binary_tensors import (
     split_message,
 )
 from app.running.protocols.open_inference import flatten
-from app.running.runs import CompletedItem, FailedItem, run_each
+from app.running.runs import CompletedItem, FailedItem
 from app.running.templates import WrongShape
 from app.serving.catalog import LoadedArtifact
 from models import Fault, InvalidRequest
@@ -104,7 +105,7 @@ class InferReply(BaseModel):
     """Reply of an inference request: one output tensor per field of the answers."""
 
     model_name: str = Field(description="the requested artifact")
-    model_version: str = Field(description="version")
+    model_version: str = Field(description="version; the active one if a rollout divides the items between two")
     id: str | None = Field(default=None, description="id of the request")
     outputs: list[Tensor] = Field(description="label, and confidence if every answer has one")
 
@@ -191,24 +192,27 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
 async def infer_items(name: ModelName, http: Request, context: InContext) -> Response:
     """Run each row of the input tensor.
 
-    The first item without an answer fails the request, as the protocol requires. Tensors may be sent as bytes after
+    During a canary, the ids of the items decide on their versions; items without an id have the active one. The first
+    item without an answer fails the request, as the protocol requires. Tensors may be sent as bytes after
     the JSON (extension ``binary_tensor_data``). Errors are in the protocol's format.
     """
     request = _request(await http.body(), http.headers.get(LENGTH_HEADER))
     serving = await _live(context, name)
     limits = _limits(request.parameters)
     outcomes, _ = await cancel_on_disconnect(
-        http, run_each(serving, _items(request), limits, run_dependencies_of(context))
+        http, run_divided(serving, _items(request), limits, run_dependencies_of(context))
     )
-    undone = next((one for one in outcomes if isinstance(one, FailedItem)), None)
+    undone = next((one for _, one in outcomes if isinstance(one, FailedItem)), None)
     if undone is not None:
         raise undone.error
-    runs = [one.run for one in outcomes if isinstance(one, CompletedItem)]
+    runs = [one.run for _, one in outcomes if isinstance(one, CompletedItem)]
     outputs = [Tensor(name="label", shape=[len(runs)], datatype="BYTES", data=[run.label or "" for run in runs])]
     sure: list[JsonValue] = [run.confidence for run in runs]
     if None not in sure:
         outputs.append(Tensor(name="confidence", shape=[len(runs)], datatype="FP64", data=sure))
-    reply = InferReply(model_name=name, model_version=str(serving.ref.version), id=request.id, outputs=outputs)
+    versions = {loaded.ref.version for loaded, _ in outcomes}
+    version = versions.pop() if len(versions) == 1 else serving.ref.version
+    reply = InferReply(model_name=name, model_version=str(version), id=request.id, outputs=outputs)
     return _encoded(reply, request)
 
 

@@ -1,7 +1,7 @@
 """Run routes: the service calls the classifiers and returns the answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
@@ -21,13 +21,12 @@ from app.routes.dependencies import (
     error_responses,
     plan_of,
 )
+from app.running.divided_runs import DecidedItem, run_divided, run_undivided
 from app.running.item_start import RunDependencies
-from app.running.runs import CompletedItem, FailedItem, new_item_run, run_each, run_item, to_failed_run, to_run_reply
+from app.running.runs import CompletedItem, new_item_run, run_item, to_failed_run, to_run_reply
 from app.serving.answers import count_decision
-from app.serving.catalog import LoadedArtifact
 from models.run import RunReply, RunRequest, RunsReply, Spent
 from solvers import KINDS
-from solvers.base import Plan
 from solvers.kind import AnyKind
 
 T = TypeVar("T")
@@ -75,7 +74,8 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
         """Decide, call the endpoints of that name in the order decided, and give the answer with the way to it.
 
         Budget and deadline hold; what fails is excluded and reported as ``degraded``. With ``items`` each item has
-        its own reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
+        its own reply, and during a canary its own version. 502 if no endpoint gave an answer, 504 if the time was over
+        before one did.
         """
         if request.items is None:
             loaded = await deciding_plan_of(context, kind, name, version, request.id)
@@ -88,8 +88,9 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
                 done = await cancel_on_disconnect(http, run_item(loaded, item_run, tools))
                 body, headers = to_run_reply(loaded, done).model_dump_json().encode(), item_run.progress.headers
             else:
-                outcomes, seconds = await cancel_on_disconnect(http, run_each(loaded, request.items, request, tools))
-                body, headers = await _encoded(loaded, outcomes, seconds), {}
+                divide = run_divided if version is None else run_undivided
+                outcomes, seconds = await cancel_on_disconnect(http, divide(loaded, request.items, request, tools))
+                body, headers = await _encoded(outcomes, seconds, loaded.record.unit), {}
         return Response(body, headers=headers, media_type="application/json")
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
@@ -99,10 +100,10 @@ def _add(router: APIRouter, kind: AnyKind) -> FastPost:
     return FastPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
-async def _encoded(loaded: LoadedArtifact[Plan], outcomes: list[CompletedItem | FailedItem], seconds: float) -> bytes:
+async def _encoded(outcomes: Sequence[DecidedItem], seconds: float, unit: str) -> bytes:
     """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
     items, cost = list[orjson.Fragment](), 0.0
-    for one in outcomes:
+    for loaded, one in outcomes:
         reply = (
             to_run_reply(loaded, one) if isinstance(one, CompletedItem) else to_failed_run(one, status_of(one.error))
         )
@@ -110,7 +111,7 @@ async def _encoded(loaded: LoadedArtifact[Plan], outcomes: list[CompletedItem | 
         cost += sum(step.cost for step in reply.steps)
         if len(items) % WRITTEN_AT_ONCE == 0:
             await asyncio.sleep(0)
-    spent = Spent(cost=cost, seconds=seconds, unit=loaded.record.unit)
+    spent = Spent(cost=cost, seconds=seconds, unit=unit)
     return orjson.dumps({"items": items, "spent": spent.model_dump(mode="json")})
 
 

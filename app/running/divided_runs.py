@@ -1,0 +1,76 @@
+"""Runs of several items, which the rollout of an artifact divides between two versions."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from app.running.item_start import RunDependencies
+from app.running.runs import CompletedItem, FailedItem, run_each
+from app.serving.catalog import LoadedArtifact
+from models.errors import Fault, InvalidRequest
+from models.run import RunItem, RunLimits
+from solvers.base import Plan
+
+DecidedItem = tuple[LoadedArtifact[Plan], CompletedItem | FailedItem]
+"""The version that decided for an item, and the item's outcome."""
+
+
+async def run_divided(
+    loaded: LoadedArtifact[Plan], items: Sequence[RunItem], limits: RunLimits, tools: RunDependencies
+) -> tuple[list[DecidedItem], float]:
+    """Run items concurrently, those with an id by the version that a rollout chooses; else as ``run_each``.
+
+    Args:
+        loaded: the active version, which decides for items without an id.
+    """
+    chosen = [loaded if item.id is None else tools.rollouts.choose(loaded, item.id) for item in items]
+    return await _run_chosen(chosen, items, limits, tools)
+
+
+async def run_undivided(
+    loaded: LoadedArtifact[Plan], items: Sequence[RunItem], limits: RunLimits, tools: RunDependencies
+) -> tuple[list[DecidedItem], float]:
+    """Run items concurrently, all by one version, in the form of ``run_divided``."""
+    return await _run_chosen([loaded] * len(items), items, limits, tools)
+
+
+async def _run_chosen(
+    chosen: Sequence[LoadedArtifact[Plan]], items: Sequence[RunItem], limits: RunLimits, tools: RunDependencies
+) -> tuple[list[DecidedItem], float]:
+    started = time.monotonic()
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for place, version in enumerate(chosen):
+        groups.setdefault((version.ref.version, version.is_drawn), []).append(place)
+    running = [
+        asyncio.ensure_future(_run_group(chosen[places[0]], items, places, limits, tools)) for places in groups.values()
+    ]
+    try:
+        ended = await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+    outcomes = {place: one for group in ended for place, one in group.items()}
+    return [(version, outcomes[place]) for place, version in enumerate(chosen)], time.monotonic() - started
+
+
+async def _run_group(
+    loaded: LoadedArtifact[Plan],
+    items: Sequence[RunItem],
+    places: Sequence[int],
+    limits: RunLimits,
+    tools: RunDependencies,
+) -> dict[int, CompletedItem | FailedItem]:
+    """Run the items at some places of a request; faults have the places in the request."""
+    try:
+        outcomes, _ = await run_each(loaded, tuple(items[place] for place in places), limits, tools)
+    except InvalidRequest as error:
+        raise InvalidRequest.from_faults(*(_replace_place(fault, places) for fault in error.faults)) from error
+    return dict(zip(places, outcomes, strict=True))
+
+
+def _replace_place(fault: Fault, places: Sequence[int]) -> Fault:
+    """Return a fault with its item's place in the request."""
+    match fault.loc:
+        case ("items", int(at), *rest):
+            return Fault(("items", places[at], *rest), fault.msg, fault.row)
+    return fault

@@ -1,0 +1,120 @@
+"""A canary divides items by id: alike for single runs, lists, and the Open Inference Protocol, on every server."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from app.store.embedded import EmbeddedRedis
+from tests.e2e.test_runs import artifacts, endpoints, image
+from tests.support.model_process import ModelServer
+from tests.support.servers import Server, running_server, wait_for
+from tests.support.services import OCTETS
+
+BUILDS: dict[str, dict[str, Any]] = {
+    "cascade": {"target_precision": 0.9},
+    "portfolio": {"embedder": "embedder", "curve_points": 5},
+}
+IDS = [f"request:{row}" for row in range(24)]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[tuple[Server, Server]]:
+    """Run two servers on one store, with two versions of each artifact, the second one in a canary."""
+    folder = tmp_path_factory.mktemp("divided")
+    with EmbeddedRedis(folder / "store") as redis:
+        settings: dict[str, Any] = {"redis_url": redis.url, "endpoint_hosts": "127.0.0.1", "secret_test": "key"}
+        with running_server(folder / "1", **settings) as one, running_server(folder / "2", **settings) as other:
+            for data in [*artifacts(BUILDS), *artifacts(BUILDS)]:
+                one.client.post("/v1/artifacts/import", content=data, headers=OCTETS).raise_for_status()
+            for name, endpoint in endpoints(models).items():
+                one.client.put(f"/v1/endpoints/{name}", json=endpoint).raise_for_status()
+            for kind in BUILDS:
+                path = f"/v1/artifacts/{kind}/digits"
+                one.client.put(f"{path}/active", json={"version": 1}).raise_for_status()
+                one.client.put(f"{path}/rollout", json={"version": 2, "share": 0.5}).raise_for_status()
+            for server in (one, other):
+                for kind in BUILDS:
+                    wait_for(lambda s=server, k=kind: set(run_list(s, k, IDS)) == {1, 2}, 20)
+            yield one, other
+
+
+def item_of(kind: str, place: int = 0) -> dict[str, Any]:
+    return {"item": image(place), "text": json.dumps(image(place))} if kind == "portfolio" else {"item": image(place)}
+
+
+def run_list(server: Server, kind: str, ids: Sequence[str | None], **params: int) -> list[int]:
+    """Run items in one request, and return the versions that answered; 0 for a failed item."""
+    items = [item_of(kind) | ({} if one is None else {"id": one}) for one in ids]
+    limits = {"budget": 6.0} if kind == "portfolio" else {}
+    reply = server.client.post(f"/v1/{kind}s/digits/runs", json={"items": items, **limits}, params=params)
+    if reply.status_code != 200:
+        return []
+    assert [one["id"] for one in reply.json()["items"]] == list(ids)
+    return [one["artifact"]["version"] if "artifact" in one else 0 for one in reply.json()["items"]]
+
+
+def run_single(server: Server, kind: str, item_id: str) -> int:
+    limits = {"budget": 6.0} if kind == "portfolio" else {}
+    reply = server.client.post(f"/v1/{kind}s/digits/runs", json={**item_of(kind), "id": item_id, **limits})
+    assert reply.status_code == 200, reply.text
+    return int(reply.json()["artifact"]["version"])
+
+
+def infer(server: Server, request_id: str, rows: int) -> int:
+    """Run images by the Open Inference Protocol, and return the version of the reply."""
+    images = [image(0)] * rows
+    tensor = {"name": "input-0", "shape": [rows, 64], "datatype": "FP64", "data": images}
+    reply = server.client.post("/v2/models/cascade.digits/infer", json={"id": request_id, "inputs": [tensor]})
+    assert reply.status_code == 200, reply.text
+    return int(reply.json()["model_version"])
+
+
+def count_costs(server: Server, kind: str) -> list[int]:
+    cost = server.client.get(f"/v1/artifacts/{kind}/digits/rollout").json()["cost"]
+    return [cost["active"]["outcomes"], cost["candidate"]["outcomes"]]
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_an_id_has_one_version_on_every_server_and_path(servers: tuple[Server, Server], kind: str) -> None:
+    one, other = servers
+    versions = run_list(one, kind, IDS)
+    assert run_list(other, kind, IDS[::-1]) == versions[::-1]
+    assert [run_single(server, kind, each) for server in servers for each in IDS] == 2 * versions
+    assert 4 < versions.count(2) < 20
+
+
+def test_rows_of_tensors_are_divided_by_their_ids(servers: tuple[Server, Server]) -> None:
+    one, other = servers
+    singles = [run_single(one, "cascade", f"{name}:0") for name in IDS]
+    assert [infer(other, name, rows=1) for name in IDS] == singles
+    versions = run_list(one, "cascade", IDS)
+    time.sleep(2.5)  # until both servers have added the costs of earlier runs
+    before = count_costs(one, "cascade")
+    assert infer(other, "request", rows=len(IDS)) == 1
+    expected = [before[0] + versions.count(1), before[1] + versions.count(2)]
+    wait_for(lambda: count_costs(one, "cascade") == expected, 10, lambda: (count_costs(one, "cascade"), expected))
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_only_items_with_an_id_and_without_a_stated_version_are_divided(
+    servers: tuple[Server, Server], kind: str
+) -> None:
+    one, _ = servers
+    candidate = next(each for each, version in zip(IDS, run_list(one, kind, IDS), strict=True) if version == 2)
+    assert run_list(one, kind, [None, candidate, *[None] * 20]) == [1, 2, *[1] * 20]
+    assert set(run_list(one, kind, IDS, version=1)) == {1}
+
+
+def test_faults_of_divided_items_have_their_places_in_the_request(servers: tuple[Server, Server]) -> None:
+    one, _ = servers
+    versions = run_list(one, "portfolio", IDS)
+    for version in (1, 2):
+        place = len(versions) - 1 - versions[::-1].index(version)
+        items = [item_of("portfolio") | {"id": each} for each in IDS]
+        del items[place]["text"]
+        reply = one.client.post("/v1/portfolios/digits/runs", json={"items": items, "budget": 6.0})
+        assert reply.status_code == 422
+        assert reply.json()["errors"][0]["loc"][:2] == ["items", place]
