@@ -159,6 +159,7 @@ class Metrics:
     def _measure_rollouts(self) -> None:
         """Add what is measured of rollouts and recordings."""
         self.rollouts = self._gauge("parsimony_rollouts", "Last rollouts of artifacts by status", "status")
+        self.automations_failed = self._gauge("parsimony_automations_failed", "Automations whose last step failed")
         self.rollout_observations_lost = Counter(
             "parsimony_rollout_observations_lost_total",
             "Observations of rollouts that were not added to the store: too many waited, or the server ended",

@@ -14,6 +14,7 @@ from app.serving.catalog import Catalog
 from app.serving.refresh import HousekeepingJobs
 from app.serving.rollouts import RolloutTraffic
 from app.store.repositories import Repositories
+from models.rollout import AutomationSpec
 from tests.support import stored
 
 
@@ -46,6 +47,20 @@ def again(repos: Repositories) -> Round:
     again = Round(repos)
     again()
     return again
+
+
+def test_failed_automations_are_counted_until_they_are_set_again(repos: Repositories, again: Round) -> None:
+    def count_failed() -> float | None:
+        again()
+        return again.metrics.registry.get_sample_value("parsimony_automations_failed")
+
+    for name in ("a", "b"):
+        repos.automations.put(("cascade", name), AutomationSpec())
+    assert count_failed() == 0
+    repos.automations.change_record(("cascade", "a"), lambda one: one.with_failure("no rows"))
+    assert count_failed() == 1
+    repos.automations.put(("cascade", "a"), AutomationSpec())
+    assert count_failed() == 0
 
 
 def test_gauges_of_drift_follow_flags_and_versions(repos: Repositories, again: Round) -> None:
