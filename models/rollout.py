@@ -222,6 +222,8 @@ class AutomationEvent(Value):
 class Automation(Value):
     """Automatic steps after drift of an artifact, and the steps that were taken."""
 
+    kind: str = Field(description="the artifact kind", examples=["cascade"])
+    name: str = Field(description="the artifact's name", examples=["digits"])
     spec: AutomationSpec = Field(description="the configuration")
     drifted_version: int | None = Field(description="the last version whose drift led to a rebuild; null: none")
     build: str | None = Field(description="id of this rebuild; null: none")

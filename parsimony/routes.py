@@ -186,6 +186,10 @@ class Routes:
         """Set what follows from drift: ``rebuild_on_drift``, ``recording``, and ``rollout``."""
         return self._put("artifacts", kind, name, "automation", body=flags)
 
+    def list_automations(self, **filters: Any) -> Any:
+        """List the automation of each artifact: ``kind``, ``name``."""
+        return self._get("automations", **filters)
+
     def show_automation(self, kind: str, name: str) -> Any:
         """Return what follows from drift, and what has followed."""
         return self._get("artifacts", kind, name, "automation")

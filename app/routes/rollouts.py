@@ -1,7 +1,8 @@
 """Rollout routes: start, show, and stop the rollout of a version."""
 
 import asyncio
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Response
 from pydantic import Field
@@ -10,13 +11,15 @@ from app.building.start_rollout import start_rollout
 from app.http.json_bodies import JsonRouter
 from app.routes.artifacts import KindName
 from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
+from app.store.pointers import Id
 from app.store.rollouts import Observations
 from models import Fault, InvalidRequest
 from models.base import Value
 from models.rollout import Automation, AutomationSpec, RolloutRequest, VersionRollout
 
 router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
-lists = JsonRouter(prefix="/v1/rollouts", tags=["artifacts"], dependencies=[Depends(needs_store)])
+lists = JsonRouter(prefix="/v1", tags=["artifacts"], dependencies=[Depends(needs_store)])
+R = TypeVar("R")
 ANONYMOUS = "anonymous"
 """Who starts and stops rollouts without an API key."""
 
@@ -27,16 +30,37 @@ class RolloutList(Value):
     items: Annotated[list[VersionRollout], Field(description="the rollouts, by kind and name")]
 
 
-@lists.get("", summary="List the rollouts", responses=error_responses(503))
-def list_rollouts(
-    context: InContext,
-    kind: Annotated[str | None, Query(description="only artifacts of this kind", examples=["cascade"])] = None,
-    name: Annotated[str | None, Query(description="only artifacts of this name", examples=["digits"])] = None,
-) -> RolloutList:
+class AutomationList(Value):
+    """The automations of artifacts."""
+
+    items: Annotated[list[Automation], Field(description="the automations, by kind and name")]
+
+
+OfKind = Annotated[str | None, Query(description="only artifacts of this kind", examples=["cascade"])]
+OfName = Annotated[str | None, Query(description="only artifacts of this name", examples=["digits"])]
+
+
+@lists.get("/rollouts", summary="List the rollouts", responses=error_responses(503))
+def list_rollouts(context: InContext, kind: OfKind = None, name: OfName = None) -> RolloutList:
     """List the last rollout of each artifact, running or ended."""
-    kept = sorted(context.repos.rollouts.get_all().items())
-    asked = [one for one in kept if kind in (None, one[0][0]) and name in (None, one[0][1])]
-    return RolloutList(items=[rollout.to_reply(artifact) for artifact, rollout in asked])
+    found = _select(context.repos.rollouts.get_all(), kind, name)
+    return RolloutList(items=[rollout.to_reply(artifact) for artifact, rollout in found])
+
+
+@lists.get("/automations", summary="List the automations", responses=error_responses(503))
+def list_automations(context: InContext, kind: OfKind = None, name: OfName = None) -> AutomationList:
+    """List the automation of each artifact that has one, with its latest steps and failures."""
+    found = _select(context.repos.automations.get_all(), kind, name)
+    return AutomationList(items=[record.to_reply(artifact) for artifact, record in found])
+
+
+def _select(records: Mapping[Id, R], kind: str | None, name: str | None) -> list[tuple[Id, R]]:
+    """Return the records of a kind, a name, or all, by artifact."""
+    return [
+        one
+        for one in sorted(records.items(), key=lambda one: one[0])
+        if kind in (None, one[0][0]) and name in (None, one[0][1])
+    ]
 
 
 @router.put(
@@ -106,7 +130,7 @@ def put_automation(
     if spec.recording is not None:
         _refuse_other_recording(context, (kind, name), spec.recording)
     response.status_code = 201 if context.repos.automations.put((kind, name), spec) else 200
-    return context.repos.automations.get((kind, name)).to_reply()
+    return context.repos.automations.get((kind, name)).to_reply((kind, name))
 
 
 def _refuse_other_recording(context: Context, artifact: tuple[str, str], name: str) -> None:
@@ -122,4 +146,4 @@ def _refuse_other_recording(context: Context, artifact: tuple[str, str], name: s
 def show_automation(kind: KindName, name: PathName, context: InContext) -> Automation:
     """Return the configuration, and the last automatic rebuild and rollout."""
     context.repos.artifacts.get_record(kind, name)
-    return context.repos.automations.get((kind, name)).to_reply()
+    return context.repos.automations.get((kind, name)).to_reply((kind, name))

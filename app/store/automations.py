@@ -51,9 +51,11 @@ class StoredAutomation:
         reason = f"{problem}; repair it and set the automation again, or the next alarm starts the step"
         return replace(self.with_event("failed", reason), problem=problem, planned_build=None)
 
-    def to_reply(self) -> Automation:
+    def to_reply(self, artifact: Id) -> Automation:
         """Return the record as the API shows it."""
         return Automation(
+            kind=artifact[0],
+            name=artifact[1],
             spec=self.spec,
             drifted_version=self.drifted_version,
             build=self.build,

@@ -69,4 +69,36 @@ def test_a_person_goes_back_and_forward(visit: Visit, server: Server) -> None:
 def test_an_artifact_without_a_rollout_has_no_such_tab(visit: Visit) -> None:
     visit.page.goto("/artifacts/cascade/alone")
     expect(visit.page.get_by_role("tab", name="Versions")).to_be_visible()
-    assert visit.page.get_by_role("tab", name="Rollout").count() == 0
+    for name in ("Rollout", "Automation"):
+        assert visit.page.get_by_role("tab", name=name).count() == 0
+    assert visit.complaints == []
+
+
+def test_failed_steps_of_an_automation_are_shown(visit: Visit, server: Server) -> None:
+    """The recording that a rebuild learns from has no rows."""
+    artifact = {"kind": "index", "name": "plan"}
+    server.client.put("/v1/recordings/empty", json={"artifact": {"kind": "cascade", "name": "plan"}}).raise_for_status()
+    spec = {"rebuild_on_drift": True, "recording": "empty"}
+    server.client.put(f"{PLAN}/automation", json=spec).raise_for_status()
+    page = visit.page
+    page.goto("/artifacts/cascade/plan#automation")
+    panel = page.locator("#panel-automation")
+    expect(panel.get_by_text("of recording empty")).to_be_visible()
+    assert panel.get_by_role("table").count() == 0
+    version = server.client.get(PLAN).json()["version"]
+    decision = {"artifact": {"kind": "cascade", "name": "plan", "version": version}, "inputs": {"deadline": 13}}
+    server.client.post("/v1/feedback", json={"items": [{**decision, "correct": False}] * 600}).raise_for_status()
+    listed = {"kind": "cascade", "name": "plan"}
+
+    def events() -> list[str]:
+        (found,) = server.client.get("/v1/automations", params=listed).json()["items"]
+        return [one["event"] for one in found["events"]]
+
+    wait_for(lambda: events() == ["failed"], 15, events)
+    page.reload()
+    expect(panel.get_by_role("cell", name="failed")).to_be_visible()
+    expect(panel.get_by_text("empty").last).to_be_visible()
+    assert server.client.get("/v1/automations", params=artifact).json()["items"] == []
+    assert visit.complaints == []
+    violations = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    assert violations == []

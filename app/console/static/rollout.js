@@ -39,7 +39,7 @@ export function rolloutPanel(rollout) {
     shadow.decisions ? shadowTable(shadow, rollout) : null,
     accuracy.history.length ? accuracyChart(rollout) : empty("No outcomes of both versions yet: send feedback."),
     comparisonTable(rollout, { accuracy, [quantityOf(unit)]: cost }),
-    eventTable(events),
+    events.length ? eventTable(events) : null,
     status === "running" ? h("p", {}, buttons) : null,
     fault,
   ];

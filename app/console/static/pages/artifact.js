@@ -2,6 +2,7 @@
 
 import { call, get, query } from "../api.js";
 import { assignmentPanel } from "../assignment.js";
+import { automationOf, automationPanel } from "../automation.js";
 import { decisionPanel } from "../decide.js";
 import { confirmDeletion } from "../deletion.js";
 import {
@@ -170,7 +171,11 @@ async function showTabs(about) {
   const { record, path, collection } = about;
   const { kind, name, unit } = record;
   const { batches } = KINDS[kind] ?? {};
-  const [report, rollout] = await Promise.all([get(`/v1/feedback/${kind}/${name}`), rolloutOf(record)]);
+  const [report, rollout, automation] = await Promise.all([
+    get(`/v1/feedback/${kind}/${name}`),
+    rolloutOf(record),
+    automationOf(record),
+  ]);
   const limits = () => about.point?.limits ?? {};
   const showDecide = async () => {
     const panel = await decisionPanel({ record, collection, path, limits });
@@ -182,6 +187,7 @@ async function showTabs(about) {
     batches ? { id: "batch", title: "Assign a batch", show: () => assignmentPanel({ path, unit }) } : null,
     report.outcomes ? { id: "feedback", title: "Feedback", show: () => feedbackPanel(report, unit) } : null,
     rollout ? { id: "rollout", title: "Rollout", show: () => rolloutPanel(rollout) } : null,
+    automation ? { id: "automation", title: "Automation", show: () => automationPanel(automation) } : null,
     { id: "versions", title: "Versions", show: () => versionsPanel(record) },
   ];
   fill("details", tabs(`Details of ${name}`, items.filter(Boolean)));
