@@ -260,7 +260,14 @@ class TruthsRequest(Sent):
     )
 
 
-class FreezeRequest(Sent):
+class TimeRange(Sent):
+    """A range of time."""
+
+    since: Timestamp | None = Field(default=None, description="start, ISO 8601 with offset; null: the oldest row")
+    until: Timestamp | None = Field(default=None, description="end, exclusive; null: now")
+
+
+class FreezeRequest(TimeRange):
     """The range of time that becomes a dataset."""
 
     model_config = ConfigDict(
@@ -268,16 +275,19 @@ class FreezeRequest(Sent):
     )
 
     dataset: Name = Field(description="name of the dataset, which replaces one of the same name", examples=["november"])
-    since: Timestamp | None = Field(default=None, description="start, ISO 8601 with offset; null: the oldest row")
-    until: Timestamp | None = Field(default=None, description="end, exclusive; null: now")
 
 
-class FrozenDataset(DatasetInfo):
+class UsedRows(Value):
+    """Numbers of recorded rows, and of those that were not used."""
+
+    recorded_rows: int = Field(description="number of rows in the range of time")
+    unused: dict[str, int] = Field(description="number of rows or calls that were not used, by reason")
+
+
+class FrozenDataset(DatasetInfo, UsedRows):
     """A dataset made from recorded rows, and the numbers of unused rows."""
 
     replaced: Replaced | None = Field(description="the replaced dataset; null: the name is new")
-    recorded_rows: int = Field(description="number of rows in the range of time")
-    unused: dict[str, int] = Field(description="number of rows or calls that were not used, by reason")
 
 
 class ShownRecording(Value):

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from models.artifact import ArtifactRef
 from models.base import Items, Value
+from models.recording import UsedRows
 from models.savings import ACCURACY, Interval
 
 ComparedWith = Literal["logged", "active", "best_single"]
@@ -82,6 +83,12 @@ class VersionComparison(Value):
     refusal: str | None = Field(description="why there are no figures; null: figures exist")
 
 
+class EvaluatedRecording(UsedRows):
+    """A recording on which a version was evaluated."""
+
+    name: str = Field(description="the recording")
+
+
 class VersionEvaluation(Value):
     """Cost, accuracy, and loss of a version on logged rows."""
 
@@ -104,7 +111,8 @@ class VersionEvaluation(Value):
     )
 
     artifact: ArtifactRef = Field(description="the version that was evaluated")
-    dataset: str = Field(description="the dataset")
+    dataset: str | None = Field(description="the dataset; null: a recording")
+    recording: EvaluatedRecording | None = Field(default=None, description="the recording; null: a dataset")
     rows: int = Field(description="number of rows; at most 20,000, drawn at random from a longer dataset")
     items: int = Field(description="number of different items; intervals count rows of one item together")
     supported_rows: int = Field(description="rows in which all calls that the version makes were logged")

@@ -11,7 +11,7 @@ from app.cli.service import open_service
 from models.version_diff import VersionDiff
 from models.version_evaluation import VersionEvaluation
 
-Rows = Annotated[str, typer.Option("--on", help="Dataset whose rows were logged.")]
+Rows = Annotated[str, typer.Option("--on", help="Dataset or recording whose rows were logged.")]
 
 
 def evaluate_version(
@@ -20,12 +20,17 @@ def evaluate_version(
     version: Annotated[int, typer.Argument(min=1, help="Version to evaluate.")],
     on: Rows,
     limits: Annotated[list[str] | None, typer.Argument(help="Limits as key=value, for example budget=5.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Start of a recording's rows, as 2026-11-01T00:00:00Z; default: the oldest row.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="End of a recording's rows, exclusive; default: now.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the cost and accuracy that a version would have had on logged rows."""
     kind_named(kind)
     with open_service() as service:
-        found = service.evaluate_version(kind, name, version, on, limits or [])
+        times = {"since": since, "until": until}
+        found = service.evaluate_version(kind, name, version, on, times, limits or [])
     if as_json:
         terminal.print_json(found.model_dump(mode="json"))
         return

@@ -213,10 +213,13 @@ class Service:
         params = [*_version(version).items(), *read_repeated(limits)]
         return dict(self._ask("GET", _at(collection, name, "curve"), params=params).json())
 
-    def evaluate_version(self, kind: str, name: str, version: int, on: str, limits: list[str]) -> VersionEvaluation:
-        """Evaluate a version on logged rows."""
+    def evaluate_version(
+        self, kind: str, name: str, version: int, on: str, times: dict[str, str | None], limits: list[str]
+    ) -> VersionEvaluation:
+        """Evaluate a version on logged rows of a dataset, or of a recording in a range of time."""
         path = _at("artifacts", kind, name, "versions", str(version), "evaluation")
-        return self._model(VersionEvaluation, "GET", path, params=[("on", on), *read_repeated(limits)])
+        given = [(key, time) for key, time in times.items() if time is not None]
+        return self._model(VersionEvaluation, "GET", path, params=[("on", on), *given, *read_repeated(limits)])
 
     def get_diff(self, kind: str, name: str, before: int, after: int, on: str | None) -> VersionDiff:
         """Compare two versions, also on logged rows if they are named."""

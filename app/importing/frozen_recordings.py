@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from app.importing.recorded_trace import FrozenTrace, freeze_rows, join_truths
 from app.processes.clock import current_time
 from app.recording.segments import ROWS, TRUTHS, iterate_tables
 from app.recording.writer import RecordingWriter
+from app.serving.version_evaluation import sample_rows
+from app.store import codec
 from app.store.client import Store
 from app.store.datasets import Datasets
 from app.store.repositories import Repositories
@@ -24,7 +27,7 @@ from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset, run_in_reader
 from models import Dataset
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
-from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, seconds_of
+from models.recording import FreezeRequest, FrozenDataset, RecordingSpec, TimeRange, UsedRows, seconds_of
 
 MAX_ROWS = 500_000
 """Rows of a range of time that can become a dataset."""
@@ -41,8 +44,21 @@ class RecordingFreeze:
     folder: Path
     spec: RecordingSpec
     unit: str
-    freeze: FreezeRequest
+    times: TimeRange
     max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrace:
+    """A sample of the rows of a recording as an encoded trace.
+
+    Attributes:
+        sha256: SHA-256 of the dataset of all rows, as if it were stored.
+    """
+
+    data: bytes
+    sha256: str
+    used: UsedRows
 
 
 def freeze_by_name(
@@ -56,12 +72,26 @@ def freeze_by_name(
         UnknownRecording: no recording has this name.
         InvalidRequest, PayloadTooLarge: as ``freeze_recording``.
     """
+    work = _plan_freeze(name, freeze, repos, writer)
+    freezing = partial(freeze_recording, work, freeze.dataset, repos.store.url, current_time())
+    return run_in_reader(run_in, freezing, where="dataset")
+
+
+def load_by_name(
+    name: str, times: TimeRange, repos: Repositories, writer: RecordingWriter, run_in: Callable[..., Any]
+) -> RecordedTrace:
+    """Return rows of a recording as a trace, which is not stored; arguments and errors are those of
+    ``freeze_by_name``."""
+    return run_in_reader(run_in, encode_recording, _plan_freeze(name, times, repos, writer), where="on")
+
+
+def _plan_freeze(name: str, times: TimeRange, repos: Repositories, writer: RecordingWriter) -> RecordingFreeze:
     stored = repos.recordings.get(name)
-    work = RecordingFreeze(writer.folder_of(stored.id), stored.spec, stored.unit, freeze, repos.settings.max_body_bytes)
-    return run_in_reader(run_in, partial(freeze_recording, work, repos.store.url, current_time()), where="dataset")
+    folder, limit = writer.folder_of(stored.id), repos.settings.max_body_bytes
+    return RecordingFreeze(folder, stored.spec, stored.unit, times, limit)
 
 
-def freeze_recording(work: RecordingFreeze, url: str, created_at: str) -> FrozenDataset:
+def freeze_recording(work: RecordingFreeze, dataset: str, url: str, created_at: str) -> FrozenDataset:
     """Store rows of a recording as a dataset in the store at ``url``.
 
     Raises:
@@ -69,18 +99,31 @@ def freeze_recording(work: RecordingFreeze, url: str, created_at: str) -> Frozen
         PayloadTooLarge: the range has more than ``MAX_ROWS`` rows.
     """
     with limit_memory(work.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
-        rows = read_rows(work.folder, work.freeze)
-        truths = join_truths(_read_truths(work.folder))
-        frozen = freeze_rows(rows, truths, work.spec.reference, work.unit)
-        if not frozen.table.num_rows:
-            reasons = "; ".join(f"{count:,} {reason}" for reason, count in frozen.unused.most_common())
-            message = f"must have a row that can be used, got {len(rows):,} rows ({reasons or 'none'})"
-            raise InvalidRequest.from_faults(Fault(("since",), message))
-        dataset = read_frozen(frozen, work.max_bytes)
-        info, replaced = Datasets(store).put(work.freeze.dataset, dataset, created_at=created_at)
-        return FrozenDataset(
-            **dict(info), replaced=replaced, recorded_rows=len(rows), unused=dict(frozen.unused.most_common())
-        )
+        trace, used = _make_trace(work)
+        info, replaced = Datasets(store).put(dataset, trace, created_at=created_at)
+        return FrozenDataset(**dict(info), replaced=replaced, **dict(used))
+
+
+def encode_recording(work: RecordingFreeze) -> RecordedTrace:
+    """Return a sample of the rows of a recording; raises what ``freeze_recording`` raises."""
+    with limit_memory(work.max_bytes):
+        trace, used = _make_trace(work)
+        digest = sha256(codec.encode(trace, {})).hexdigest()
+        sample, _ = sample_rows(trace)
+        return RecordedTrace(codec.encode(sample, {}), digest, used)
+
+
+def _make_trace(work: RecordingFreeze) -> tuple[Dataset, UsedRows]:
+    """Return the rows of a recording as a checked trace; raises InvalidRequest if no row can be used."""
+    rows = read_rows(work.folder, work.times)
+    truths = join_truths(_read_truths(work.folder))
+    frozen = freeze_rows(rows, truths, work.spec.reference, work.unit)
+    if not frozen.table.num_rows:
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in frozen.unused.most_common())
+        message = f"must have a row that can be used, got {len(rows):,} rows ({reasons or 'none'})"
+        raise InvalidRequest.from_faults(Fault(("since",), message))
+    used = UsedRows(recorded_rows=len(rows), unused=dict(frozen.unused.most_common()))
+    return read_frozen(frozen, work.max_bytes), used
 
 
 def read_frozen(frozen: FrozenTrace, max_bytes: int) -> Dataset:
@@ -95,10 +138,10 @@ def read_frozen(frozen: FrozenTrace, max_bytes: int) -> Dataset:
         return read_dataset(spec, table, PARQUET, embeddings, max_bytes=max_bytes)
 
 
-def read_rows(folder: Path, freeze: FreezeRequest) -> list[dict[str, Any]]:
+def read_rows(folder: Path, times: TimeRange) -> list[dict[str, Any]]:
     """Return the rows of a range of time, oldest first, each key once; raises PayloadTooLarge."""
-    since = -np.inf if freeze.since is None else seconds_of(freeze.since)
-    until = np.inf if freeze.until is None else seconds_of(freeze.until)
+    since = -np.inf if times.since is None else seconds_of(times.since)
+    until = np.inf if times.until is None else seconds_of(times.until)
     rows: list[dict[str, Any]] = []
     keys = set[str | None]()
     for table in iterate_tables(folder / "rows", ROWS):

@@ -1,13 +1,14 @@
 """Routes that evaluate a version on logged rows: one route per kind, with the kind's limits as query parameters."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
 from app.http.json_bodies import JsonRouter
+from app.importing.frozen_recordings import load_by_name
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -19,14 +20,41 @@ from app.routes.dependencies import (
 )
 from app.routes.kinds import models_of
 from app.routes.query_parameters import from_parameters, parameters_of
-from app.serving.logged_rows import load_logged_rows
+from app.serving.catalog import LoadedArtifact
+from app.serving.logged_rows import load_logged_rows, refuse_learned_rows
 from app.serving.version_evaluation import evaluate_version
+from app.store import codec
+from models import Dataset, Trace
 from models.base import NAME_PATTERN
-from models.version_evaluation import VersionEvaluation
+from models.errors import UnknownDataset, UnknownRecording
+from models.recording import TimeRange, Timestamp
+from models.version_evaluation import EvaluatedRecording, VersionEvaluation
 from solvers import KINDS, AnyKind
+from solvers.base import Plan
+from solvers.kind import make_query
 
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
-On = Annotated[str, Query(pattern=NAME_PATTERN, description="the dataset whose rows were logged", examples=["digits"])]
+On = Annotated[
+    str,
+    Query(
+        pattern=NAME_PATTERN,
+        description="the dataset whose rows were logged, or the recording; if both have this name, the dataset, unless "
+        "since or until is set",
+        examples=["digits"],
+    ),
+]
+Since = Annotated[
+    Timestamp | None,
+    Query(
+        description="of a recording: start, ISO 8601 with offset; default: the oldest row. Set it to the end of the "
+        "rows that a version learned from",
+        examples=["2026-11-01T00:00:00Z"],
+    ),
+]
+Until = Annotated[
+    Timestamp | None,
+    Query(description="of a recording: end, exclusive; default: now", examples=["2026-12-01T00:00:00Z"]),
+]
 
 
 def _make_router() -> JsonRouter:
@@ -37,14 +65,18 @@ def _make_router() -> JsonRouter:
 
 
 def _add_evaluation(router: JsonRouter, kind: AnyKind) -> None:
-    async def evaluation(name: Any, version: Any, on: Any, context: Any, **given: Any) -> VersionEvaluation:
+    async def evaluation(
+        name: Any, version: Any, on: Any, since: Any, until: Any, context: Any, **given: Any
+    ) -> VersionEvaluation:
         """Estimate accuracy, cost, and loss of a version on logged rows, and compare it with other ways to decide.
 
         Rows need not have calls of all classifiers. Figures are replayed if each row has all calls that the version
         makes; else they are doubly robust estimates. 409 with `overlap` if too few rows support the version, 422 if
-        it, or the active version, was built from these rows.
+        it, or the active version, was built from these rows. `on` may be a recording: its rows on this server's disk
+        are evaluated as the dataset that they would make, which is not stored.
         """
-        return await _evaluated(kind, name, version, on, context, given)
+        times = make_query(TimeRange, since=since, until=until)
+        return await _evaluated(kind, name, version, (on, times), context, given)
 
     _declare(kind, evaluation)
     router.get(
@@ -65,19 +97,48 @@ def _declare(kind: AnyKind, route: Callable[..., Any]) -> None:
         "context": InContext,
     }
     every = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=each) for name, each in fixed.items()]
+    every += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=each)
+        for name, each in (("since", Since), ("until", Until))
+    ]
     route.__signature__ = signature(route).replace(  # type: ignore[attr-defined]
         parameters=[*every, *parameters_of(kind.limits)]
     )
 
 
 async def _evaluated(
-    kind: AnyKind, name: str, version: int, on: str, context: Context, given: dict[str, Any]
+    kind: AnyKind, name: str, version: int, rows: tuple[str, TimeRange], context: Context, given: dict[str, Any]
 ) -> VersionEvaluation:
     active = await plan_of(context, kind, name, None)
     loaded = await plan_of(context, kind, name, version)
-    dataset = await asyncio.to_thread(load_logged_rows, context.repos, on, loaded, active)
+    source, dataset = await asyncio.to_thread(_load_rows, context, *rows, (loaded, active))
     limits = from_parameters(kind.limits, given)
-    return await run_in_solver(context, evaluate_version, loaded, active, limits, on, dataset, models_of(context))
+    return await run_in_solver(context, evaluate_version, loaded, active, limits, source, dataset, models_of(context))
+
+
+def _load_rows(
+    context: Context, name: str, times: TimeRange, versions: Sequence[LoadedArtifact[Plan]]
+) -> tuple[str | EvaluatedRecording, Dataset]:
+    """Return rows that none of the versions learned from, with the dataset's name or the recording.
+
+    Raises:
+        UnknownDataset, UnknownRecording: neither a dataset nor a recording has this name.
+        InvalidRequest: a version was built from these rows, or no row can be used.
+    """
+    unknown = None
+    if times == TimeRange():
+        try:
+            return name, load_logged_rows(context.repos, name, *versions)
+        except UnknownDataset as error:
+            unknown = error
+    try:
+        found = load_by_name(name, times, context.repos, context.recorder.writer, context.upload_sandbox)
+    except UnknownRecording:
+        if unknown is None:
+            raise
+        raise UnknownDataset(f"{unknown}; no recording has this name either") from unknown
+    refuse_learned_rows(found.sha256, f"recording {name!r}", *versions)
+    return EvaluatedRecording(name=name, **dict(found.used)), codec.decode(found.data, Trace, is_verified=True)
 
 
 router = _make_router()

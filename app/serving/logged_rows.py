@@ -14,8 +14,17 @@ def load_logged_rows(repos: Repositories, name: str, *versions: LoadedArtifact[P
         InvalidRequest: a version was built from these rows, on which it seems better than it is.
     """
     info = repos.datasets.get_info(name)
-    learned = sorted({one.ref.spelt for one in versions if one.record.dataset_sha256 == info.sha256})
-    if learned:
-        message = f"dataset {name!r} must be one that the versions did not learn from, but {', '.join(learned)} did"
-        raise InvalidRequest.from_faults(Fault(("on",), message))
+    refuse_learned_rows(info.sha256, f"dataset {name!r}", *versions)
     return repos.datasets.load(info)
+
+
+def refuse_learned_rows(sha256: str, rows: str, *versions: LoadedArtifact[Plan]) -> None:
+    """Raise InvalidRequest if a version was built from the dataset with a SHA-256.
+
+    Args:
+        rows: the rows, as the message calls them.
+    """
+    learned = sorted({one.ref.spelt for one in versions if one.record.dataset_sha256 == sha256})
+    if learned:
+        message = f"{rows} must be rows that the versions did not learn from, but {', '.join(learned)} did"
+        raise InvalidRequest.from_faults(Fault(("on",), message))

@@ -18,6 +18,7 @@ from models.version_evaluation import (
     Differences,
     Estimated,
     EstimatedFigure,
+    EvaluatedRecording,
     PairedDifference,
     RuleFigures,
     VersionComparison,
@@ -71,12 +72,14 @@ def evaluate_version(
     loaded: LoadedArtifact[Plan],
     active: LoadedArtifact[Plan],
     limits: Value,
-    dataset_name: str,
+    source: str | EvaluatedRecording,
     dataset: Dataset,
     models: ModelRunner,
 ) -> VersionEvaluation:
     """Evaluate a version on logged rows.
 
+    Args:
+        source: the name of the dataset, or the recording.
     Raises:
         SmallOverlap: the rows do not support the version.
         InvalidRequest: the artifact does not fit the dataset.
@@ -94,7 +97,8 @@ def evaluate_version(
     scored.refuse_small_overlap(VERSION, loaded.ref.spelt)
     return VersionEvaluation(
         artifact=loaded.ref,
-        dataset=dataset_name,
+        dataset=source if isinstance(source, str) else None,
+        recording=None if isinstance(source, str) else source,
         rows=dataset.rows,
         items=len(np.unique(dataset.item_codes)),
         supported_rows=int(rules[VERSION].supported.sum()),

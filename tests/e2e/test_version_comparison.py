@@ -139,6 +139,8 @@ def test_a_log_without_the_calls_of_a_version_is_refused(server: Server) -> None
         (f"{PORTFOLIO}/versions/9/evaluation?on=log", "unknown-version"),
         ("/v1/artifacts/portfolio/other/versions/1/evaluation?on=log", "unknown-artifact"),
         (f"{PORTFOLIO}/versions/1/evaluation?on=absent", "unknown-dataset"),
+        (f"{PORTFOLIO}/versions/1/evaluation?on=absent&since=2026-01-01T00:00:00Z", "unknown-recording"),
+        (f"{PORTFOLIO}/versions/1/evaluation?on=log&since=2026-01-01T00:00:00Z", "unknown-recording"),
         (f"{PORTFOLIO}/diff?from=1&to=9", "unknown-version"),
         ("/v1/artifacts/nothing/trace/diff?from=1&to=2", "unknown-artifact"),
     ],
