@@ -1,7 +1,7 @@
 """Recordings: which runs of an artifact are logged, the rows of the log, and truths that arrive later."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -301,6 +301,32 @@ class ShownRecording(Value):
     explored_cost: float = Field(description="cost of exploration today (UTC), on all servers, in the artifact's unit")
 
 
+Grouping = Literal["label", "length", "hour"]
+"""How rows are grouped: by true class, by length of the prompt, or by hour of the day."""
+
+
+class CoverageGroup(Value):
+    """Rows of a group, and the shares of them that classifiers answered."""
+
+    group: str | None = Field(
+        description="label; range of lengths in characters, such as 12-80; or hour of the day (UTC), 00 to 23; null: "
+        "rows without a label, or without a kept prompt"
+    )
+    rows: int = Field(description="number of rows")
+    answered: dict[str, float] = Field(
+        description="by classifier, the share of these rows that it answered, from 0 to 1; failed calls do not count"
+    )
+
+
+class RecordingCoverage(Value):
+    """Shares of rows that each classifier answered, by group."""
+
+    by: Grouping = Field(description="label, length (quarters by length of the prompt), or hour")
+    rows: int = Field(description="number of rows that are counted: at most the newest 50,000")
+    classifiers: Items[str] = Field(description="the classifiers with an answer")
+    groups: Items[CoverageGroup] = Field(description="the groups; of labels, the 20 with the most rows")
+
+
 class RecordingReport(ShownRecording):
     """A recording, and counts of its rows."""
 
@@ -310,4 +336,7 @@ class RecordingReport(ShownRecording):
     explored_share: float = Field(description="share of the rows with calls that were made by exploration")
     rows_with_truth: int = Field(
         description="number of rows whose id has a posted truth, or an answer of the reference"
+    )
+    coverage: RecordingCoverage | None = Field(
+        default=None, description="shares of rows that each classifier answered, by group; null: not requested"
     )

@@ -353,9 +353,9 @@ class Routes:
         """Record the runs of an artifact, or rows that you add: ``artifact`` or ``unit``, ``sample``, ``explore``."""
         return self._put("recordings", name, body=spec)
 
-    def show_recording(self, name: str) -> Any:
-        """Return a recording with counts of its rows."""
-        return self._get("recordings", name)
+    def show_recording(self, name: str, *, coverage_by: str | None = None) -> Any:
+        """Return a recording with counts of its rows; ``coverage_by`` is ``label``, ``length``, or ``hour``."""
+        return self._get("recordings", name, coverage_by=coverage_by)
 
     def list_recordings(self, **page: Any) -> Any:
         """List the recordings, in pages: ``limit``, ``cursor``."""

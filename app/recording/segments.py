@@ -105,16 +105,38 @@ def iterate_tables(folder: Path, schema: pa.Schema, columns: list[str] | None = 
         columns: names of the columns to read; None: all.
     """
     for path in list_files(folder):
-        try:
-            if path.suffix == SEGMENT_SUFFIX:
-                yield from _read_segment(path, columns)
-            else:
-                table = read_log(path, schema)
-                yield table if columns is None else table.select(columns)
-        except FileNotFoundError:  # deleted, or a segment by now
-            segment = path.with_suffix(SEGMENT_SUFFIX)
-            if path != segment and segment.exists():
-                yield from _read_segment(segment, columns)
+        yield from _read_file(path, schema, columns)
+
+
+def iterate_newest(folder: Path, schema: pa.Schema, columns: list[str], most: int) -> Iterator[pa.Table]:
+    """Yield tables of a stream with the newest rows, newest file first.
+
+    Args:
+        columns: names of the columns to read.
+        most: maximum number of rows.
+    """
+    remaining = most
+    for path in reversed(list_files(folder)):
+        for table in reversed(list(_read_file(path, schema, columns))):
+            if remaining > 0 and table.num_rows:
+                yield table.slice(max(table.num_rows - remaining, 0))
+            remaining -= table.num_rows
+        if remaining <= 0:
+            break
+
+
+def _read_file(path: Path, schema: pa.Schema, columns: list[str] | None) -> Iterator[pa.Table]:
+    """Yield the tables of a segment or a log; none if it was deleted meanwhile."""
+    try:
+        if path.suffix == SEGMENT_SUFFIX:
+            yield from _read_segment(path, columns)
+        else:
+            table = read_log(path, schema)
+            yield table if columns is None else table.select(columns)
+    except FileNotFoundError:  # deleted, or a segment by now
+        segment = path.with_suffix(SEGMENT_SUFFIX)
+        if path != segment and segment.exists():
+            yield from _read_segment(segment, columns)
 
 
 def _read_segment(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
 from app.importing.frozen_recordings import freeze_by_name
+from app.importing.recording_coverage import measure_coverage
 from app.processes.clock import time_of_day
 from app.recording.report import count_rows
 from app.recording.row_lines import make_posted_lines, make_truth_lines
@@ -39,6 +40,7 @@ from models.recording import (
     AcceptedRows,
     FreezeRequest,
     FrozenDataset,
+    Grouping,
     RecordingReport,
     RecordingSpec,
     RowsRequest,
@@ -50,6 +52,10 @@ from solvers import KINDS
 router = JsonRouter(prefix="/v1/recordings", tags=["recordings"], dependencies=[Depends(needs_store)])
 bodies = (RowsRequest, TruthsRequest)
 RecordingName = Annotated[str, path_name("digits")]
+CoverageBy = Annotated[
+    Grouping | None,
+    Query(description="how the rows of `coverage` are grouped; default: no coverage", examples=["hour"]),
+]
 _KIND = "recording"
 
 
@@ -116,10 +122,12 @@ def list_recordings(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cu
 
 
 @router.get("/{name}", summary="Show a recording", responses=error_responses(404, 503))
-def show_recording(name: RecordingName, context: InContext) -> RecordingReport:
-    """Return a recording with counts of the rows on this server's disk."""
+def show_recording(name: RecordingName, context: InContext, coverage_by: CoverageBy = None) -> RecordingReport:
+    """Return a recording with counts of the rows on this server's disk, and the coverage of groups if requested."""
     stored = context.repos.recordings.get(name)
-    counts = count_rows(context.recorder.writer.folder_of(stored.id), stored.spec.reference)
+    folder, reference = context.recorder.writer.folder_of(stored.id), stored.spec.reference
+    counts = count_rows(folder, reference)
+    coverage = None if coverage_by is None else measure_coverage(folder, coverage_by, reference)
     (shown,) = _show(context, [stored])
     return RecordingReport(
         **dict(shown),
@@ -128,6 +136,7 @@ def show_recording(name: RecordingName, context: InContext) -> RecordingReport:
         newest=_format_time(counts.newest),
         explored_share=counts.explored / max(counts.rows, 1),
         rows_with_truth=counts.with_truth,
+        coverage=coverage,
     )
 
 

@@ -47,6 +47,16 @@ def test_rows_become_a_dataset_and_a_recording_is_deleted(visit: Visit, server: 
     expect(report.get_by_text(str(ROWS), exact=True).first).to_be_visible()
     violations = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
     assert violations == []
+    table = report.get_by_role("table")
+    expect(table.get_by_role("columnheader", name="strong")).to_be_visible()
+    expect(table.get_by_role("cell", name="100.0")).to_have_count(2)  # both classifiers, in the hour of the rows
+    report.get_by_label("Group rows by").select_option("label")
+    expect(table.get_by_role("cell", name="dog")).to_be_visible()
+    expect(table.get_by_role("cell", name="100.0")).to_have_count(4)
+    shade = "one => getComputedStyle(one).backgroundColor"
+    assert table.locator(".shaded").first.evaluate(shade) != "rgba(0, 0, 0, 0)"
+    report.get_by_label("Group rows by").select_option("length")  # items are not kept
+    expect(table.get_by_role("cell", name="unknown")).to_be_visible()
     report.get_by_label("Name of the dataset").fill("november")
     report.get_by_role("button", name="Make a dataset").click()
     expect(report.get_by_role("link", name="november")).to_be_visible()

@@ -1,6 +1,7 @@
 // Recordings: what is kept, counts of rows, and a dataset of the rows.
 
-import { call, get } from "../api.js";
+import { call, get, query } from "../api.js";
+import { coverageTable } from "../coverage.js";
 import { confirmDeletion } from "../deletion.js";
 import {
   ago, artifactPath, failure, facts, fill, h, link, number, page, percent, quietButton,
@@ -10,8 +11,27 @@ import { listTable } from "../lists.js";
 const path = (name) => `/v1/recordings/${name}`;
 const megabytes = (bytes) => `${number(bytes / 2 ** 20)} MiB`;
 
+const GROUPS = { hour: "hour of the day (UTC)", label: "label", length: "length of the prompt" };
+
+/** Make the coverage of groups with a choice of what groups them. */
+function coverageOf(name, report) {
+  const host = h("div", { "aria-live": "polite" });
+  const show = async () => {
+    try {
+      const { coverage } = await get(query(path(name), { coverage_by: choice.value }));
+      fill(host, coverageTable(coverage, GROUPS[coverage.by]));
+    } catch (error) {
+      fill(host, failure(error));
+    }
+  };
+  const options = Object.entries(GROUPS).map(([value, text]) => h("option", { value }, text));
+  const choice = h("select", { id: "coverage-by", onchange: show }, options);
+  fill(host, coverageTable(report.coverage, GROUPS[report.coverage.by]));
+  return [h("div", { class: "field" }, h("label", { for: "coverage-by" }, "Group rows by"), choice), host];
+}
+
 async function showReport(name) {
-  const report = await get(path(name));
+  const report = await get(query(path(name), { coverage_by: "hour" }));
   const [field, result] = [h("input", { id: "dataset", value: `${name}.rows` }), h("div", { role: "status" })];
   const make = async () => {
     try {
@@ -34,6 +54,7 @@ async function showReport(name) {
       ["newest", report.newest ?? "none"],
       [`cost of exploration today (${report.unit})`, number(report.explored_cost)],
     ]),
+    report.rows ? coverageOf(name, report) : null,
     h("div", { class: "field" }, h("label", { for: "dataset" }, "Name of the dataset"), field),
     h("p", {}, quietButton("Make a dataset", make)),
     result,
