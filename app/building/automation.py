@@ -189,7 +189,8 @@ def _roll_out(repos: Repositories, artifact: Id, record: StoredAutomation) -> No
     elif build.artifact is not None:
         version = build.artifact.version
         rules = RolloutRequest(**record.spec.rollout.model_dump(), version=version)
-        start_rollout(repos, artifact, rules, AUTOMATION)
+        # by the id of its build: if a server dies before it records the step, the rollout continues
+        start_rollout(repos, artifact, rules, AUTOMATION, rollout_id=build.id)
         reason = f"{rules.mode} of version {version}"
         repos.automations.change_record(
             artifact,

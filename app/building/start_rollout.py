@@ -6,7 +6,7 @@ from app.store.pointers import Id
 from app.store.repositories import Repositories
 from app.store.rollouts import StoredRollout, first_event
 from models import ArtifactRecord, Fault, InvalidRequest
-from models.errors import Conflict
+from models.errors import Conflict, UnknownRollout
 from models.rollout import RolloutRequest
 from solvers import KINDS
 from solvers.rollout_evidence import Evidence
@@ -15,14 +15,20 @@ COST_BOUND_FACTOR = 10.0
 """Default bound on the cost of an item, as a multiple of the cost of calling every classifier once."""
 
 
-def start_rollout(repos: Repositories, artifact: Id, rules: RolloutRequest, by: str) -> bool:
+def start_rollout(
+    repos: Repositories, artifact: Id, rules: RolloutRequest, by: str, rollout_id: str | None = None
+) -> bool:
     """Start a rollout in place of an earlier one; return whether it is the first one of the artifact.
 
+    Args:
+        rollout_id: id of the rollout, which is started once: a rollout of this id keeps its state; None: a new id.
     Raises:
         UnknownArtifact, UnknownVersion: the artifact or the version was not found.
         Conflict: the version is active.
         InvalidRequest: the versions have different units, or no bound on costs is known.
     """
+    if rollout_id is not None and _has_started(repos, artifact, rollout_id):
+        return False
     active, candidate = repos.artifacts.get_record(*artifact), repos.artifacts.get_record(*artifact, rules.version)
     if candidate.version == active.version:
         raise Conflict(f"version {active.version} of {active.kind} {active.name!r} is active already")
@@ -34,7 +40,7 @@ def start_rollout(repos: Repositories, artifact: Id, rules: RolloutRequest, by: 
     if not bound:
         raise InvalidRequest.from_faults(Fault(("max_item_cost",), "is required: both versions cost nothing"))
     rollout = StoredRollout(
-        id=uuid4().hex,
+        id=rollout_id or uuid4().hex,
         active_version=active.version,
         sha256=candidate.sha256,
         rules=rules,
@@ -47,6 +53,14 @@ def start_rollout(repos: Repositories, artifact: Id, rules: RolloutRequest, by: 
         senders={},
     )
     return repos.rollouts.start_rollout(artifact, rollout)
+
+
+def _has_started(repos: Repositories, artifact: Id, rollout_id: str) -> bool:
+    """Return whether the last rollout of an artifact, which may have ended, has an id."""
+    try:
+        return repos.rollouts.get(artifact).id == rollout_id
+    except UnknownRollout:
+        return False
 
 
 def _total_cost(repos: Repositories, record: ArtifactRecord) -> float:

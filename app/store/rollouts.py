@@ -114,12 +114,17 @@ class VersionRollouts:
         self._records = ArtifactHash(store, ROLLOUTS, TypeAdapter(StoredRollout))
 
     def start_rollout(self, artifact: Id, rollout: StoredRollout) -> bool:
-        """Store a rollout, which replaces an earlier one; return whether the artifact had none before."""
+        """Store a rollout, which replaces an earlier one; return whether the artifact had none before.
+
+        A rollout that has the same id keeps its state and evidence.
+        """
 
         def change(pipe: Pipeline) -> bool:
             is_new = not pipe.hexists(ROLLOUTS, format_id(artifact))
+            before = self._records.read(pipe, artifact)
             pipe.multi()
-            self._write(pipe, artifact, rollout)
+            if before is None or before.id != rollout.id:
+                self._write(pipe, artifact, rollout)
             return is_new
 
         return self._store.run_transaction(change, ROLLOUTS)

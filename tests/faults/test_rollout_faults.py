@@ -1,20 +1,26 @@
 """A rollout while its servers and its store are killed: it continues or ends, never half; outcomes count once."""
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.processes.background_flush import FLUSH_S
+from tests.e2e.test_runs import artifacts, image
+from tests.support.model_process import running_models
 from tests.support.patience import patient
 from tests.support.servers import Server, start_server, wait_for
 from tests.support.services import OCTETS
 from tests.support.stored import artifact
 from tests.support.stores import StoreProcess
+from tests.support.trained import COSTS
 
 PLAN = "/v1/artifacts/cascade/plan"
+MORTAL = "/v1/artifacts/cascade/mortal"
 BATCH = 20
 
 
@@ -117,6 +123,58 @@ def test_a_rollout_ends_whole_whatever_is_killed(servers: Servers, doomed: Store
     assert [one["event"] for one in events] == ["started", end]
     for server in (servers.steady, servers.doomed):
         wait_for(lambda server=server: version(server) == (2 if is_better else 1), 20)
+
+
+def test_costs_of_runs_survive_the_death_of_a_server(doomed: StoreProcess, tmp_path: Path) -> None:
+    """Only runs since the last addition may be lost: the rollout continues with all others."""
+    with running_models() as models:
+        settings: dict[str, Any] = {"redis_url": doomed.url, "endpoint_hosts": "127.0.0.1"}
+        server = start_server(tmp_path, **settings)
+        server.wait_until_ready()
+        data = next(artifacts({"cascade": {"target_precision": 0.9}}, "mortal"))
+        for _ in range(2):
+            server.client.post("/v1/artifacts/import", content=data, headers=OCTETS).raise_for_status()
+        for name in COSTS:
+            server.client.put(f"/v1/endpoints/{name}", json=models.json_endpoint(name)).raise_for_status()
+        server.client.put(f"{MORTAL}/active", json={"version": 1}).raise_for_status()
+        rules = {"version": 2, "share": 0.5, "promote": {"min_saving": 0.1}}
+        server.client.put(f"{MORTAL}/rollout", json=rules).raise_for_status()
+        wait_for(lambda: {run_mortal(server, str(k)) for k in range(20)} == {1, 2}, 20)
+        for _ in range(2):
+            wait_for(lambda server=server: is_still(lambda: count_costs(server)), 10)
+            kept = count_costs(server)
+            for k in range(10):
+                run_mortal(server, str(k))
+            wait_for(lambda server=server, kept=kept: count_costs(server) == kept + 10, 10)
+            for k in range(10):
+                run_mortal(server, str(k))
+            server.process.send_signal(signal.SIGKILL)
+            server.stop()
+            server = start_server(tmp_path, **settings)
+            server.wait_until_ready()
+            assert kept + 10 <= count_costs(server) <= kept + 20
+        wait_for(lambda: {run_mortal(server, str(k)) for k in range(20)} == {1, 2}, 20)
+        rollout = server.client.get(f"{MORTAL}/rollout").json()
+        assert ([one["event"] for one in rollout["events"]], rollout["cost_source"]) == (["started"], "runs")
+        server.stop()
+
+
+def run_mortal(server: Server, item: str) -> int:
+    """Run an image, and return the version that answered."""
+    reply = server.client.post("/v1/cascades/mortal/runs", json={"item": image(0), "id": item})
+    return int(reply.json()["artifact"]["version"]) if reply.status_code == 200 else 0
+
+
+def count_costs(server: Server) -> int:
+    cost = server.client.get(f"{MORTAL}/rollout").json()["cost"]
+    return int(cost["active"]["outcomes"] + cost["candidate"]["outcomes"])
+
+
+def is_still(read: Callable[[], int]) -> bool:
+    """Return whether a number stays the same for longer than the pause between additions."""
+    before = read()
+    time.sleep(patient(2 * FLUSH_S))
+    return read() == before
 
 
 def version(server: Server) -> int:

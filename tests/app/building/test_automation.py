@@ -11,6 +11,7 @@ from app.building.automation import _rebuild, run_automations
 from app.building.run_build import _build_and_publish
 from app.store.feedback import Count
 from app.store.repositories import Repositories
+from app.store.rollouts import Observations
 from models import ArtifactRef, InvalidRequest
 from models.errors import ParsimonyError, UnknownRecording, UnknownRollout
 from models.feedback import Estimates, Outcome
@@ -115,6 +116,26 @@ def test_a_rebuild_is_rolled_out_once(drifted: Repositories) -> None:
     drifted.rollouts.stop_rollout(ARTIFACT, "anonymous")
     run_all(drifted)
     assert (versions(drifted), drifted.rollouts.get(ARTIFACT).status) == ([(1, True), (2, False)], "stopped")
+
+
+@pytest.mark.parametrize("status", ["running", "promoted", "stopped"])
+def test_a_rollout_keeps_its_evidence_if_the_server_dies_before_it_records_it(
+    drifted: Repositories, status: str
+) -> None:
+    canary = {"mode": "canary", "share": 0.5, "promote": {}}
+    drifted.automations.put(ARTIFACT, AutomationSpec.model_validate({"rebuild_on_drift": True, "rollout": canary}))
+    run_all(drifted)
+    outcomes = [(version, 0.5 * version) for version in (1, 2)] * (300 if status == "promoted" else 5)
+    drifted.rollouts.add_observations({ARTIFACT: Observations(accuracies=outcomes)})
+    if status == "stopped":
+        drifted.rollouts.stop_rollout(ARTIFACT, "anonymous")
+    before = drifted.rollouts.get(ARTIFACT)
+    assert (before.status, before.to_reply(ARTIFACT).accuracy.active.outcomes > 0) == (status, True)
+    drifted.automations.change_record(ARTIFACT, lambda one: replace(one, rollout_version=None, events=()))
+    run_automations(drifted, drifted.automations.get_all(), freeze)
+    after = drifted.rollouts.get(ARTIFACT)
+    assert after.to_reply(ARTIFACT) == before.to_reply(ARTIFACT)
+    assert (events(drifted), drifted.automations.get(ARTIFACT).problem) == (["rollout"], None)
 
 
 def test_too_few_rows_wait(repos: Repositories) -> None:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -33,7 +34,7 @@ def versions(repos: Repositories) -> Repositories:
 def start(repos: Repositories, **changes: object) -> StoredRollout:
     rules = RolloutRequest(version=2, share=0.5, promote=Promotion(), **changes)  # type: ignore[arg-type]
     rollout = StoredRollout(
-        id="first",
+        id=uuid4().hex,
         active_version=1,
         sha256=repos.artifacts.get_record(*ARTIFACT, 2).sha256,
         rules=rules,
@@ -56,6 +57,15 @@ def observe(repos: Repositories, **observed: object) -> StoredRollout:
 
 def active(repos: Repositories) -> int:
     return repos.artifacts.get_record(*ARTIFACT).version
+
+
+def test_a_rollout_that_is_started_again_keeps_its_evidence(versions: Repositories) -> None:
+    rollout = start(versions)
+    observe(versions, accuracies=BETTER[:20])
+    assert not versions.rollouts.start_rollout(ARTIFACT, rollout)
+    assert versions.rollouts.get(ARTIFACT).to_reply(ARTIFACT).accuracy.active.outcomes == 20
+    versions.rollouts.start_rollout(ARTIFACT, replace(rollout, id="second"))
+    assert versions.rollouts.get(ARTIFACT).to_reply(ARTIFACT).accuracy.active.outcomes == 0
 
 
 def test_a_better_candidate_is_promoted_with_the_evidence(versions: Repositories) -> None:
@@ -89,7 +99,9 @@ def test_a_saving_that_is_required_must_be_proved(versions: Repositories) -> Non
     rules = {"promote": Promotion(min_saving=0.2)}
     start(versions)
     rollout = versions.rollouts.get(ARTIFACT)
-    versions.rollouts.start_rollout(ARTIFACT, replace(rollout, rules=rollout.rules.model_copy(update=rules)))
+    versions.rollouts.start_rollout(
+        ARTIFACT, replace(rollout, id="second", rules=rollout.rules.model_copy(update=rules))
+    )
     assert observe(versions, accuracies=BETTER).status == "running"
     assert observe(versions, run_costs=[(1, 4.0), (2, 3.9)] * 200).status == "running"
     ended = observe(versions, run_costs=CHEAPER * 3)
@@ -100,7 +112,7 @@ def test_a_saving_that_is_required_must_be_proved(versions: Repositories) -> Non
 def test_costs_above_the_bound_prove_nothing(versions: Repositories) -> None:
     rollout = start(versions)
     rules = rollout.rules.model_copy(update={"promote": Promotion(min_saving=0.2)})
-    versions.rollouts.start_rollout(ARTIFACT, replace(rollout, rules=rules))
+    versions.rollouts.start_rollout(ARTIFACT, replace(rollout, id="second", rules=rules))
     observe(versions, run_costs=[(2, 10.5)])
     rollout = observe(versions, accuracies=BETTER, run_costs=CHEAPER * 3)
     assert (rollout.status, rollout.evidence.costs_above_bound) == ("running", 1)
@@ -138,9 +150,9 @@ def test_a_batch_that_is_sent_twice_counts_once(versions: Repositories) -> None:
 
 
 def test_observations_of_an_earlier_rollout_do_not_count(versions: Repositories) -> None:
-    start(versions)
+    started = start(versions)
     observe(versions, accuracies=[(1, 1.0)], rollout="earlier")
-    rollout = observe(versions, accuracies=[(1, 1.0)], rollout="first")
+    rollout = observe(versions, accuracies=[(1, 1.0)], rollout=started.id)
     assert rollout.evidence.accuracy.active.count == 1
 
 
