@@ -16,6 +16,10 @@ CurveKind = Literal["constant", "logistic", "isotonic"]
 MIN_ISOTONIC_ROWS = 100
 """Minimum number of items for isotonic regression; with fewer it overfits, and only a logistic curve is fitted."""
 FOLDS = 5
+RIDGE = 0.1
+"""Penalty on the square of the slope, which bounds it where confidences tell right from wrong without exception."""
+MAX_STEPS, MIN_STEP, MIN_CURVATURE = 100, 1e-9, 1e-12
+"""Newton's method: its most steps, the change of slope and intercept that ends it, and what keeps it solvable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,16 +75,41 @@ def _fit_and_predict(kind: CurveKind, confidences: Floats, quality: Floats, new_
 
 def _fit_logistic(confidences: Floats, quality: Floats, new_confidences: Floats) -> Floats:
     """Fit a logistic curve to graded answers: each row is correct with weight quality, else wrong."""
-    from sklearn.linear_model import LogisticRegression
-
     spread = float(confidences.std())
     mean = float(quality.mean())
     if spread == 0.0 or mean in (0.0, 1.0):
         return np.full(len(new_confidences), mean)
     scaled, new_scaled = ((x - confidences.mean()) / spread for x in (confidences, new_confidences))
-    twice, is_right = np.concatenate((scaled, scaled))[:, None], np.repeat([1, 0], len(quality))
-    weights = np.concatenate((quality, 1 - quality))
-    curve = LogisticRegression(C=10.0, solver="newton-cholesky").fit(twice, is_right, sample_weight=weights)
-    if float(curve.coef_[0, 0]) <= 0.0:
+    slope, intercept = _maximize_likelihood(scaled, quality)
+    if slope <= 0.0:
         return np.full(len(new_confidences), mean)
-    return np.asarray(curve.predict_proba(new_scaled[:, None])[:, 1])
+    return _logistic(slope * new_scaled + intercept)
+
+
+def _maximize_likelihood(x: Floats, quality: Floats) -> tuple[float, float]:
+    """Return slope and intercept of the curve by Newton's method; steps that overshoot are halved."""
+    mean = float(quality.mean())
+    place = np.array([0.0, np.log(mean / (1 - mean))])
+    loss = _penalized_loss(place, x, quality)
+    for _ in range(MAX_STEPS):
+        chance = _logistic(place[0] * x + place[1])
+        off, weight = chance - quality, chance * (1 - chance)
+        slopes = np.array([off @ x + RIDGE * place[0], off.sum()])
+        cross = weight @ x
+        curvature = np.array([[weight @ (x * x) + RIDGE, cross], [cross, weight.sum() + MIN_CURVATURE]])
+        step = np.linalg.solve(curvature, slopes)
+        while (new_loss := _penalized_loss(place - step, x, quality)) > loss and np.abs(step).max() > MIN_STEP:
+            step = step / 2
+        if np.abs(step).max() <= MIN_STEP:
+            break
+        place, loss = place - step, new_loss
+    return float(place[0]), float(place[1])
+
+
+def _penalized_loss(place: Floats, x: Floats, quality: Floats) -> float:
+    values = place[0] * x + place[1]
+    return float((np.logaddexp(0.0, values) - quality * values).sum() + 0.5 * RIDGE * place[0] ** 2)
+
+
+def _logistic(values: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -values))
