@@ -14,6 +14,7 @@ classifiers share it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -174,6 +175,7 @@ class AcceptanceProgram:
         return np.asarray(whole)
 
 
+@cache
 def _membership(n: int) -> Bools:
     """Return which sets hold which member, (2^n, n)."""
     return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)

@@ -36,19 +36,22 @@ class RandomForest:
         Complexity: O(T n log n e).
         Source: Geurts, Ernst, Wehenkel, *Extremely randomized trees*, 2006.
         """
-        from sklearn.ensemble import ExtraTreesRegressor
+        from joblib import Parallel, delayed
+        from sklearn.tree import ExtraTreeRegressor
 
-        forest = ExtraTreesRegressor(
-            TREES,
-            min_samples_leaf=MIN_LEAF_ROWS,
-            max_leaf_nodes=max(2, min(MAX_LEAVES, MAX_NUMBERS // (2 * TREES * (3 + targets.shape[1])))),
-            max_depth=MAX_DEPTH,
-            max_features=max(inputs.shape[1] // 3, 1),
-            random_state=seed,
-            n_jobs=-1,
-        )
-        forest.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
-        return cls._join([_renumber_nodes(one.tree_) for one in forest.estimators_])
+        def fit_tree(tree_seed: int) -> RandomForest:
+            tree = ExtraTreeRegressor(
+                min_samples_leaf=MIN_LEAF_ROWS,
+                max_leaf_nodes=max(2, min(MAX_LEAVES, MAX_NUMBERS // (2 * TREES * (3 + targets.shape[1])))),
+                max_depth=MAX_DEPTH,
+                max_features=max(inputs.shape[1] // 3, 1),
+                random_state=tree_seed,
+            )
+            return _renumber_nodes(tree.fit(inputs, targets, check_input=False).tree_)
+
+        inputs, targets = np.ascontiguousarray(inputs, np.float32), np.ascontiguousarray(targets, np.float64)
+        seeds = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)  # as ExtraTreesRegressor draws
+        return cls._join(Parallel(n_jobs=-1, prefer="threads")(delayed(fit_tree)(each) for each in seeds.tolist()))
 
     @classmethod
     def _join(cls, trees: "list[RandomForest]") -> "RandomForest":
