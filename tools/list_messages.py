@@ -27,18 +27,18 @@ def main() -> int:
 
 def list_messages() -> list[str]:
     """Return a sorted line for each message: the module, and the text with placeholders."""
-    trees = {}
+    nodes = {}  # walked once: it takes longer than all else
     for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
-        trees[".".join(path.relative_to(ROOT).with_suffix("").parts)] = ast.parse(path.read_text())
-    names = find_makers(list(trees.values()))
-    found = {f"{name}: {text}" for name, tree in trees.items() for text in Module(tree, names).find_messages()}
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        nodes[name] = list(ast.walk(ast.parse(path.read_text())))
+    names = find_makers([node for own in nodes.values() for node in own])
+    found = {f"{name}: {text}" for name, own in nodes.items() for text in Module(own, names).find_messages()}
     return sorted(found)
 
 
-def find_makers(trees: list[ast.Module]) -> set[str]:
+def find_makers(nodes: list[ast.AST]) -> set[str]:
     """Return the names of exceptions, and of functions that are annotated to return one."""
     names = set(BUILT_IN)
-    nodes = [node for tree in trees for node in ast.walk(tree)]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     while True:
         derived = {each.name for each in classes if {last_name(base) for base in each.bases} & (names | {"Exception"})}
@@ -59,10 +59,10 @@ def last_name(node: ast.AST | None) -> str:
 class Module:
     """A module, and what its names may hold."""
 
-    def __init__(self, tree: ast.Module, makers: set[str]) -> None:
-        self.tree, self.makers = tree, makers
+    def __init__(self, nodes: list[ast.AST], makers: set[str]) -> None:
+        self.nodes, self.makers = nodes, makers
         self.values: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, Function) and last_name(node.returns) == "str":
                 returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
                 self.values.setdefault(f"{node.name}()", []).extend(returned)
@@ -71,7 +71,7 @@ class Module:
 
     def find_messages(self) -> Iterator[str]:
         """Yield the text of each message."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call) and (self.is_log(node.func) or last_name(node.func) in self.makers):
                 for argument in (*node.args, *(each.value for each in node.keywords)):
                     for text in self.texts_of(argument):

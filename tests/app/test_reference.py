@@ -39,6 +39,7 @@ def rows(table: str) -> dict[str, list[str]]:
     return {first.strip("`"): cells for first, *cells in lines}
 
 
+@pytest.mark.slow
 def test_every_operation_has_a_summary() -> None:
     listed = rows("operations")
     assert listed.keys() == operations()

@@ -22,6 +22,7 @@ from parsimony.estimators import (
     PolicyClassifier,
     PortfolioClassifier,
 )
+from tests.support.cases import first_quick
 
 COSTS = {"bayes": 1.0, "logistic": 2.0, "forest": 20.0}
 POLICY: dict[str, Any] = {"params": {"points": 6, "trees": 24, "folds": 4}}
@@ -79,6 +80,7 @@ def test_probabilities_are_those_of_the_answering_classifier() -> None:
     assert set(fitted.costs_) <= {*COSTS.values(), spent}
 
 
+@pytest.mark.slow
 def test_policies_acquire_features_and_follow_losses() -> None:
     learned, unseen, labels, truths = tumors()
     costs = [0.01] * 6
@@ -118,7 +120,7 @@ def test_indexes_acquire_the_same_features_for_all_rows_within_the_budget() -> N
     assert set(cheap.costs_) == {float(len(path))}
 
 
-@pytest.mark.parametrize("frame", ["pandas", "polars"])
+@pytest.mark.parametrize("frame", first_quick(["pandas", "polars"]))
 def test_frames_keep_the_names_of_their_columns(frame: str) -> None:
     learned, unseen, labels, _ = tumors()
     library, names = pytest.importorskip(frame), [f"size {at}" for at in range(6)]

@@ -51,6 +51,7 @@ def freeze(client: Parsimony, name: str) -> dict[str, Any]:
     return dict(client.freeze_recording(name, name))
 
 
+@pytest.mark.slow
 def test_recorded_classifiers_become_a_cascade(client: Parsimony, tmp_path: Path) -> None:
     images, labels = load_digits(return_X_y=True)
     fitted = {
@@ -166,6 +167,7 @@ def test_rows_survive_a_crash(server: Server, client: Parsimony, tmp_path: Path)
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
+@pytest.mark.slow
 def test_rows_wait_while_the_server_is_away_and_count_once(tmp_path: Path) -> None:
     server = start_server(tmp_path / "server")
     server.wait_until_ready()

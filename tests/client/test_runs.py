@@ -21,7 +21,7 @@ from tests.support.samples import FEATURES_SPEC, MIXED_SPEC
 from tests.support.servers import Server
 
 pytestmark = [pytest.mark.server, pytest.mark.smoke]
-ROWS = 25
+ROWS = 8
 SPECS = {"features": FEATURES_SPEC, "mixed": MIXED_SPEC}
 
 

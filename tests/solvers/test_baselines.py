@@ -86,6 +86,7 @@ def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is
     assert any(one.name.startswith("cheap, then strong below") for one in savings.baselines)
 
 
+@pytest.mark.slow
 def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
     artifact_kind = KINDS["portfolio"]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import FrozenInstanceError, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from solvers import KINDS, BuildContext, Fitted
 from tests.support.kinds import SAMPLES, dataset
 
 
-def fit(name: str, seed: int = 0) -> Fitted[Any]:
+def build(name: str, seed: int = 0) -> Fitted[Any]:
     """Fit a kind to its small problem."""
     sample = SAMPLES[name]
     rng = np.random.default_rng(seed)
     fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, BuildContext())
     return fitted
+
+
+fit = cache(build)
+"""Fit once for all tests that change nothing."""
 
 
 @pytest.fixture(params=sorted(KINDS))
@@ -36,7 +41,7 @@ def test_it_is_registered_under_its_own_name(name: str) -> None:
 
 
 def test_same_data_options_and_seed_give_the_same_bytes(name: str) -> None:
-    first, second = (codec.encode(fitted.plan, fitted.summary) for fitted in (fit(name), fit(name)))
+    first, second = (codec.encode(fitted.plan, fitted.summary) for fitted in (fit(name), build(name)))
     assert first == second
 
 

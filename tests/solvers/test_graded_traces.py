@@ -47,6 +47,7 @@ def test_told_right_or_wrong_the_cascade_and_the_portfolio_are_those_of_labels()
                 np.testing.assert_array_equal(ours, theirs, name)
 
 
+@pytest.mark.slow
 def test_what_is_expected_of_graded_answers_comes_true() -> None:
     fresh = World.of(9, FRESH)
     quality = np.where(fresh.correct, 1.0, 0.25)

@@ -13,6 +13,7 @@ from models.guarantees import GuaranteeReport, Guarantees
 from solvers import KINDS, BuildContext
 from solvers.evaluation import complete_items
 from solvers.guarantees import check_guarantees, fit_with_guarantees, lower_bound
+from tests.support.cases import first_quick
 from tests.support.replays import World
 
 NOISES = ((0.01, 1.5), (0.03, 1.0), (0.1, 0.7))
@@ -65,7 +66,7 @@ def test_the_stated_share_of_builds_keeps_the_recall() -> None:
     assert measure("index", plain)[0] < 0.9
 
 
-@pytest.mark.parametrize("kind", ["index", "policy"])
+@pytest.mark.parametrize("kind", first_quick(["index", "policy"]))
 def test_two_guarantees_hold_together_where_a_person_helps(kind: str) -> None:
     params = {"points": 6, "trees": 24, "folds": 4} if kind == "policy" else {}
     both = {"min_recall": {"sick": 0.93}, "max_false_positive_rate": {"sick": 0.1}}

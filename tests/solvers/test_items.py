@@ -21,6 +21,7 @@ from solvers.portfolio.learned.cross_fit import assign_folds
 from solvers.row_repeats import find_repeats, list_data_warnings
 from solvers.savings import mean_interval, split_in_halves
 from solvers.statistics import Z_95, standard_error_of_mean
+from tests.support.cases import first_quick
 from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
 
 codes = st.lists(st.integers(0, 12), min_size=1, max_size=60).map(np.array)
@@ -134,6 +135,7 @@ def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
 @pytest.mark.parametrize(
     "name", ["visits", *(pytest.param(name, marks=pytest.mark.slow) for name in SETS if name != "visits")]
 )
+@pytest.mark.slow
 def test_no_build_promises_what_a_new_item_does_not_give(name: str) -> None:
     """At most one of five seeds; each set is tried with every kind that takes it."""
     wrong = [seed for seed in range(40, 45) if _promises_too_much(SETS[name](seed, True), seed)]
@@ -156,7 +158,7 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", ["equal", "visits"])
+@pytest.mark.parametrize("name", first_quick(["equal", "visits"]))
 def test_advice_promises_nothing_either(name: str) -> None:
     advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, BuildContext())
     assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["kinds"])

@@ -61,6 +61,7 @@ def test_damaged_files_are_compiled_anew(tmp_path: Path) -> None:
     assert run(tmp_path) == "12 1\n"
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_every_process_compiles(tmp_path: Path) -> None:
     assert run(tmp_path, NOWHERE) == run(tmp_path, NOWHERE) == "12 0\n"
     assert not (tmp_path / "cache").exists()
@@ -76,6 +77,7 @@ def test_what_is_kept_is_code_so_it_is_kept_nowhere_but_beside_the_module_or_whe
     assert not list(tmp_path.rglob("*.nb?"))
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_cache_alone(tmp_path: Path) -> None:
     assert run(tmp_path, FULL) == "12 0\n"
 

@@ -25,8 +25,9 @@ from solvers.portfolio.knapsack import assign, assign_min
 from tests.support.kinds import SAMPLES, dataset
 
 
+@cache
 def build(kind: str, options: Any = None) -> Any:
-    """Fit a kind to its small problem."""
+    """Fit a kind to its small problem, once for all tests."""
     sample = SAMPLES[kind]
     rng = np.random.default_rng(0)
     return KINDS[kind].fit(dataset(sample.dataset), options or sample.options, rng, BuildContext())

@@ -37,6 +37,7 @@ def test_results_come_in_order_and_each_job_has_one_thread(side_by_side: int) ->
     assert threads() == before
 
 
+@pytest.mark.slow
 def test_libraries_that_the_first_job_loads_have_one_thread_from_the_second_job_on() -> None:
     script = """
 from threadpoolctl import threadpool_info

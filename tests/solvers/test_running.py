@@ -475,7 +475,7 @@ def paid(world: World, faults: dict[str, str], costs: dict[str, float]) -> float
     return sum(costs[name] for name in world.called if faults[name] != "lost")
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(faults=FAULTS, share=st.floats(0.0, 1.2), item=st.text(min_size=1, max_size=3))
 def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
     faults: dict[str, str], share: float, item: str

@@ -22,6 +22,7 @@ from solvers.sequential_tests import (
     place_bets,
     saves_more,
 )
+from tests.support.cases import first_quick
 
 ERROR_RATE = 0.05
 
@@ -143,7 +144,7 @@ def test_the_oldest_blocks_go_if_the_other_arm_has_no_outcomes() -> None:
     assert list(pair_outcomes(active, candidate, [(True, 1.0)], 0.5)) == [(oldest, 1.0)]
 
 
-@pytest.mark.parametrize(("share", "reported"), [(0.3, 1.0), (0.5, 1.0), (0.1, 0.8)])
+@pytest.mark.parametrize(("share", "reported"), first_quick([(0.1, 0.8), (0.3, 1.0), (0.5, 1.0)]))
 def test_a_change_of_the_world_promotes_no_worse_candidate(share: float, reported: float) -> None:
     """Both arms improve at once, in the middle, and the candidate stays at the bound of its loss.
 

@@ -17,7 +17,7 @@ MIN_ISOTONIC_ROWS = 100
 """Minimum number of items for isotonic regression; with fewer it overfits, and only a logistic curve is fitted."""
 FOLDS = 5
 RIDGE = 0.1
-"""Penalty on the square of the slope, which bounds it where confidences tell right from wrong without exception."""
+"""Penalty on the square of the slope, which bounds it where confidences separate right from wrong answers."""
 MAX_STEPS, MIN_STEP, MIN_CURVATURE = 100, 1e-9, 1e-12
 """Newton's method: its most steps, the change of slope and intercept that ends it, and what keeps it solvable."""
 

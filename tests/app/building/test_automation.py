@@ -24,13 +24,21 @@ ARTIFACT = ("cascade", "plan")
 ROLLOUT: dict[str, Any] = {"mode": "shadow", "promote": {}}
 FROM_RECORDING = AutomationSpec(rebuild_on_drift=True, recording="traffic")
 
+_BUILT: list[bytes] = []
+
+
+def built_once(repos: Repositories) -> bytes:
+    """Build from the sample trace, which each test stores again, once for all tests."""
+    if not _BUILT:
+        _BUILT.append(stored.built(repos, stored.request()))
+    return _BUILT[0]
+
 
 @pytest.fixture
 def drifted(repos: Repositories) -> Repositories:
     """Give a store whose only version has an alarm, and 300 rows of feedback."""
     stored.put_trace(repos)
-    request = stored.request()
-    repos.artifacts.publish(stored.built(repos, request), created_at="2026-01-01T00:00:00+00:00")
+    repos.artifacts.publish(built_once(repos), created_at="2026-01-01T00:00:00+00:00")
     add_rows(repos, 300)
     assert repos.feedback.get_alarms(ArtifactRef(kind="cascade", name="plan", version=1))
     return repos
@@ -140,7 +148,7 @@ def test_a_rollout_keeps_its_evidence_if_the_server_dies_before_it_records_it(
 
 def test_too_few_rows_wait(repos: Repositories) -> None:
     stored.put_trace(repos)
-    repos.artifacts.publish(stored.built(repos, stored.request()), created_at="2026-01-01T00:00:00+00:00")
+    repos.artifacts.publish(built_once(repos), created_at="2026-01-01T00:00:00+00:00")
     repos.automations.put(ARTIFACT, AutomationSpec(rebuild_on_drift=True))
     add_rows(repos, 150)
     run_all(repos)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from app.processes.clock import current_time
+from app.routes.kinds import make_kind_routes
 from app.store.repositories import Repositories
 from models import BuildRequest
 from solvers import KINDS
@@ -30,6 +32,7 @@ from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embed
 from tests.support.servers import environment, wait_for
 
 Run = Callable[..., tuple[int, str, str]]
+ROUTES = cache(make_kind_routes)
 
 
 @pytest.fixture
@@ -37,6 +40,7 @@ def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Give a function that runs a command on the store and gives status, output and errors."""
     assert repos.settings.redis_url is not None
     monkeypatch.setenv("PARSIMONY_REDIS_URL", repos.settings.redis_url)
+    monkeypatch.setattr("app.main.make_kind_routes", ROUTES)  # which takes longer than a command
 
     def run(*arguments: object, typed: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
@@ -163,6 +167,7 @@ def test_a_benchmark_has_help_of_its_own() -> None:
     assert "Name of the benchmark" in help_of("--help")
 
 
+@pytest.mark.slow
 def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
     def loaded_by(module: str) -> set[str]:
         code = f"import sys, {module}; print(*sys.modules)"
@@ -371,6 +376,7 @@ def test_a_store_that_is_made_by_a_command_is_told(run: Run, monkeypatch: pytest
     assert "PARSIMONY_URL" not in again
 
 
+@pytest.mark.slow
 def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     table, spec = files
     vectors, chosen = tmp_path / "vectors.npy", tmp_path / "chosen.csv"
@@ -411,6 +417,7 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     assert parsed(single)["classifier"] in ("fast", "middle", "strong")
 
 
+@pytest.mark.slow
 def test_it_ends_when_told_also_as_the_first_process_of_a_container(files: tuple[Path, Path], tmp_path: Path) -> None:
     alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode != 0:

@@ -160,6 +160,7 @@ def llm_trace() -> DemoTable:
     return llm_world.trace_prompts(prompts, has_confidences=True)
 
 
+@pytest.mark.slow
 def test_each_artifact_is_checked_on_unseen_rows(
     repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def interval_of(values: Any) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
+@pytest.mark.slow
 def test_doubly_robust_values_of_the_strong_classifier_hold_the_truth() -> None:
     """Over sixty worlds, 95 % intervals hold the accuracy of all items, although the regression is a constant.
 

@@ -1,6 +1,7 @@
 """A query without any limit is answered by those of the artifact's headline; one with a limit as it asks."""
 
 from dataclasses import replace
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -28,6 +29,7 @@ def world() -> World:
     return World.of(4, 300)
 
 
+@cache
 def _live(world: World, kind: str) -> Any:
     every: dict[str, dict[str, Any]] = {"portfolio": {"curve_points": 5}, "policy": {"folds": 3}}
     return built(kind, world.dataset(kind), **every.get(kind, {}))

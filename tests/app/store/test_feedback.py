@@ -203,6 +203,7 @@ def bytes_of_rows(repos: Repositories) -> int:
     return sum(len(row) for name in names for row in repos.store.client.lrange(name, 0, -1))
 
 
+@pytest.mark.slow
 def test_rows_of_a_version_take_no_more_bytes_than_are_kept(repos: Repositories, record: ArtifactRecord) -> None:
     """However long ones and short ones follow each other, the newest are there; one that is too long is refused."""
     for place, kilobytes in enumerate((4000, 2000)):

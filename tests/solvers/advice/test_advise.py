@@ -68,6 +68,7 @@ def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
     assert advice["rows"].training + advice["rows"].validation + advice["rows"].holdout == ROWS
 
 
+@pytest.mark.slow
 def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
     """Only what the item's embedding tells leads it to the expert that knows it."""
     advice = advise(halves(900, 0), AdviceLimits(budget=1.2), SEED, 600, BuildContext())
@@ -112,6 +113,7 @@ def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() ->
         assert said[f"always {name}"] == pytest.approx((right, COSTS[k]))
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -> None:
     own = _method(advice_on_a_trace(), "policy")
     data, kind = trace(), KINDS["policy"]

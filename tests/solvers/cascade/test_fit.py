@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,18 @@ def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
     return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), BuildContext())
 
 
+build_once = cache(build)
+"""The same for tests that change nothing, of the trace that they share."""
+
+
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return random_trace(np.random.default_rng(0), 3000, 6)
+    return random_trace(np.random.default_rng(0), 2000, 6)
 
 
 @pytest.mark.parametrize("dependence", DEPENDENCES)
 def test_a_plan_holds_a_step_function_over_all_deadlines(trace: Trace, dependence: Dependence) -> None:
-    fitted = build(trace, dependence=dependence, target_precision=0.9)
+    fitted = build_once(trace, dependence=dependence, target_precision=0.9)
     plan = fitted.plan
     assert plan.algorithm == fitted.summary["algorithm"] == ALGORITHMS[dependence]
     assert plan.optimal
@@ -61,7 +66,7 @@ def test_joint_predicts_the_build_half_exactly(trace: Trace) -> None:
         assert replayed["predicted"]["mean_duration"] == pytest.approx(replayed["build"]["mean_duration"], rel=1e-12)
         assert replayed["predicted"]["answered"] == pytest.approx(replayed["build"]["answered"], rel=1e-12)
         assert replayed["build"]["maximum_duration"] <= replayed["predicted"]["maximum_duration"]
-    (replayed,) = build(trace, dependence="independent", target_precision=0.9).summary["replays"]
+    (replayed,) = build_once(trace, dependence="independent", target_precision=0.9).summary["replays"]
     assert replayed["held_out"]["mean_duration"] > 1.2 * replayed["predicted"]["mean_duration"]
     calm = random_trace(np.random.default_rng(6), 1000, 3, measured=True)
     slower = dataclasses.replace(calm, costs=calm.costs * np.where(np.arange(1000) < 500, 1.0, 2.0)[:, None])
@@ -87,8 +92,8 @@ def test_measured_costs_give_means_and_worst_cases(dependence: Dependence) -> No
 
 
 def test_same_data_options_and_seed_same_arrays(trace: Trace) -> None:
-    first, second = (build(trace, dependence="joint") for _ in range(2))
-    other = build(trace, seed=2, dependence="joint")
+    first, second = build_once(trace), build(trace)
+    other = build(trace, seed=2)
     for field in dataclasses.fields(CascadePlan):
         one, two = getattr(first.plan, field.name), getattr(second.plan, field.name)
         if isinstance(one, np.ndarray):
@@ -186,7 +191,7 @@ def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
 
 
 def test_a_deadline_that_no_classifier_keeps_is_infeasible_with_the_numbers(trace: Trace) -> None:
-    plan = build(trace).plan
+    plan = build_once(trace).plan
     fastest = min(plan.point_maxima)
     with pytest.raises(Infeasible, match=f"{fastest:g} ms, the deadline is {fastest / 2:g}"):
         plan.decide(CascadeQuery(deadline=fastest / 2))
@@ -199,7 +204,7 @@ def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(
     trace: Trace, excluded: tuple[str, ...]
 ) -> None:
     """Whatever it ends with: at the time of each classifier one that is no less accurate than that one alone."""
-    fitted = build(trace)
+    fitted = build_once(trace)
     plan = fitted.plan
     times = dict(zip(plan.point_names, plan.point_worst_times.tolist(), strict=True))
     excluded = tuple(min(times, key=lambda name: times[name]) for _ in excluded)
@@ -246,7 +251,7 @@ def test_rows_of_one_item_that_follow_each_other_are_no_dependence_on_time() -> 
 
 def test_a_decision_is_a_look_up(trace: Trace) -> None:
     """Its steps are made once, and are the same objects from then on; the benchmark tells how long it takes."""
-    plan = build(trace, dependence="independent").plan
+    plan = build_once(trace).plan
     first, again = (plan.decide(CascadeQuery(deadline=55.0)) for _ in range(2))
     assert first == again == type(first).model_validate(first.model_dump())
     assert first.steps is again.steps

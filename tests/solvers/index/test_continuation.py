@@ -14,10 +14,11 @@ from solvers.index.continuation import ReachableSets
 from solvers.index.costs import list_members
 from tests.oracles.index import Instance, costs_at, random_instance, small_table
 from tests.solvers.index.known_accuracies import plan_without_models
+from tests.support.cases import first_quick
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
-@pytest.mark.parametrize("alpha", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("alpha", first_quick([0.05, 0.0, 0.3]))
 def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, tolerance: float) -> None:
     """150 instances, every set of computed features, several budgets; whole numbers make ties and exact fits."""
     compared = 0

@@ -29,7 +29,7 @@ def check(curves: Floats, accuracies: Floats, largest: float = inf) -> SkylineIn
     stored = skylines(index)
     ends = [*index.sizes[1:].tolist(), min(largest, 2 * float(index.sizes[-1]) + 1)]
     between = [(a + b) / 2 for a, b in zip(index.sizes.tolist(), ends, strict=True) if b > a * (1 + 1e-9)]
-    for size in [*between, *(1 + np.random.default_rng(0).exponential(5, 20))]:
+    for size in [*between, *(1 + np.random.default_rng(0).exponential(5, 10))]:
         if size <= largest:
             place = int(np.searchsorted(index.sizes, size, "right")) - 1
             assert stored[place] == find_skyline(evaluate_horner(curves, size), accuracies)[::-1].tolist(), size
@@ -41,7 +41,7 @@ def check(curves: Floats, accuracies: Floats, largest: float = inf) -> SkylineIn
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4])
 def test_the_index_holds_the_skyline_at_every_size(kind: str, degree: int) -> None:
     rng = np.random.default_rng(degree)
-    for trial in range(25):
+    for trial in range(8):
         count = int(rng.integers(1, 30))
         if kind == "whole":
             curves = rng.integers(0, 5, (count, degree + 1)).astype(float)
@@ -106,7 +106,7 @@ def test_compiled_and_interpreted_sweeps_give_the_same() -> None:
     rng = np.random.default_rng(3)
     for degree in (2, 3):
         curves = rng.random((14, degree + 1)) * [10, 1, 0.1, 0.01][: degree + 1]
-        accuracies = np.sort(rng.random(14))[::-1]
+        accuracies = np.sort(rng.random(14))[::-1].copy()  # another layout would be compiled for
         order = np.lexsort((np.arange(14), *module._at_one(curves).T[::-1])).astype(np.int64)
         results = [
             kernel.sweep(curves, accuracies, order.copy(), inf, module.MERGE_SHARE)

@@ -65,6 +65,7 @@ def test_free_features_are_taken_by_what_they_tell() -> None:
         assert set(taken[:3].tolist()) == {35, 36, 37}
 
 
+@pytest.mark.slow
 def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_computed() -> None:
     table = wide(240, 23, (3, 7, 11))
     probe = narrow_table(table, np.ones(23), np.random.default_rng(0))

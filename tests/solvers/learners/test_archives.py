@@ -37,6 +37,7 @@ from solvers.learners.estimators import make_classifier, train_classifier
 from solvers.learners.linear import count_linear_numbers, get_model_kind, predict_linear
 from solvers.learners.trusted_types import TRUSTED
 from tests.oracles.index import small_table
+from tests.support.cases import first_quick
 
 dumps = import_module("skops.io").dumps
 LINEAR = [
@@ -117,7 +118,7 @@ EVERY = sorted(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", first_quick([2, 3]))
 @pytest.mark.parametrize("path", EVERY)
 def test_every_classifier_of_scikit_learn_can_be_kept(path: str, classes: int) -> None:
     name = path.rpartition(".")[2]
@@ -217,7 +218,7 @@ def test_the_list_of_trusted_types_is_what_classifiers_need() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", first_quick([2, 3]))
 @pytest.mark.parametrize(("path", "params"), VARIANTS)
 def test_classifiers_with_other_parameters_are_kept_too(path: str, params: dict[str, Any], classes: int) -> None:
     if classes == 3 and for_two_only(path, params):

@@ -185,7 +185,7 @@ def test_selection_survives_ranks_whose_fitness_overflows_and_norms_of_zero() ->
     assert set(draw_parents(none, 50, rng).tolist()) == {0, 1}
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000))
 def test_nothing_that_is_not_dominated_is_ever_lost(seed: int) -> None:
     """Property 1, generation by generation, against all that was evaluated: the front told is the front of all."""

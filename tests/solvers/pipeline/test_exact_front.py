@@ -14,6 +14,7 @@ from solvers.pipeline.bit_rows import pack_bits
 from solvers.pipeline.configurations import Frontier, count_configurations
 from solvers.pipeline.exact_front import find_front, find_packed_front
 from tests.oracles.pipeline import Chromosome, brute_force, fractions, random_costs, random_table, walk
+from tests.support.cases import first_quick
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 
@@ -24,7 +25,7 @@ def as_dict(front: Frontier) -> dict[Chromosome, tuple[float, float, float]]:
     return dict(zip(map(tuple, front.chromosomes.tolist()), values, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(140))
+@pytest.mark.parametrize("seed", first_quick(range(140), 40))
 def test_the_front_is_what_brute_force_finds_ties_and_all(seed: int) -> None:
     """Small problems with zero, equal, decimal and any costs, useless features and classifiers that all agree; the
     chromosomes are the same too: of equal vectors the one of fewest stages, then the first."""

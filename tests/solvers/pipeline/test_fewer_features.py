@@ -110,6 +110,7 @@ def test_the_front_is_that_of_every_configuration_by_force(seed: int, after_last
 
 
 @given(st.integers(0, 2**20), st.integers(1, 4), st.booleans())
+@pytest.mark.slow
 def test_no_chain_of_forward_selection_and_no_single_feature_beats_the_front_within_its_cost(
     seed: int, stages: int, evolved: bool
 ) -> None:

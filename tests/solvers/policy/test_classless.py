@@ -35,6 +35,7 @@ from solvers.policy.classless import (
 from solvers.policy.settings import replay_settings
 from solvers.running import Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
+from tests.support.cases import first_quick
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)
 CHEAP, STRONG, COSTS = "cheap", "strong", (1.0, 5.0)
@@ -178,6 +179,7 @@ def several_trace(rows: int, seed: int, prices: Sequence[float], skills: Sequenc
     return _trace(classifiers, columns, **more)
 
 
+@pytest.mark.slow
 def test_a_hard_budget_never_does_worse_than_one_classifier_that_it_affords() -> None:
     prices, skills = (1.0, 2.0, 2.5, 6.0, 15.0), (0.4, 0.55, 0.65, 0.8, 0.95)
     plan = fit(several_trace(600, 1, prices, skills), QUICK, np.random.default_rng(0), BuildContext()).plan
@@ -285,7 +287,7 @@ def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells() -> None:
         assert (step.action, getattr(step, "sensor", None)) == ("acquire", expert)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_quick(range(3)))
 def test_an_embedding_that_tells_nothing_ends_at_the_hull_of_single_classifiers(seed: int) -> None:
     rng = np.random.default_rng(seed)
 

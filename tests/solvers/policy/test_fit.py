@@ -22,6 +22,7 @@ from solvers.policy.tradeoff_spread import list_tradeoffs
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_bytes() -> None:
     """Builds in this process and in two others are one."""
     here = codec.encode(build(trace(80)), {})

@@ -223,7 +223,7 @@ def capped(name: str) -> tuple[PolicyPlan, FeatureTable | Any]:
 
 @pytest.mark.parametrize("name", ["grown", "all sets", "together", "trace"])
 @given(share=st.floats(0, 1.1), row=st.integers(0, 199), extra=st.sampled_from(["", "budget", "tradeoff"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, extra: str) -> None:
     """By steps and by rollouts, alone and beside another target."""
     plan, dataset = capped(name)
@@ -255,6 +255,7 @@ def test_what_was_bought_beside_counts_against_a_hard_budget() -> None:
         assert not isinstance(step, AcquireDecision) or step.cost <= budget - 2.0
 
 
+@pytest.mark.slow
 def test_a_step_knows_a_node_without_walking_to_it() -> None:
     """Asked for any node of a grown graph, a policy answers from there, whatever way led to it."""
     plan = of_cube()
@@ -281,6 +282,7 @@ def test_auto_grows_tables_of_many_features_and_traces_of_many_classifiers() -> 
 
 
 @pytest.mark.parametrize("prices", [(1.0, 10.0, 100.0), (1.0, 1.0, 2.0, 10.0, 10.0, 20.0, 100.0)])
+@pytest.mark.slow
 def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_prices_are_apart(
     prices: tuple[float, ...],
 ) -> None:

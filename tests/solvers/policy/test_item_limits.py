@@ -104,7 +104,7 @@ def test_what_is_fetched_together_is_one_step_of_the_graph() -> None:
     row=st.integers(0, 199),
     extra=st.sampled_from(["", "budget", "tradeoff"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_path_passes_the_deadline_or_the_hard_budget(
     name: str, share: float, paid: float | None, row: int, extra: str
 ) -> None:
@@ -134,6 +134,7 @@ def accuracy(plan: PolicyPlan, test: FeatureTable, **target: float) -> float:
     return float((np.array(plan.classes)[ran.labels] == np.array(test.classes)[test.labels]).mean())
 
 
+@pytest.mark.slow
 def test_a_deadline_reaches_what_is_known_to_be_best_within_it() -> None:
     """The context takes 1, the four features that may tell 4, 2, 3 and 5: within 6 all four can follow it and 0.95 are
     right; within 4 the second and the third, so that half of the items are right 0.95 of the time, half by a coin."""

@@ -71,6 +71,7 @@ def test_a_hard_budget_between_two_learned_for_is_no_worse_than_the_smaller(seed
         assert accuracy(plan, fresh, 0.45 * cap + 0.55 * larger) > accuracy(plan, fresh, cap) - 0.01
 
 
+@pytest.mark.slow
 def test_what_is_said_never_falls_with_the_budget_and_comes_true() -> None:
     plan, fresh = grown(3)
     budgets = np.linspace(float(plan.caps[0]), float(plan.costs.sum()), 60).tolist()

@@ -38,7 +38,7 @@ def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
     return *add_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
 
 
-@pytest.mark.parametrize("shape", [(30, 4), (12, 20)])
+@pytest.mark.parametrize("shape", [(12, 20), pytest.param((30, 4), marks=pytest.mark.slow)])
 def test_each_target_has_the_penalty_that_misses_rows_left_out_the_least(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(sum(shape))
     inputs = rng.normal(size=shape)

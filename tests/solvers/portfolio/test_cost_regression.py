@@ -1,5 +1,6 @@
 """Batches and single routes cost what their budget says where long prompts go to the expensive model."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from solvers import BuildContext
 from solvers.portfolio import fit
 from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, fit_ridge
 from solvers.portfolio.plan import PortfolioPlan
+from tests.support.cases import first_quick
 
 FRACTIONS = (0.3, 0.5, 0.8)
 SEEDS = range(6)
@@ -55,6 +57,7 @@ def world(rows: int, seed: int, *, sized: bool = False) -> Trace:
     return made
 
 
+@cache
 def built(seed: int, estimator: str = "auto", *, sized: bool = False) -> PortfolioPlan:
     """Build a portfolio."""
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 5})
@@ -191,7 +194,7 @@ def test_a_linear_cost_is_found() -> None:
     assert np.allclose(fitted(vectors, costs).predict(vectors), costs, atol=1e-3)
 
 
-@pytest.mark.parametrize("estimator", ["auto", "occam"])
+@pytest.mark.parametrize("estimator", first_quick(["occam", "auto"]))
 def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_the_size(estimator: str) -> None:
     plan, fresh = built(0, estimator, sized=True), world(2000, 1000, sized=True)
     estimates, costs = plan.estimate(fresh.embeddings), plan.predict_costs(fresh.embeddings)

@@ -83,6 +83,7 @@ def test_the_embeddings_cost_is_taken_off_the_budget_and_its_classifier_is_free(
         plan.assign(plan.estimate(vectors), AssignmentOptions(budget_total=49.0))
 
 
+@pytest.mark.slow
 def test_a_feature_classifier_that_is_beaten_stays() -> None:
     plan = built(feature_classifier="poor", pareto_only=True).plan
     assert plan.classifiers == ("weak", "poor", "strong")

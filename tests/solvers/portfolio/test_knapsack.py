@@ -117,10 +117,10 @@ def test_rows_that_are_alike_are_as_good_as_others(seed: int) -> None:
 
 
 def test_bounds_hold_whatever_gap_was_asked_for() -> None:
-    """300 instances of 30 queries: what is not searched because it is within the gap is allowed for."""
+    """100 instances of 30 queries: what is not searched because it is within the gap is allowed for."""
     rng = np.random.default_rng(0)
     wider = 0
-    for seed in range(300):
+    for seed in range(100):
         values, costs = estimates(seed, 30, samples=None, weight=1.0)
         budget = float(rng.uniform(0.3, 0.8)) * 30 * costs.max()
         exact = assign(values, costs, budget, gap=0)
@@ -129,7 +129,7 @@ def test_bounds_hold_whatever_gap_was_asked_for() -> None:
             assert assignment.gap <= gap
             assert assignment.bound >= exact.value
             wider += assignment.value < exact.value - ROUNDING
-    assert wider > 20
+    assert wider > 6
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -413,7 +413,7 @@ def programmes(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
     return values, costs, price(costs, some) + draw(st.sampled_from([0.0, 0.0, 0.5]))
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(programmes(), st.sampled_from([0.0, 1e-6, 0.1]))
 def test_answers_are_within_budget_and_gap_and_bounds_hold(programme: tuple[Floats, Floats, float], gap: float) -> None:
     """Whatever the numbers are: never over budget, the bound at least the optimum, the gap as asked."""

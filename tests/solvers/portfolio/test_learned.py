@@ -27,6 +27,7 @@ from solvers.portfolio.learned.logistic import STRENGTHS, LogisticRegressions
 from solvers.portfolio.learned.mixture import RegressionMixture
 from solvers.portfolio.learned.regressions import REGRESSION_KINDS
 from solvers.portfolio.shadow_prices import ShadowPrices, choose_best, draw_tie_breaks
+from tests.support.cases import first_quick
 
 COSTS = (1.0, 3.0, 20.0)
 ROWS = 600
@@ -51,12 +52,17 @@ def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trac
     return Trace.from_columns(spec, {name: right[:, j] for j, name in enumerate(names)}, vectors)
 
 
-@cache
 def built(
-    seed: int = 0, rows: int = ROWS, useless: bool = False, dimensions: int = 4, **options: Any
+    seed: int = 0, *, useless: bool = False, dimensions: int = 4, estimator: str = "auto"
 ) -> Fitted[PortfolioPlan]:
-    vectors, right = drawn(seed, rows, useless=useless, dimensions=dimensions)
-    given = PortfolioOptions.model_validate({"curve_points": 5, **options})
+    """Build once for all tests, however they name the defaults."""
+    return _built(seed, useless, dimensions, estimator)
+
+
+@cache
+def _built(seed: int, useless: bool, dimensions: int, estimator: str) -> Fitted[PortfolioPlan]:
+    vectors, right = drawn(seed, ROWS, useless=useless, dimensions=dimensions)
+    given = PortfolioOptions.model_validate({"curve_points": 5, "estimator": estimator})
     return fit(trace_of(vectors, right), given, np.random.default_rng(seed), BuildContext())
 
 
@@ -81,7 +87,7 @@ def hull(right_then: Any, right: Any, budget: float) -> float:
     )
 
 
-@pytest.mark.parametrize(("estimator", "reported"), [("auto", "stacked"), ("occam", "occam")])
+@pytest.mark.parametrize(("estimator", "reported"), first_quick([("auto", "stacked"), ("occam", "occam")]))
 def test_both_estimators_are_ahead_of_single_classifiers_where_embeddings_tell(estimator: str, reported: str) -> None:
     plan, (vectors, right) = built(estimator=estimator).plan, drawn(1, 2000)
     assert plan.estimator == reported
@@ -89,12 +95,12 @@ def test_both_estimators_are_ahead_of_single_classifiers_where_embeddings_tell(e
     assert np.mean(gained) > 0.03
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(range(2)))
 def test_an_embedding_that_tells_nothing_ends_at_single_classifiers(seed: int) -> None:
-    plan = built(seed=seed, rows=600, useless=True).plan
+    plan = built(seed=seed, useless=True).plan
     vectors, right = drawn(50 + seed, 8000, useless=True)
     for budget in (2.0, 5.0, 12.0):
-        assert reached(plan, vectors, right, budget) > hull(drawn(seed, 600, useless=True)[1], right, budget) - 0.015
+        assert reached(plan, vectors, right, budget) > hull(drawn(seed, ROWS, useless=True)[1], right, budget) - 0.015
 
 
 def test_its_summary_tells_that_all_rows_report() -> None:
@@ -153,6 +159,7 @@ def test_more_budget_is_never_estimated_worse() -> None:
         plan.decide(RouteQuery(query=(0.0,) * 4, budget=0.5))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_another_others() -> None:
     vectors, right = drawn(3, 300)
     options = PortfolioOptions(curve_points=2)
@@ -185,7 +192,7 @@ def test_equal_embeddings_are_never_in_two_folds() -> None:
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
 
-@pytest.mark.parametrize("kinds", [1, 3, 60])
+@pytest.mark.parametrize("kinds", first_quick([60, 3, 1]))
 def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
     rng = np.random.default_rng(kinds)
     centres, chances = rng.normal(size=(kinds, 8)), rng.choice([0.1, 0.95], size=(kinds, 3))
@@ -362,7 +369,9 @@ def test_quality_between_0_and_1_and_classifiers_that_never_fail_are_learned_fro
     vectors, right = drawn(0, 400)
     graded = 0.3 + 0.5 * right
     graded[:, 2] = 1.0
-    plan = fit(trace_of(vectors, graded), PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
+    plan = fit(
+        trace_of(vectors, graded), PortfolioOptions(curve_points=2), np.random.default_rng(0), BuildContext()
+    ).plan
     assert plan.estimate(vectors)[:, 2] == pytest.approx(1.0, abs=0.02)
     assert 0.3 < plan.estimate(vectors)[:, 0].mean() < 0.8
 

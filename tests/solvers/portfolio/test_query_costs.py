@@ -15,6 +15,7 @@ from models.portfolio_constraints import ConstrainedRequest
 from solvers import KINDS
 from solvers.base import BuildContext
 from solvers.portfolio import PortfolioPlan, fit
+from tests.support.cases import first_quick
 
 PRICES = (0.01, 0.1)
 SPEC: dict[str, Any] = {
@@ -44,8 +45,12 @@ def costs_of(tokens: Any) -> Any:
     return np.column_stack((0.5 + PRICES[0] * tokens, PRICES[1] * tokens, np.full(len(tokens), 2.0)))
 
 
-@cache
 def plan(estimator: str = "auto") -> PortfolioPlan:
+    return _plan(estimator)
+
+
+@cache
+def _plan(estimator: str) -> PortfolioPlan:
     vectors, columns = drawn(0, 900)
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC), columns, vectors)
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 4})
@@ -64,7 +69,7 @@ def test_a_query_costs_what_its_size_says_and_without_one_what_queries_cost_on_a
     assert mean.cost == pytest.approx(plan().costs[["small", "large", "flat"].index(mean.classifier)])
 
 
-@pytest.mark.parametrize("estimator", ["auto", "occam"])
+@pytest.mark.parametrize("estimator", first_quick(["auto", "occam"]))
 def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str) -> None:
     vectors, columns = drawn(1, 300)
     made, sizes = plan(estimator), tuple(columns["tokens"].tolist())
@@ -84,7 +89,7 @@ def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str
     assert aware.raw_estimate > blind.raw_estimate  # who knows the sizes buys more for the same
 
 
-@pytest.mark.parametrize("estimator", ["auto", "occam"])
+@pytest.mark.parametrize("estimator", first_quick(["auto", "occam"]))
 def test_single_queries_keep_their_budget_by_their_own_costs(estimator: str) -> None:
     """And what the curve says of a budget is what its queries cost, by their sizes."""
     vectors, columns = drawn(2, 1500)
@@ -121,7 +126,7 @@ def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
     vectors, columns = drawn(0, 200)
     numbers = [one | {"cost": cost} for one, cost in zip(SPEC["classifiers"], (1.0, 9.0, 2.0), strict=True)]
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC | {"classifiers": numbers}), columns, vectors)
-    made = fit(trace, PortfolioOptions(), np.random.default_rng(0), BuildContext()).plan
+    made = fit(trace, PortfolioOptions(curve_points=2), np.random.default_rng(0), BuildContext()).plan
     with pytest.raises(InvalidRequest, match="must be omitted"):
         made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget="100%"))
 
@@ -135,7 +140,7 @@ def test_the_functions_travel_and_forged_ones_are_refused() -> None:
             PortfolioPlan(**(changed | {"cost_powers": forged, "cost_coefficients": np.ones((3, 1))}))
 
 
-@pytest.mark.parametrize("limits", [{}, {"classifiers": {"flat": {"at_most": 900}}}])
+@pytest.mark.parametrize("limits", first_quick([{}, {"classifiers": {"flat": {"at_most": 900}}}]))
 def test_a_batch_without_sizes_is_expected_to_cost_what_queries_cost_on_average(limits: dict[str, Any]) -> None:
     """Held-out items, planned with their own costs, were cheaper than the means of their classifiers; a batch that is
     planned with means is not."""

@@ -71,6 +71,7 @@ def repeated(count: int, size: int, times: int = 300) -> np.ndarray:
     return np.array(estimates)
 
 
+@pytest.mark.slow
 def test_the_bias_vanishes_as_samples_grow() -> None:
     """Lemma 4.5: with 2,000 items a sample the mean of many estimates is the truth; with 2 it is off."""
     truth = float(lipschitz(np.array([[0.4, 0.7]]))[0])
@@ -80,6 +81,7 @@ def test_the_bias_vanishes_as_samples_grow() -> None:
     assert small > 2 * large
 
 
+@pytest.mark.slow
 def test_the_variance_falls_as_one_over_the_number_of_samples() -> None:
     """Lemma 4.6, with the mended exponent: 16 samples have a sixteenth of the variance of one, not a quarter."""
     one, sixteen = (float(repeated(count, 200, 600).var()) for count in (1, 16))
