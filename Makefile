@@ -59,7 +59,8 @@ compiled-tests: install
 
 # A process of the tests reads all modules first, some ten seconds each: two for what computes, four for what waits.
 quick-tests: compiled-tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "(unit or smoke) and not slow"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "(unit or smoke) and not slow" \
+	  --hypothesis-profile quick
 
 tests: compiled-tests
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder

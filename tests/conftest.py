@@ -21,6 +21,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 """The test processes have all cores: small builds train where they are. Tests of training in processes ask for more."""
 settings.register_profile("shared", deadline=None)  # machines are shared: an example may take any time
+settings.register_profile("quick", settings.get_profile("shared"), max_examples=40)
 settings.load_profile("shared")
 
 LIMIT = 2_000_000

@@ -137,6 +137,7 @@ def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Tr
     assert build(random_trace(np.random.default_rng(0), 20, 2)).plan.names[-1]
 
 
+@pytest.mark.slow
 def test_joint_with_more_than_twenty_classifiers_is_refused() -> None:
     trace = random_trace(np.random.default_rng(0), 2000, 21)
     cheap = dataclasses.replace(trace, costs=np.where(trace.costs == 40, 100.0, trace.costs))

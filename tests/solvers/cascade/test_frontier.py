@@ -410,6 +410,7 @@ def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: Ca
     assert set(decided.cascade) - set(strict.names)
 
 
+@pytest.mark.slow
 def test_of_many_unbeaten_classifiers_the_cheapest_and_the_most_accurate_stay() -> None:
     rng = np.random.default_rng(0)
     columns = {f"m{k}": (rng.random(2000) < 0.3 + 0.045 * k).astype(float) for k in range(15)}

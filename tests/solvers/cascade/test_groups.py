@@ -54,6 +54,7 @@ def test_the_bound_holds_for_every_deadline(seed: int) -> None:
 
 
 @pytest.mark.parametrize("share", [None, 0.1, 0.4])
+@pytest.mark.slow
 def test_twenty_groups_of_two_are_beyond_enumeration_and_answered_with_a_proved_bound(share: float | None) -> None:
     classifiers = even_groups(np.random.default_rng(1), [2] * 20)
     total = sum(k.worst_case for k in classifiers)

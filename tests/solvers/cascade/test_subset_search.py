@@ -75,6 +75,7 @@ def test_counts_must_match_the_classifiers() -> None:
             solve_set_states(replace(problem, counts=counts))
 
 
+@pytest.mark.slow
 def test_twenty_classifiers_and_fifty_thousand_rows_take_seconds() -> None:
     answers, _, problem = make(np.random.default_rng(1), n=20, rows=50_000)
     start = time.process_time()

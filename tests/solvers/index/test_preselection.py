@@ -87,6 +87,7 @@ def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_comput
     assert sized or plan.decide(IndexQuery(budget=2.0)).cost <= 2.0
 
 
+@pytest.mark.slow
 def test_forged_costs_of_what_is_left_out_are_refused() -> None:
     options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False, max_models=60)
     plan = fit(wide(240, 23, (3, 7, 11)), options, np.random.default_rng(0), BuildContext()).plan

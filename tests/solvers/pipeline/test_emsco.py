@@ -228,13 +228,13 @@ def test_every_point_is_weakly_dominated_by_the_exact_front(seed: int) -> None:
 def test_small_problems_are_solved_whole() -> None:
     """6 features, 3 stages: 603 configurations; the whole front is found in most runs."""
     whole = 0
-    for seed in range(10):
+    for seed in range(5):
         evaluate, exact = problem(seed)
         using = replace(QUICK, population=200, generations=60)
         scores = evolve_front(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
         points = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
         whole += points == set(map(tuple, scores.stack_objectives().tolist()))
-    assert whole >= 8
+    assert whole >= 4
 
 
 def test_a_seed_gives_the_same_run() -> None:

@@ -123,6 +123,7 @@ def test_no_chain_of_forward_selection_and_no_single_feature_beats_the_front_wit
 
 
 @given(st.integers(0, 2**20), st.integers(1, 4), st.booleans())
+@pytest.mark.slow
 def test_where_items_may_be_rejected_only_what_dominates_one_of_the_front_leaves_features_out(
     seed: int, stages: int, evolved: bool
 ) -> None:

@@ -16,6 +16,7 @@ from solvers.evaluation import complete_items
 from solvers.pipeline import PipelinePlan, kind
 from solvers.pipeline.configurations import count_configurations
 from solvers.pipeline.prepared_data import split_rows_by_class
+from tests.support.cases import first_quick
 from tests.support.samples import MIXED_SPEC, mixed_columns
 
 
@@ -78,15 +79,18 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
 
 @pytest.mark.parametrize(
     ("dataset", "options"),
-    [
-        (table(), {"confidence_threshold": 0.7}),
-        (table(), {"confidence_threshold": {"ill": 0.55, "well": 0.8}, "max_stages": 2}),
-        (wide(), {"confidence_threshold": 0.6}),
-        (wide(), {"confidence_threshold": 0.6, "search": "emsco", "evolution": {"generations": 15}}),
-        (table(), {"learner": "sklearn.naive_bayes.GaussianNB", "confidence_threshold": 0.8}),
-        (table(), {"confidence_threshold": 0.9, "after_last_stage": "answer"}),
-        (wide(), {"after_last_stage": "answer"}),
-    ],
+    first_quick(
+        [
+            (table(), {"confidence_threshold": 0.7}),
+            (table(), {"confidence_threshold": {"ill": 0.55, "well": 0.8}, "max_stages": 2}),
+            (wide(), {"confidence_threshold": 0.6}),
+            (wide(), {"confidence_threshold": 0.6, "search": "emsco", "evolution": {"generations": 15}}),
+            (table(), {"learner": "sklearn.naive_bayes.GaussianNB", "confidence_threshold": 0.8}),
+            (table(), {"confidence_threshold": 0.9, "after_last_stage": "answer"}),
+            (wide(), {"after_last_stage": "answer"}),
+        ],
+        3,
+    ),
 )
 def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
     plan = build(dataset, **options).plan
@@ -157,6 +161,7 @@ def test_evolution_finds_nothing_that_the_exact_front_does_not_weakly_dominate()
     assert all(np.any(np.all(exact >= one, axis=1)) for one in evolved)
 
 
+@pytest.mark.slow
 def test_the_search_is_exact_where_that_is_quick() -> None:
     assert build(wide()).plan.exact
     assert not build(wide(), positive_class="1", evolution={"generations": 2}).plan.exact
