@@ -36,6 +36,7 @@ def graded(world: World, graded_by: str) -> Trace:
     return Trace.from_columns(spec, columns, world.embeddings)
 
 
+@pytest.mark.slow
 def test_told_right_or_wrong_the_cascade_and_the_portfolio_are_those_of_labels() -> None:
     world = World.of(1, ROWS)
     by_label = world.dataset("cascade")

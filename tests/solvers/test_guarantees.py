@@ -100,6 +100,7 @@ def test_too_few_rows_are_refused_with_the_number_that_is_required() -> None:
     assert "517 rows" in fault.msg
 
 
+@pytest.mark.slow
 def test_what_no_factor_proves_is_infeasible() -> None:
     with pytest.raises(Infeasible):
         fit("index", patients(0, 3000), {"min_recall": {"sick": 0.97}, "max_false_positive_rate": {"sick": 0.02}})

@@ -79,7 +79,7 @@ def test_every_part_gets_its_share_of_the_items(count: int, heavy: int, seed: in
         ("index", {"folds": 3}),
     ],
 )
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_quick(range(2)))
 def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[str, Any], seed: int) -> None:
     times = [400] + [1] * 59
     dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
@@ -159,6 +159,7 @@ def _promises_too_much(dataset: Dataset, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("name", first_quick(["equal", "visits"]))
+@pytest.mark.slow
 def test_advice_promises_nothing_either(name: str) -> None:
     advice = advise(SETS[name](7, True), AdviceLimits(), 0, 600, BuildContext())
     assert all(one.savings is None or one.savings.verdict != "significant" for one in advice["kinds"])
@@ -175,7 +176,7 @@ def test_rows_that_repeat_are_noticed_without_an_item(name: str, seed: int) -> N
     assert "repeated-rows" not in [one.code for one in list_data_warnings(SETS[name](seed, True))]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_quick(range(5)))
 @pytest.mark.parametrize("dimensions", [1, 2, 8, 60])
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "clusters", "whole numbers"])
 def test_independent_rows_get_no_warning(shape: str, dimensions: int, seed: int) -> None:

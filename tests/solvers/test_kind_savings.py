@@ -109,6 +109,7 @@ def test_a_portfolios_alternatives_are_its_classifiers_alone_on_the_held_out_qua
         assert (alone.accuracy, alone.cost) == pytest.approx((world.correct[held_out, k].mean(), COSTS[k]))
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_that_report_is_of_no_matter_and_the_seed_reproduces() -> None:
     sample = SAMPLES["cascade"]
     one, other = (_worth("cascade", sample.options, dataset("trace"), seed=4) for _ in range(2))

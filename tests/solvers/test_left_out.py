@@ -22,15 +22,16 @@ from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate_curves
 from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.knapsack import assign, assign_min
+from tests.solvers.test_contract import fit
 from tests.support.kinds import SAMPLES, dataset
 
 
 @cache
 def build(kind: str, options: Any = None) -> Any:
     """Fit a kind to its small problem, once for all tests."""
-    sample = SAMPLES[kind]
-    rng = np.random.default_rng(0)
-    return KINDS[kind].fit(dataset(sample.dataset), options or sample.options, rng, BuildContext())
+    if options is None:
+        return fit(kind)
+    return KINDS[kind].fit(dataset(SAMPLES[kind].dataset), options, np.random.default_rng(0), BuildContext())
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:

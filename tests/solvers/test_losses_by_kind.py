@@ -84,6 +84,7 @@ def test_a_cheap_person_answers_more_items(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", first_quick(["cascade", "portfolio"]))
+@pytest.mark.slow
 def test_explicit_equal_losses_give_the_plan_of_today(kind: str) -> None:
     equal = {one: {other: 1.0 for other in LOSSES if other != one} for one in LOSSES}
     options = KINDS[kind].options.model_validate(PARAMS[kind])
@@ -109,6 +110,7 @@ def run(kind: str, plan: Any, query: Any, label: str, confidence: float) -> tupl
         return ended.value, called
 
 
+@pytest.mark.slow
 def test_a_run_rejects_what_a_person_answers_for_less() -> None:
     plan = built("cascade", 6.0).plan
     assert REJECT not in KINDS["cascade"].called_names(plan)

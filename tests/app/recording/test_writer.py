@@ -103,6 +103,7 @@ def test_rows_are_kept_without_what_is_not_to_be_kept(tmp_path: Path) -> None:
         assert stored["embedding"] == "AAAAPwAAAEA="
 
 
+@pytest.mark.slow
 def test_segments_are_bounded_in_bytes_and_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 20_000)
     monkeypatch.setattr(writer, "GROUP_S", 0.01)

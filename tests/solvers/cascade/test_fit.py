@@ -91,6 +91,7 @@ def test_measured_costs_give_means_and_worst_cases(dependence: Dependence) -> No
     json.dumps(summary, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_same_data_options_and_seed_same_arrays(trace: Trace) -> None:
     first, second = build_once(trace), build(trace)
     other = build(trace, seed=2)

@@ -132,6 +132,7 @@ def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     assert search._solve_exact(layout, compute_cost_to_go(layout), 150.0, for_all_deadlines=False) is None
 
 
+@pytest.mark.slow
 def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_BEAM_DEADLINES", 4)
     problem = problem_of(even_groups(np.random.default_rng(2), [1] * 20 + [2], power=0.3))

@@ -169,6 +169,7 @@ def test_what_the_memory_holds_does_not_change_a_byte(table: FeatureTable) -> No
     )
 
 
+@pytest.mark.slow
 def test_other_data_learner_or_seed_is_not_recalled(table: FeatureTable) -> None:
     cache: dict[str, bytes] = {}
     build(table, run=BuildContext(cache=cache))

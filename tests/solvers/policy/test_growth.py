@@ -297,6 +297,7 @@ def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_p
         assert accuracy(plan, fresh, budget=budget) > (1 - share) * right[0] + share * right[-1] - 0.03, budget
 
 
+@pytest.mark.slow
 def test_the_traffic_of_a_grown_graph_adds_up() -> None:
     fitted = fit(priced_context(400), SMALL, np.random.default_rng(0), BuildContext())
     from solvers.policy import compute_traffic
