@@ -13,8 +13,9 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from solvers.parallel import run_parallel
+from tests.support.cases import first_quick
 
-side_by_side = pytest.mark.parametrize("side_by_side", [1, 2])
+side_by_side = pytest.mark.parametrize("side_by_side", first_quick([1, 2]))
 
 
 def threads() -> set[int]:

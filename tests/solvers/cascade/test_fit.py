@@ -32,7 +32,7 @@ build_once = cache(build)
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return random_trace(np.random.default_rng(0), 2000, 6)
+    return random_trace(np.random.default_rng(0), 1200, 6)
 
 
 @pytest.mark.parametrize("dependence", DEPENDENCES)
