@@ -171,8 +171,10 @@ def test_norms_take_the_objectives_within_0_and_1() -> None:
     """With inverse cost normalised by the least of these (Eq. 5), and the false-positive rate if there is one."""
     scores = Scores(10, np.array([5, 10]), np.array([4, 5]), np.array([2.0, 8.0]))
     assert scores.compute_norms().tolist() == pytest.approx([(0.25 + 0.64 + 1) ** 0.5, (1 + 0.25 + 1 / 16) ** 0.5])
-    alarmed = Scores(10, scores.covered, scores.right, scores.cost, np.array([0, 2]), 4)
-    assert alarmed.compute_norms()[1] == pytest.approx((1 + 0.25 + 1 / 16 + 0.25) ** 0.5)
+    alarmed = Scores(
+        10, scores.covered, scores.right, scores.cost, np.array([0, 1]), 4
+    )  # not a half, which is what it leaves
+    assert alarmed.compute_norms()[1] == pytest.approx((1 + 0.25 + 1 / 16 + 0.75**2) ** 0.5)
     assert compute_inverse_cost(np.array([0.0, 0.0, 3.0])).tolist() == [1.0, 1.0, 0.0]
 
 

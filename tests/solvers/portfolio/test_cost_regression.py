@@ -14,7 +14,7 @@ from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
 from solvers import BuildContext
 from solvers.portfolio import fit
-from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, fit_ridge
+from solvers.portfolio.cost_regression import PENALTIES, CostRegression, ExpectedCosts, fit_ridge
 from solvers.portfolio.plan import PortfolioPlan
 from tests.support.cases import first_quick
 
@@ -150,6 +150,22 @@ def fitted(vectors: Singles, costs: Floats) -> CostRegression:
     """Fit a regression, calibrated by its own predictions."""
     weights, intercepts = fit_ridge(vectors, costs)
     return CostRegression.fit(vectors, costs, vectors @ weights + intercepts)
+
+
+def test_the_penalty_has_the_least_error_of_generalized_cross_validation() -> None:
+    """Of predictions of the rows themselves, made worse by the freedom that the weights have."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(30, 12)) * np.linspace(0.2, 1.5, 12)
+    targets = inputs[:, :1] + rng.normal(size=(30, 1))
+    weights, intercepts = fit_ridge(inputs.astype(np.float32), targets)
+    off, least = inputs - inputs.mean(axis=0), (np.inf, np.zeros((12, 1)))
+    for penalty in PENALTIES * (off**2).sum() / 12:
+        solution = np.linalg.solve(off.T @ off + penalty * np.eye(12), off.T)
+        errors = targets - targets.mean() - off @ (solution @ (targets - targets.mean()))
+        score = float((errors**2).sum()) / (29 - np.trace(off @ solution)) ** 2
+        least = min(least, (score, solution @ (targets - targets.mean())), key=lambda one: one[0])
+    assert weights == pytest.approx(least[1], abs=1e-5)
+    assert intercepts == pytest.approx(targets.mean() - inputs.mean(axis=0) @ weights, abs=1e-5)
 
 
 @given(st.integers(0, 1000), st.integers(2, 40), st.integers(1, 6))

@@ -27,6 +27,14 @@ def test_prices_fall_to_nothing_as_budgets_rise() -> None:
     assert prices.price_at(5.0) == 0.0
 
 
+def test_a_budget_of_the_cheapest_alone_affords_nothing_else_whatever_its_price() -> None:
+    """Where none of what a build saw cost anything, the price is nothing."""
+    prices, values = ShadowPrices(np.array([0.15, 1.0]), np.zeros(2), np.zeros(2)), STRENGTHS
+    assert prices.choose(values, COSTS, 0.15) == 0
+    assert prices.choose(values, COSTS, 0.16) == 3
+    assert prices.choose_each(np.tile(values, (2, 1)), COSTS, 0.15).tolist() == [0, 0]
+
+
 @settings(max_examples=50)
 @example(197, 0.15000000000000002, 1.0)
 @given(st.integers(0, 500), st.floats(0.15, 1.2), st.floats(0.15, 1.0))
