@@ -19,7 +19,7 @@ from solvers.off_policy import (
     score_rules,
 )
 from solvers.partial_traces import FAST_KINDS, CrossFittedRegressions
-from solvers.statistics import effective_sample_size
+from solvers.statistics import effective_sample_size, wilson_interval
 from tests.support.cases import first_quick
 from tests.support.logged_worlds import Draw, LoggedWorld, measure_truth
 
@@ -155,3 +155,11 @@ def joints(draw: Draw) -> tuple[DecisionRule, Floats]:
 def test_rows_of_one_item_count_together() -> None:
     assert effective_sample_size(np.ones(8), np.repeat(np.arange(2), 4)) == pytest.approx(2)
     assert effective_sample_size(np.array([1.0, 0.0, 3.0]), np.arange(3)) == pytest.approx(1.6)
+
+
+def test_a_share_of_rows_of_equal_weight_has_wilsons_interval() -> None:
+    """But for half a wrong answer more, and a quantile of t: it is no wider than it has to be."""
+    right = np.repeat([1.0, 0.0], [320, 80])
+    estimate = estimate_mean(right, np.ones(400), np.arange(400), is_share=True)
+    assert estimate.interval == pytest.approx(wilson_interval(0.8, 400), abs=0.002)
+    assert estimate.effective_rows == pytest.approx(400)

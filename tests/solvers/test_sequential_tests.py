@@ -169,3 +169,10 @@ def test_blocks_have_the_sizes_of_the_shares(share: float, sizes: tuple[int, int
     outcomes = [(False, 1.0)] * sizes[0] + [(True, 0.0)] * sizes[1]
     assert list(pair_outcomes(Arm(), Arm(), outcomes, share)) == [(1.0, 0.0)]
     assert list(pair_outcomes(Arm(), Arm(), outcomes[1:], share)) == []
+
+
+def test_a_hypothesis_is_rejected_once_the_evidence_is_one_over_the_error_rate() -> None:
+    test = SequentialTest()
+    for peak, is_rejected in ((math.log(20) - 1e-9, False), (math.log(20) + 1e-9, True)):
+        test.peak = peak
+        assert test.is_rejected(ERROR_RATE) == is_rejected
