@@ -83,10 +83,11 @@ def test_a_thousand_queries_are_solved_as_by_highs_on_the_whole(seed: int) -> No
     assert np.all(missed(instance, solution.choice[None]) <= 1e-6 * solution.value)
 
 
-def test_where_all_queries_use_alike_small_instances_are_solved_as_by_force() -> None:
+@pytest.mark.parametrize("seeds", first_quick([range(60), range(60, 200)]))
+def test_where_all_queries_use_alike_small_instances_are_solved_as_by_force(seeds: range) -> None:
     """A search then counts how many have a choice; groups, floors and shares among the constraints."""
     possible = 0
-    for seed in range(60):
+    for seed in seeds:
         instance = small(seed)
         instance = replace(instance, uses=tuple(np.tile(use[:1], (len(use), 1)) for use in instance.uses))
         known = best_by_force(instance)
