@@ -178,7 +178,7 @@ def test_whatever_fails_the_client_ends_as_the_server_does(client: Parsimony, ki
         here = getattr(client, kind)("plan").run(item["values"], functions, **limits, **facts)
         assert Outcome(here.label, here.answered_by, list(here.called)) == there, (lost, item["id"])
         compared += bool(lost)
-    assert compared > 10
+    assert compared > 4
 
 
 @pytest.mark.parametrize("kind", ["cascade", "portfolio"])
