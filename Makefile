@@ -53,9 +53,9 @@ check: fast-check types  ## everything static
 types: install
 	$(BIN)/mypy
 
-# Tests and kernels are compiled once, which each test process would else do for itself.
+# Kernels are compiled once, which each test process would else do for itself.
 compiled-tests: install
-	$(BIN)/python -m pytest -qq -m kernel
+	$(BIN)/python -m pytest -qq -m kernel $$(grep -rl --include='test_*.py' pytest.mark.kernel tests)
 
 # A process of the tests reads all modules first, some ten seconds each: two for what computes, four for what waits.
 quick-tests: compiled-tests
