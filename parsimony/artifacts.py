@@ -81,7 +81,8 @@ class Artifact(BoundArtifact):
             functions: by classifier or feature: a function of the item that returns a label, ``(label, confidence)``,
                 an ``Answer``, or feature values; or a fitted classifier with ``predict_proba``.
             deadline_s: time limit in seconds, for artifacts whose unit is a time. Running functions are not
-                interrupted. A function is not started if its worst-case time exceeds the remaining time.
+                interrupted. Of a cascade, a classifier is skipped if its worst-case time and that of the last one
+                exceed the remaining time.
             limits: limits such as ``budget``, and for portfolios ``query``, the item's embedding.
         Raises:
             RunFailed: no function answered.
@@ -89,12 +90,18 @@ class Artifact(BoundArtifact):
             InvalidRequest: an invalid limit or function.
         """
         check_functions(functions)
-        record = self.client.describe(self.kind, self.name, self.version) if needs_record(self.kind, deadline_s) else {}
-        run = FunctionRun(self.kind, plain_limits(limits), deadline_s, record)
-        steps = run.start(self._decide(run.first_query(), is_shared=run.is_shared))
-        outcome: Any = None
+        run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
+        if run.needs_unit:
+            run.record = self.client.describe(self.kind, self.name, self.version)
+        decision = self.client.decide(
+            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.first_query()
+        )
+        decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
+        if run.needs_facts:
+            run.record = self.client.describe(self.kind, self.name, decided.version)
+        steps, outcome = run.start(decision), None
         while not isinstance(step := resume(steps, outcome), RunAnswer):
-            outcome = self._do(run, step, functions, item)
+            outcome = decided._do(run, step, functions, item)
         return run.end(step)
 
     def _do(self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
@@ -102,14 +109,11 @@ class Artifact(BoundArtifact):
             return run.take(step, [call_function(name, functions, item) for name in step.names])
         try:
             if isinstance(step, Ask):
-                return self._decide(run.next_query(step))
+                return self.decide(**run.next_query(step))
             items, limits = run.evaluation(step)
             return self.evaluate(items, **limits)["items"][0]
         except (Infeasible, InvalidRequest) as error:
             return Refusal(str(error))
-
-    def _decide(self, query: Mapping[str, Any], *, is_shared: bool = False) -> Decision:
-        return self.client.decide(self.kind, self.name, version=self.version, is_shared=is_shared, **query)
 
 
 class AsyncArtifact(BoundArtifact):
@@ -134,16 +138,23 @@ class AsyncArtifact(BoundArtifact):
     ) -> RunResult:
         """Run an item with your own functions, asynchronous ones concurrently and within the time limit.
 
+        Other functions block the event loop; wrap slow ones in ``asyncio.to_thread``.
+
         Arguments and errors are those of ``Artifact.run``.
         """
         check_functions(functions)
-        is_needed = needs_record(self.kind, deadline_s)
-        record = await self.client.describe(self.kind, self.name, self.version) if is_needed else {}
-        run = FunctionRun(self.kind, plain_limits(limits), deadline_s, record)
-        steps = run.start(await self._decide(run.first_query(), is_shared=run.is_shared))
-        outcome: Any = None
+        run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
+        if run.needs_unit:
+            run.record = await self.client.describe(self.kind, self.name, self.version)
+        decision = await self.client.decide(
+            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.first_query()
+        )
+        decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
+        if run.needs_facts:
+            run.record = await self.client.describe(self.kind, self.name, decided.version)
+        steps, outcome = run.start(decision), None
         while not isinstance(step := resume(steps, outcome), RunAnswer):
-            outcome = await self._do(run, step, functions, item)
+            outcome = await decided._do(run, step, functions, item)
         return run.end(step)
 
     async def _do(
@@ -154,19 +165,11 @@ class AsyncArtifact(BoundArtifact):
             return run.take(step, await call_functions_async(step.names, functions, item, timeout_s))
         try:
             if isinstance(step, Ask):
-                return await self._decide(run.next_query(step))
+                return await self.decide(**run.next_query(step))
             items, limits = run.evaluation(step)
             return (await self.evaluate(items, **limits))["items"][0]
         except (Infeasible, InvalidRequest) as error:
             return Refusal(str(error))
-
-    async def _decide(self, query: Mapping[str, Any], *, is_shared: bool = False) -> Decision:
-        return await self.client.decide(self.kind, self.name, version=self.version, is_shared=is_shared, **query)
-
-
-def needs_record(kind: str, deadline_s: float | None) -> bool:
-    """Return whether a run needs facts of the artifact, in addition to decisions."""
-    return kind == "policy" or (kind == "cascade" and deadline_s is not None)
 
 
 def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parsimony.errors import ParsimonyError, TooManyRequests, Unavailable
+from parsimony.errors import TooManyRequests, Unavailable
 
 logger = logging.getLogger("parsimony")
 Outcome = Mapping[str, Any]
@@ -90,9 +90,9 @@ class FeedbackSender:
                 if is_last:
                     return self._give_up(outcomes, error)
                 self._is_closing.wait(error.retry_after_s or self._patience_s)
-            except ParsimonyError as error:
+            except Exception as error:  # else later outcomes would wait for ever
                 return self._give_up(outcomes, error)
 
-    def _give_up(self, outcomes: list[Outcome], error: ParsimonyError) -> None:
+    def _give_up(self, outcomes: list[Outcome], error: Exception) -> None:
         logger.error("feedback not sent outcomes=%d error=%s", len(outcomes), error)
         self.unsent += outcomes

@@ -1,4 +1,4 @@
-"""A run of one item with the caller's own functions: what has been called, and what is asked of the server."""
+"""A run of one item with the caller's own functions: what has been called, and the requests of decisions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -58,13 +58,13 @@ class FunctionRun:
         kind: kind of the artifact.
         limits: limits and facts of the item, as in requests.
         deadline_s: time limit in seconds; None: none.
-        record: the artifact's record, if the run needs it.
+        record: the artifact's record, once it has been read.
     """
 
     kind: str
     limits: Mapping[str, Any]
     deadline_s: float | None
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict)
     _started: float = field(init=False, default_factory=time.perf_counter)
     _results: list[CallResult] = field(init=False, default_factory=list)
     _cost: float = field(init=False, default=0.0)
@@ -77,10 +77,20 @@ class FunctionRun:
         """Whether all items with these limits have the same first decision, so that it can be kept."""
         return not OF_ITEM & self.limits.keys()
 
+    @property
+    def needs_unit(self) -> bool:
+        """Whether the first decision needs the record, for the unit of the time limit."""
+        return self.kind == "cascade" and self.deadline_s is not None
+
+    @property
+    def needs_facts(self) -> bool:
+        """Whether the steps need the record of the version that decided."""
+        return self.kind == "policy"
+
     def first_query(self) -> dict[str, Any]:
         """Return the request of the first decision; raises InvalidRequest for a deadline without a time unit."""
         self._query = dict(self.limits)
-        if self.kind == "cascade" and self.deadline_s is not None:
+        if self.needs_unit and self.deadline_s is not None:
             self._unit_s = seconds_in(self.record["unit"])
             if self._unit_s is None:
                 message = f"deadline_s requires an artifact whose unit is a time, got {self.record['unit']!r}"
@@ -122,11 +132,11 @@ class FunctionRun:
         return [{"values": values}], self._query
 
     def take(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
-        """Add the outcomes of a call, at their own costs or, where none is known, at the planned one."""
+        """Add the outcomes of a call, each at its own cost or, if it has none, at its share of the planned one."""
         results = [one.to_result() for one in outcomes]
         self._results += results
-        known = [one.cost for one in results if one.cost is not None]
-        self._cost += sum(known) if len(known) == len(results) else call.planned_cost
+        share = call.planned_cost / len(results)
+        self._cost += sum((share if one.is_paid else 0.0) if one.cost is None else one.cost for one in results)
         return CallResults(tuple(results), self._remaining_seconds)
 
     def end(self, answer: RunAnswer) -> RunResult:
@@ -136,7 +146,7 @@ class FunctionRun:
             label=answer.label,
             confidence=answer.confidence,
             answered_by=answer.answered_by,
-            called=tuple(one.name for one in self._results),
+            called=tuple(one.name for one in self._results if one.attempts),
             cost=self._cost,
             seconds=self._seconds,
             failures={one.name: one.error for one in self._results if one.error is not None},
@@ -166,7 +176,7 @@ def read_policy(summary: Mapping[str, Any], limits: Mapping[str, Any]) -> Policy
         },
         read=lambda result: read_reading(result, classless=classless),
         max_cost=min((one for one in numbers if isinstance(one, int | float)), default=inf),
-        max_time=limits.get("deadline", inf),
+        max_time=inf if limits.get("deadline") is None else limits["deadline"],
         classless=classless,
     )
 

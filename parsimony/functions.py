@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +57,7 @@ class CallOutcome:
     @property
     def answer(self) -> Answer | None:
         """The value as a label with its confidence; None for feature values and failed calls."""
-        value = self.value
-        if isinstance(value, Answer):
-            return value
-        if isinstance(value, str):
-            return Answer(value)
-        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-            return Answer(value[0], None if value[1] is None else float(value[1]))
-        return None
+        return read_answer(self.value)
 
     def to_result(self) -> CallResult:
         """Return the outcome as runs receive it: a label, or the cells of a feature."""
@@ -100,6 +93,27 @@ def check_functions(functions: Mapping[str, Function]) -> None:
             )
 
 
+def is_async(function: Function) -> bool:
+    """Return whether calls of a function must be awaited."""
+    return inspect.iscoroutinefunction(function) or (
+        callable(function) and inspect.iscoroutinefunction(function.__call__)
+    )
+
+
+def read_answer(value: Any) -> Answer | None:
+    """Return what a function returned as a label with its confidence; None for feature values.
+
+    Raises ValueError or TypeError for a confidence that is not a number.
+    """
+    if isinstance(value, Answer):
+        return value
+    if isinstance(value, str):
+        return Answer(value)
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        return Answer(value[0], None if value[1] is None else float(value[1]))
+    return None
+
+
 def call_function(name: str, functions: Mapping[str, Function], item: Any) -> CallOutcome:
     """Call a function; the outcome has what it returned or raised."""
     started, value = time.perf_counter(), None
@@ -110,8 +124,9 @@ def call_function(name: str, functions: Mapping[str, Function], item: Any) -> Ca
             if inspect.iscoroutine(value):
                 value.close()
             value, raised = None, _NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
+        read_answer(value)
     except Exception as error:  # whatever a caller's function raises
-        raised = error
+        value, raised = None, error
     return CallOutcome(name, value, raised, time.perf_counter() - started)
 
 
@@ -124,12 +139,23 @@ async def call_function_async(
     try:
         value = _apply(name, functions, item)
         if inspect.isawaitable(value):
-            value = await asyncio.wait_for(value, timeout_s)
-    except asyncio.TimeoutError:  # noqa: UP041 - Python 3.10 has another TimeoutError
-        value, raised = None, TimeoutError(f"took longer than {timeout_s:.3g} s" if timeout_s else "timed out")
+            value = await _wait_for(value, timeout_s)
+        read_answer(value)
     except Exception as error:  # whatever a caller's function raises
         value, raised = None, error
     return CallOutcome(name, value, raised, time.perf_counter() - started)
+
+
+async def _wait_for(value: Awaitable[Any], timeout_s: float | None) -> Any:
+    """Return what is awaited; raise TimeoutError, with the limit, if it takes longer."""
+    if timeout_s is None:
+        return await value
+    waiting = asyncio.ensure_future(value)
+    done, _ = await asyncio.wait([waiting], timeout=timeout_s)
+    if not done:
+        waiting.cancel()
+        raise TimeoutError(f"took longer than {timeout_s:.3g} s")
+    return waiting.result()
 
 
 async def call_functions_async(

@@ -5,7 +5,6 @@ crashes of the process and times when the server is away.
 """
 
 import asyncio
-import inspect
 import json
 import logging
 import queue
@@ -22,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from parsimony.errors import InvalidRequest, ParsimonyError
+from parsimony.errors import InvalidRequest
 from parsimony.functions import (
     Answer,
     CallOutcome,
@@ -30,6 +29,7 @@ from parsimony.functions import (
     call_function,
     call_function_async,
     check_functions,
+    is_async,
     to_plain,
 )
 from parsimony.spool import Spool, default_folder
@@ -88,6 +88,7 @@ class Recorder:
         client.put_recording(name, {"unit": unit, "keeps_items": keeps_items})
         base = default_folder() if folder is None else Path(folder)
         self._spool = Spool(base / quote(client.url, safe="") / name, self._send, **options)
+        self._is_closed = False
         self._exploring: queue.Queue[RecordedItem | None] = queue.Queue(MAX_EXPLORING)
         self._explorer = threading.Thread(target=self._explore_items, name="parsimony-explore", daemon=True)
         self._explorer.start()
@@ -141,7 +142,7 @@ class Recorder:
 
         It is asynchronous if the classifier is.
         """
-        if inspect.iscoroutinefunction(self._classifiers[name]):
+        if is_async(self._classifiers[name]):
 
             async def recorded_async(item: Any, *, item_id: str | None = None, embedding: Any = None) -> Any:
                 return await self.call_async(name, item, item_id=item_id, embedding=embedding)
@@ -173,7 +174,15 @@ class Recorder:
         self._append({"truth": {"id": item_id, **({} if truth is None else {"truth": truth}), **grades}})
 
     def flush(self) -> None:
-        """Wait until exploration has ended, and send what was recorded. Raises Unavailable if the server is away."""
+        """Wait until exploration has ended, and send what was recorded.
+
+        Raises:
+            Unavailable: the server is unavailable.
+            InvalidRequest: the recorder is closed, or asynchronous classifiers need the event loop of this thread.
+        """
+        if self._is_closed:
+            raise InvalidRequest("the recorder is closed", code="invalid-request")
+        self._refuse_own_loop()
         self._exploring.join()
         self._spool.flush()
 
@@ -183,10 +192,24 @@ class Recorder:
         return self._client.freeze_recording(self.name, dataset, **times)
 
     def close(self) -> None:
-        """End exploration, and send what was recorded. If the server is away, the next recorder sends it."""
+        """End exploration, and send what was recorded. If the server is unavailable, the next recorder sends it.
+
+        Raises InvalidRequest if asynchronous classifiers need the event loop of this thread.
+        """
+        if self._is_closed:
+            return
+        self._refuse_own_loop()
+        self._is_closed = True
         self._exploring.put(None)
         self._explorer.join()
         self._spool.close()
+
+    def _refuse_own_loop(self) -> None:
+        """Raise InvalidRequest if items wait for an event loop that this thread would block."""
+        waits = self._exploring.unfinished_tasks > 0 and any(map(is_async, self._classifiers.values()))
+        if waits and _running_loop() is not None:
+            message = "exploration needs this event loop: use `async with`, or asyncio.to_thread(recorder.flush)"
+            raise InvalidRequest(message, code="invalid-request")
 
     @property
     def waiting(self) -> int:
@@ -215,12 +238,17 @@ class Recorder:
         return await call_function_async(name, self._classifiers, item)
 
     def cost_of(self, outcome: CallOutcome) -> float:
-        """Return the cost of a call: the stated one, else that of its answer, else its time. Raises InvalidRequest."""
+        """Return the cost of a call: the stated one, else that of its answer, else its time; 0 if it failed.
+
+        Raises InvalidRequest for an answer without a cost.
+        """
         stated, answer = self._costs.get(outcome.name), outcome.answer
         if stated is not None:
             return stated
         if answer is not None and answer.cost is not None:
             return answer.cost
+        if self._unit_s is None and outcome.raised is not None:
+            return 0.0
         if self._unit_s is None:
             message = f"costs must have {outcome.name!r}, since its answers have none and the unit is not a time"
             raise InvalidRequest(message, code="invalid-request")
@@ -254,7 +282,7 @@ class Recorder:
         while (explored := self._exploring.get()) is not None:
             try:
                 self._explore(explored)
-            except (ParsimonyError, OSError) as error:
+            except Exception as error:  # what must not end the exploration of other items
                 logger.error("explored item not recorded id=%s error=%s", explored.id, error)
             finally:
                 self._exploring.task_done()
@@ -268,12 +296,12 @@ class Recorder:
 
     def _call_in_loop(self, name: str, explored: "RecordedItem") -> CallOutcome:
         """Call a classifier, asynchronous ones in the event loop in which the item was recorded."""
-        if explored.loop is None or not inspect.iscoroutinefunction(self._classifiers[name]):
+        if explored.loop is None or not is_async(self._classifiers[name]):
             return self.call_classifier(name, explored.item)
         calling = self.call_classifier_async(name, explored.item)
         try:
             called = asyncio.run_coroutine_threadsafe(calling, explored.loop)
-            while not wait([called], LOOP_POLL_S).done and not explored.loop.is_closed():
+            while not wait([called], LOOP_POLL_S).done and explored.loop.is_running():
                 pass
             return called.result(0)
         except (RuntimeError, CancelledError, FutureTimeoutError):  # the loop has ended
@@ -315,9 +343,11 @@ class RecordedItem:
         return self._end_call(await self._recorder.call_classifier_async(name, self.item))
 
     def _end_call(self, outcome: CallOutcome) -> Any:
-        self.add_outcome(outcome, 1.0, is_explored=False)
-        if outcome.raised is not None:
-            raise outcome.raised
+        try:
+            self.add_outcome(outcome, 1.0, is_explored=False)
+        finally:
+            if outcome.raised is not None:
+                raise outcome.raised
         return outcome.value
 
     def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:

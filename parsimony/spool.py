@@ -69,7 +69,15 @@ class Spool:
             if self._size - self._sent + len(data) > self._max_bytes:
                 self._drop(1, f"more than max_bytes={self._max_bytes:,} wait for the server")
                 return
-            os.write(self._file, data)
+            try:
+                written = os.write(self._file, data)
+            except OSError as error:
+                self._drop(1, str(error))
+                return
+            if written < len(data):  # the disk is full: a part of a line would damage the next one
+                os.ftruncate(self._file, self._size)
+                self._drop(1, "the disk is full")
+                return
             self._size += len(data)
 
     def flush(self) -> None:
@@ -113,7 +121,13 @@ class Spool:
                 self._is_closing.wait(getattr(error, "retry_after_s", None) or self._interval_s)
 
     def _deliver(self, lines: Sequence[bytes]) -> None:
-        """Send lines; those that are refused as invalid are dropped. Raises ParsimonyError for other failures."""
+        """Send lines; those that are refused or damaged are dropped. Raises ParsimonyError for other failures."""
+        sound = [line for line in lines if _is_json(line)]
+        if len(sound) < len(lines):
+            self._drop(len(lines) - len(sound), "not JSON")
+        if not sound:
+            return
+        lines = sound
         try:
             self._send([json.loads(line) for line in lines])
         except NotFound as error:
@@ -138,6 +152,14 @@ class Spool:
             for lines in _read_batches(held):
                 self._deliver(lines)
             path.unlink(missing_ok=True)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _open_locked(path: Path) -> int | None:

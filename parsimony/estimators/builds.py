@@ -45,8 +45,10 @@ def build_on_server(
         client.put_dataset(name, path, spec, embeddings)
         try:
             version = client.build(kind, name, name, **options)["version"]
-            built = LocalPlan(client.export_version(kind, name, version))
-            client.delete_artifact(kind, name)
+            try:
+                built = LocalPlan(client.export_version(kind, name, version))
+            finally:
+                client.delete_artifact(kind, name)
         finally:
             client.delete_dataset(name)
     return Fitted(built.plan, built.record.summary, built.record.savings)

@@ -48,13 +48,13 @@ def run_cascade(
     so_far, ahead = ResultsSoFar(), list(steps)
     called: list[str] = []
     while ahead:
-        if remaining_seconds <= 0:
-            return so_far.most_confident(remaining_seconds, OUT_OF_TIME)
         step, *ahead = ahead
         name = step["classifier"]
         called.append(name)
         if name == REJECT:
             return RunAnswer(None, degraded=so_far.failures)
+        if remaining_seconds <= 0:
+            return so_far.most_confident(remaining_seconds, OUT_OF_TIME)
         if name in unavailable:
             result = skip_call(name)
         else:

@@ -297,3 +297,52 @@ def test_exploration_after_the_end_of_an_event_loop_is_a_failed_call(client: Par
     asyncio.run(work())
     recorder.close()
     assert count_rows(client, "ended") == 3
+
+
+def test_what_a_classifier_raises_is_not_hidden_and_odd_values_end_nothing(client: Parsimony, tmp_path: Path) -> None:
+    def fail(item: object) -> Answer:
+        raise KeyError(item)
+
+    classifiers = {
+        "sure": fail,
+        "quick": lambda item: Answer("cat", 0.5, cost=1.0),
+        "odd": lambda item: ("cat", "high"),
+    }
+    with record(client, "odd", tmp_path, classifiers=classifiers, costs=None, explore=1.0) as recorder:
+        with pytest.raises(KeyError):
+            recorder.call("sure", "a")
+        with pytest.raises(ValueError, match="high"):
+            recorder.call("odd", "a")
+        recorder.call("quick", "b")
+        recorder.flush()
+        assert client.call("GET", "/v1/recordings/odd")["rows"] == 3
+        recorder.close()
+        recorder.close()
+        with pytest.raises(InvalidRequest, match="closed"):
+            recorder.flush()
+
+
+def test_a_recorder_refuses_to_block_the_event_loop_that_it_needs(client: Parsimony, tmp_path: Path) -> None:
+    class Model:
+        async def __call__(self, item: int) -> str:
+            await asyncio.sleep(0.01)
+            return "cat"
+
+    async def work() -> None:
+        classifiers = {"sure": Model(), "quick": lambda item: "dog"}
+        async with record(client, "blocked", tmp_path, classifiers=classifiers, explore=1.0) as recorder:
+            recorder.call("quick", 1)
+            with pytest.raises(InvalidRequest, match="event loop"):
+                recorder.flush()
+            await asyncio.to_thread(recorder.flush)
+            assert client.call("GET", "/v1/recordings/blocked")["explored_share"] == 1.0
+
+    asyncio.run(work())
+
+
+def test_damaged_lines_are_dropped_and_the_others_are_sent(tmp_path: Path) -> None:
+    sent: list[Any] = []
+    (tmp_path / "left.jsonl").write_bytes(b'{"row": 1}\n{"row": {"x{"row": 2}\n{"row": 3}\n')
+    spool = Spool(tmp_path, sent.extend, interval_s=60.0)
+    spool.close()
+    assert (sent, spool.dropped, list(tmp_path.iterdir())) == ([{"row": 1}, {"row": 3}], 1, [])

@@ -11,7 +11,7 @@ import pytest
 from app.serving.local import LocalPlan
 from models.errors import EndpointFailed
 from parsimony import Answer, AsyncParsimony, Infeasible, InvalidRequest, NotFound, Parsimony, RunFailed, RunResult
-from parsimony.functions import call_function
+from parsimony.functions import CallOutcome, call_function, call_function_async
 from parsimony.runs.steps import CallResults
 from solvers import KINDS
 from solvers.evaluation import complete_items
@@ -202,15 +202,11 @@ def test_what_is_no_function_is_refused_before_any_call(client: Parsimony) -> No
         client.cascade("plan").run({}, {"fast": 3})
 
 
-def test_deadlines_reserve_time_for_the_last_classifier(client: Parsimony) -> None:
-    """The worst cases of fast and strong are 1 and 11 ms: with less than both, strong is called at once."""
-    item = {**items_of("cascade")[0]["values"], "fast.confidence": 0.1}
-    now = [0.0]
-    steps = client.cascade("plan").decide(deadline=13.0)["steps"]
-    assert steps[-1]["classifier"] == "strong"
-    result = client.cascade("plan").run(item, functions_of("cascade"), deadline_s=0.0116)
-    assert result.answered_by == "strong"
-    assert now == [0.0]
+def test_a_deadline_is_sent_with_the_decision_in_the_unit_of_the_artifact(client: Parsimony) -> None:
+    item = items_of("cascade")[0]["values"]
+    result = client.cascade("plan").run(item, functions_of("cascade"), deadline_s=10.0)
+    assert result.decision["deadline"] == 10_000.0
+    assert result.label is not None
 
 
 def test_a_deadline_requires_times(client: Parsimony) -> None:
@@ -232,3 +228,26 @@ def test_unknown_artifacts_and_limits_are_refused(client: Parsimony) -> None:
     with pytest.raises(InvalidRequest) as refused:
         client.cascade("plan").decide(budgte=3)
     assert refused.value.details["errors"][0]["loc"] == ["budgte"]
+
+
+def test_a_function_that_is_missing_costs_nothing(client: Parsimony) -> None:
+    functions = functions_of("cascade")
+    item = {**items_of("cascade")[0]["values"], "fast.confidence": 0.0}
+    result = client.cascade("plan").run(item, {"strong": functions["strong"]})
+    assert result.called == ("strong",)
+    assert result.cost == item["strong.cost"]
+
+
+def test_an_own_timeout_error_is_kept_and_a_late_function_is_a_failure(all_kinds: Server) -> None:
+    async def own(item: object) -> str:
+        raise TimeoutError("the database")
+
+    item, functions = items_of("cascade")[0], functions_of("cascade")
+    names = ("fast", "middle")
+    found = asyncio.run(run_async(all_kinds.url, "cascade", item, {**functions, **dict.fromkeys(names, own)}))
+    assert set(found.failures.values()) == {"TimeoutError: the database"}
+
+    async def late() -> CallOutcome:
+        return await call_function_async("slow", {"slow": lambda item: asyncio.sleep(60)}, 1, 0.01)
+
+    assert isinstance(asyncio.run(late()).raised, TimeoutError)

@@ -18,10 +18,11 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import EndpointFailed, RunTimeout
 from models.policy import PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteQuery
+from parsimony.runs.cascade import run_cascade
 from parsimony.runs.index import run_index
 from parsimony.runs.pipeline import run_pipeline
 from parsimony.runs.portfolio import run_portfolio
-from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Refusal, RunAnswer
+from parsimony.runs.steps import REJECT, Ask, Call, CallResult, CallResults, Refusal, RunAnswer
 from solvers import KINDS, BuildContext, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MAX_CALLS
@@ -147,6 +148,24 @@ def test_a_hanging_classifier_leaves_the_last_one_its_time(plan: CascadePlan) ->
     answer = cascaded(plan, world, deadline=deadline)
     assert (answer.label, world.called[-1]) == ("dog", "strong")
     assert world.now <= deadline * (1 + 1e-9)
+
+
+def test_without_a_plan_the_decided_steps_that_are_in_time_are_called() -> None:
+    """As in a client: of 13 ms, 12 remain after fast; middle and strong may take 13 together, so middle is skipped."""
+    worst = {"fast": 1.0, "middle": 2.0, "strong": 11.0}
+    steps = [
+        {"classifier": name, "confidence_threshold": level, "execution_time": 1.0, "worst_case_time": worst[name]}
+        for name, level in (("fast", 0.9), ("middle", 0.9), ("strong", None))
+    ]
+    says = {name: sure(name, "cat", 0.1) for name in worst}
+    for deadline, called in ((0.013, ["fast", "strong"]), (0.014, ["fast", "middle", "strong"])):
+        world = World(says, {"fast": 0.001, "middle": 0.001})
+        runner = run_here(run_cascade(steps, remaining_seconds=deadline, unit_s=1e-3))
+        assert (world.drive(runner, deadline).answered_by, world.called) == ("strong", called)
+    steps[-1] = {**steps[-1], "classifier": REJECT}
+    world = World(says, {"fast": 0.02})
+    answer = world.drive(run_here(run_cascade(steps, remaining_seconds=0.013, unit_s=1e-3)), 0.013)
+    assert (answer.label, world.called) == (None, ["fast"])
 
 
 TIMES = st.floats(0, 40)
