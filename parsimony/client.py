@@ -48,9 +48,9 @@ class Parsimony(BaseClient[Artifact]):
         url: address of the server; None: that of ``PARSIMONY_URL``, or port 8000 of this machine.
         key: API key; None: that of ``PARSIMONY_KEY``, or none.
         timeout_s: time limit of each request, in seconds.
-        retries: how often a request that changes nothing twice is sent again if the server is away.
-        hold_s: seconds for which a decision that is the same for all items is held. While the server is away, an older
-            one is used, marked ``is_stale``.
+        retries: how often a request that changes nothing twice is sent again if the server is unavailable.
+        hold_s: seconds for which a decision that is the same for all items is held. While the server is unavailable,
+            an older one is used, marked ``is_stale``.
     """
 
     _artifact_type = Artifact
@@ -87,7 +87,7 @@ class Parsimony(BaseClient[Artifact]):
             Infeasible: no decision keeps the limits.
             NotFound: no such artifact.
             InvalidRequest: an invalid limit or value.
-            Unavailable: the server is away, and no decision is held.
+            Unavailable: the server is unavailable, and no decision is held.
         """
         request = request_decision(kind, name, version, query)
         if not is_shared:

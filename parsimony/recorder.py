@@ -1,7 +1,7 @@
 """Recordings of the caller's own classifiers: measured calls, exploration in the background, and truths.
 
 Lines are appended to a file on this machine, and sent from there; so memory is bounded, and what was recorded survives
-crashes of the process and times when the server is away.
+crashes of the process and times when the server is unavailable.
 """
 
 import asyncio

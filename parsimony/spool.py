@@ -81,7 +81,7 @@ class Spool:
             self._size += len(data)
 
     def flush(self) -> None:
-        """Send all lines. Raises ParsimonyError if the server is away, or does not permit it."""
+        """Send all lines. Raises ParsimonyError if the server is unavailable, or does not permit it."""
         with self._sending:
             for path in sorted(self.path.parent.glob(f"*{_SUFFIX}")):
                 if path != self.path:
