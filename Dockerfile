@@ -30,12 +30,13 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > build.lock \
     && pip install --require-hashes --requirement build.lock
 
 COPY pyproject.toml README.md LICENSE ./
+COPY parsimony parsimony
 COPY models models
 COPY solvers solvers
 COPY app app
 # For the environment's interpreter, into a folder that holds nothing else. pip compiles to bytecode here, since nothing
 # can write beside the modules later.
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./parsimony \
     && pip --python /opt/parsimony/bin/python install --prefix /product --no-deps /wheels/*.whl
 
 

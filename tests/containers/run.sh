@@ -146,7 +146,7 @@ say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --form
 
 # What an upgrade begins with: the last commit that makes another image. Where what the image is made of is not committed
 # yet, that is this one; else the one before the commit that changed any of it last.
-made_of="Dockerfile requirements.lock pyproject.toml models solvers app"
+made_of="Dockerfile requirements.lock pyproject.toml parsimony models solvers app"
 # shellcheck disable=SC2086 # a list
 commit=$(git diff --quiet HEAD -- $made_of && echo "$(git rev-list --max-count=1 HEAD -- $made_of)^" || echo HEAD)
 if git rev-parse --quiet --verify "$commit" > /dev/null; then
