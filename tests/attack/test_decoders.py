@@ -103,7 +103,7 @@ def test_a_changed_csv(data: bytes, media_type: str) -> None:
 
 @pytest.mark.parametrize("name", PARQUETS)
 @given(st.data())
-@settings(few_examples, max_examples=50)
+@few_examples
 def test_a_changed_parquet(reading: Sandbox, name: str, data: st.DataObject) -> None:
     tried(data.draw(mutated(PARQUETS[name])), PARQUET, run_in=reading)
 
@@ -271,7 +271,7 @@ def _other_schema(draw: st.DrawFn, text: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", MODELS)
 @given(st.data())
-@settings(few_examples, max_examples=15)
+@settings(few_examples, max_examples=40)
 def test_a_changed_model(sandbox: Sandbox, name: str, data: st.DataObject) -> None:
     assert sandbox(predicted, archived(name)) == 5
     with suppress(ParsimonyError):

@@ -77,7 +77,7 @@ def test_events_tell_the_progress_and_end_with_the_artifact(busy: Server) -> Non
 
 def test_a_server_decides_with_a_version_once_its_build_has_succeeded(busy: Server) -> None:
     assert busy.client.put("/v1/datasets/small", files=table_upload(to_csv(trace_columns()))).status_code == 201
-    for version in range(1, 4):
+    for version in range(1, 6):
         body = {"kind": "cascade", "name": "prompt", "dataset": "small"}
         path = busy.client.post("/v1/builds", json=body).headers["location"]
         while busy.client.get(path).json()["status"] != "succeeded":

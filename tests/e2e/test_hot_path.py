@@ -25,6 +25,7 @@ from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
 from app.store.repositories import open_repositories
 from solvers import KINDS
+from tests.support.cases import case_count
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.smoke
@@ -84,7 +85,7 @@ def test_decisions_are_counted_by_outcome(server: Server) -> None:
     assert 'href="/docs"' in root.text
 
 
-TIMES = 40
+TIMES = case_count(120, 40)
 """Requests for each look-up."""
 HEADERS = ("content-type", "content-length", "x-request-id")
 ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.", ".5", "1e2", " 3", "null"]

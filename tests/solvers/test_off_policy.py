@@ -158,7 +158,7 @@ def test_rows_of_one_item_count_together() -> None:
 
 
 def test_a_share_of_rows_of_equal_weight_has_wilsons_interval() -> None:
-    """But for half a wrong answer more, and a quantile of t: it is no wider than it has to be."""
+    """It adds half an error, and takes a quantile of t: both are small at 400 rows."""
     right = np.repeat([1.0, 0.0], [320, 80])
     estimate = estimate_mean(right, np.ones(400), np.arange(400), is_share=True)
     assert estimate.interval == pytest.approx(wilson_interval(0.8, 400), abs=0.002)

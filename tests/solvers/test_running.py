@@ -31,6 +31,7 @@ from solvers.kind import RunContext
 from solvers.portfolio.fallback import make_fallback
 from solvers.running import Runner, run_here
 from tests.solvers.policy.problems import start_policy as run_policy
+from tests.support.cases import case_count
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.strategies import random_trace
 
@@ -494,7 +495,7 @@ def paid(world: World, faults: dict[str, str], costs: dict[str, float]) -> float
     return sum(costs[name] for name in world.called if faults[name] != "lost")
 
 
-@settings(max_examples=60)
+@settings(max_examples=case_count(200, 60))
 @given(faults=FAULTS, share=st.floats(0.0, 1.2), item=st.text(min_size=1, max_size=3))
 def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
     faults: dict[str, str], share: float, item: str

@@ -1,9 +1,15 @@
-"""Cases of which `make test` tries the first, and `make test-all` every one."""
+"""Cases of which `make test` tries some, and `make test-all` every one."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+
+def case_count(every: int, quick: int) -> int:
+    """Return the number of cases in all tests, or in quick tests, which run in the Hypothesis profile ``quick``."""
+    return quick if settings.get_current_profile_name() == "quick" else every
 
 
 def first_quick(cases: Iterable[Any], count: int = 1) -> list[Any]:

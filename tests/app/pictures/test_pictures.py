@@ -62,9 +62,10 @@ def drawn(artifact: LoadedArtifact[Any], folder: Path) -> tuple[list[Axes], list
 
 @pytest.mark.parametrize("kind", first_quick(KINDS, 2))
 def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(kind: str, tmp_path: Path) -> None:
-    for path in (tmp_path / "a.PNG", tmp_path / "a.svg", tmp_path / "b.svg"):
+    for path in (tmp_path / "a.png", tmp_path / "b.PNG", tmp_path / "a.svg", tmp_path / "b.svg"):
         save(lambda: draw(sample(kind)), path)
-    data = (tmp_path / "a.PNG").read_bytes()
+    data = (tmp_path / "a.png").read_bytes()
+    assert data == (tmp_path / "b.PNG").read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     assert int.from_bytes(data[16:20]) == 1600
     assert ElementTree.parse(tmp_path / "a.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"

@@ -16,6 +16,7 @@ from models.errors import Cancelled, Infeasible
 from solvers import KINDS
 from solvers.base import BuildContext, Fitted
 from solvers.cascade import CascadePlan, fit
+from tests.support.cases import case_count
 from tests.support.strategies import random_trace
 
 DEPENDENCES: tuple[Dependence, ...] = ("independent", "dependent", "grouped", "joint")
@@ -32,7 +33,7 @@ build_once = cache(build)
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return random_trace(np.random.default_rng(0), 1200, 6)
+    return random_trace(np.random.default_rng(0), case_count(3000, 1200), 6)
 
 
 @pytest.mark.parametrize("dependence", DEPENDENCES)

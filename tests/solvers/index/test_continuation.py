@@ -14,7 +14,7 @@ from solvers.index.continuation import ReachableSets
 from solvers.index.costs import list_members
 from tests.oracles.index import Instance, costs_at, random_instance, small_table
 from tests.solvers.index.known_accuracies import plan_without_models
-from tests.support.cases import first_quick
+from tests.support.cases import case_count, first_quick
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
@@ -64,7 +64,7 @@ def test_replacements_do_not_compound() -> None:
 def test_going_on_at_exactly_the_budget_reaches_the_set_that_was_decided() -> None:
     """However the decided features are split into those computed and those to come, nothing is lost to rounding."""
     compared = 0
-    for seed in range(70):
+    for seed in range(case_count(200, 70)):
         rng = np.random.default_rng(seed)
         instance = random_instance(rng, most=6)
         plan = plan_without_models(instance.learn, instance.costs).plan
@@ -75,7 +75,7 @@ def test_going_on_at_exactly_the_budget_reaches_the_set_that_was_decided() -> No
             again = plan.decide(query)
             assert again.accuracy >= first.accuracy
             compared += 1
-    assert compared > 80
+    assert compared > case_count(250, 80)
 
 
 def without_models(plan: IndexPlan) -> IndexPlan:

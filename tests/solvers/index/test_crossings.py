@@ -13,6 +13,7 @@ from solvers.index.costs import SetCosts, evaluate_horner
 from solvers.index.crossings import MIN_COMPILED_CURVES, SkylineIndex, build_budget_index, build_index
 from solvers.index.skyline import find_skyline
 from solvers.jit import python_kernel
+from tests.support.cases import case_count
 
 
 def skylines(index: SkylineIndex) -> list[list[int]]:
@@ -29,7 +30,7 @@ def check(curves: Floats, accuracies: Floats, largest: float = inf) -> SkylineIn
     stored = skylines(index)
     ends = [*index.sizes[1:].tolist(), min(largest, 2 * float(index.sizes[-1]) + 1)]
     between = [(a + b) / 2 for a, b in zip(index.sizes.tolist(), ends, strict=True) if b > a * (1 + 1e-9)]
-    for size in [*between, *(1 + np.random.default_rng(0).exponential(5, 10))]:
+    for size in [*between, *(1 + np.random.default_rng(0).exponential(5, case_count(20, 10)))]:
         if size <= largest:
             place = int(np.searchsorted(index.sizes, size, "right")) - 1
             assert stored[place] == find_skyline(evaluate_horner(curves, size), accuracies)[::-1].tolist(), size
@@ -41,7 +42,7 @@ def check(curves: Floats, accuracies: Floats, largest: float = inf) -> SkylineIn
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4])
 def test_the_index_holds_the_skyline_at_every_size(kind: str, degree: int) -> None:
     rng = np.random.default_rng(degree)
-    for trial in range(8):
+    for trial in range(case_count(25, 8)):
         count = int(rng.integers(1, 30))
         if kind == "whole":
             curves = rng.integers(0, 5, (count, degree + 1)).astype(float)

@@ -12,10 +12,10 @@ import pytest
 from models.index import IndexOptions, IndexQuery
 from tests.oracles.index import Instance, best_within, costs_at, random_instance
 from tests.solvers.index.known_accuracies import Built, plan_without_models
-from tests.support.cases import first_quick
+from tests.support.cases import case_count, first_quick
 
 INSTANCES = 100
-QUERIES = 80
+QUERIES = case_count(200, 80)
 LAST_BITS = 1e-15
 
 
@@ -67,7 +67,7 @@ def check(instance: Instance, rng: np.random.Generator, alpha: float, tolerance:
     first_quick([(0.0, 0.0), (0.05, 0.03125), (0.1, 0.0), (0.0, 0.0625), (0.5, 0.0), (2.0, 0.125)], 2),
 )
 def test_a_decision_is_the_best_of_all_sets_within_alpha(alpha: float, tolerance: float, whole: bool) -> None:
-    """12 cases of 50 instances: 600, of which 100 with alpha = tolerance = 0, 80 queries each."""
+    """12 cases of 50 instances: 600, of which 100 with alpha = tolerance = 0, 200 queries each."""
     rng = np.random.default_rng(int(1000 * alpha + 100 * tolerance) + whole)
     last_bits = 0
     for _ in range(INSTANCES // 2):

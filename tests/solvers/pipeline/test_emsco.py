@@ -27,6 +27,7 @@ from solvers.pipeline.operators import (
 from solvers.pipeline.unit_costs import UnitCosts
 from tests.oracles.pipeline import random_costs, random_table
 from tests.solvers.pipeline.test_objectives import random_chromosomes
+from tests.support.cases import case_count
 
 QUICK = EvolutionSettings(population=30, generations=20, patience=1000, mutation=0.2)
 
@@ -185,7 +186,7 @@ def test_selection_survives_ranks_whose_fitness_overflows_and_norms_of_zero() ->
     assert set(draw_parents(none, 50, rng).tolist()) == {0, 1}
 
 
-@settings(max_examples=10)
+@settings(max_examples=case_count(25, 10))
 @given(st.integers(0, 10_000))
 def test_nothing_that_is_not_dominated_is_ever_lost(seed: int) -> None:
     """Property 1, generation by generation, against all that was evaluated: the front told is the front of all."""
@@ -228,13 +229,13 @@ def test_every_point_is_weakly_dominated_by_the_exact_front(seed: int) -> None:
 def test_small_problems_are_solved_whole() -> None:
     """6 features, 3 stages: 603 configurations; the whole front is found in most runs."""
     whole = 0
-    for seed in range(5):
+    for seed in range(case_count(10, 5)):
         evaluate, exact = problem(seed)
         using = replace(QUICK, population=200, generations=60)
         scores = evolve_front(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
         points = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
         whole += points == set(map(tuple, scores.stack_objectives().tolist()))
-    assert whole >= 4
+    assert whole >= case_count(8, 4)
 
 
 def test_a_seed_gives_the_same_run() -> None:

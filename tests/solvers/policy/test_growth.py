@@ -48,6 +48,7 @@ from tests.solvers.policy.problems import (
     telling_but_dear,
     trace,
 )
+from tests.support.cases import case_count
 
 SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3)
 
@@ -223,7 +224,7 @@ def capped(name: str) -> tuple[PolicyPlan, FeatureTable | Any]:
 
 @pytest.mark.parametrize("name", ["grown", "all sets", "together", "trace"])
 @given(share=st.floats(0, 1.1), row=st.integers(0, 199), extra=st.sampled_from(["", "budget", "tradeoff"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=case_count(25, 10), deadline=None)
 def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, extra: str) -> None:
     """By steps and by rollouts, alone and beside another target."""
     plan, dataset = capped(name)

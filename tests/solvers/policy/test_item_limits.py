@@ -21,6 +21,7 @@ from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
 from solvers.policy.sensor_times import assign_fetches, compute_set_times, group_by_fetch
 from tests.solvers.policy.problems import build, items_of, priced_context, trace
+from tests.support.cases import case_count
 from tests.support.samples import TRACE_SPEC, trace_columns
 
 GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3)
@@ -104,7 +105,7 @@ def test_what_is_fetched_together_is_one_step_of_the_graph() -> None:
     row=st.integers(0, 199),
     extra=st.sampled_from(["", "budget", "tradeoff"]),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=case_count(25, 10), deadline=None)
 def test_no_path_passes_the_deadline_or_the_hard_budget(
     name: str, share: float, paid: float | None, row: int, extra: str
 ) -> None:

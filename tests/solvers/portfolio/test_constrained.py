@@ -15,7 +15,7 @@ from solvers.portfolio.constrained import (
     assign_constrained,
 )
 from tests.oracles.constrained import Instance, best_by_force, best_by_highs, large, missed, small
-from tests.support.cases import first_quick
+from tests.support.cases import case_count, first_quick
 
 INSTANCES, PARTS = 800, 8
 
@@ -83,11 +83,10 @@ def test_a_thousand_queries_are_solved_as_by_highs_on_the_whole(seed: int) -> No
     assert np.all(missed(instance, solution.choice[None]) <= 1e-6 * solution.value)
 
 
-@pytest.mark.parametrize("seeds", first_quick([range(60), range(60, 200)]))
-def test_where_all_queries_use_alike_small_instances_are_solved_as_by_force(seeds: range) -> None:
+def test_where_all_queries_use_alike_small_instances_are_solved_as_by_force() -> None:
     """A search then counts how many have a choice; groups, floors and shares among the constraints."""
     possible = 0
-    for seed in seeds:
+    for seed in range(case_count(200, 60)):
         instance = small(seed)
         instance = replace(instance, uses=tuple(np.tile(use[:1], (len(use), 1)) for use in instance.uses))
         known = best_by_force(instance)
@@ -95,7 +94,7 @@ def test_where_all_queries_use_alike_small_instances_are_solved_as_by_force(seed
         if known is not None:
             assert value_of(instance) == pytest.approx(known, abs=1e-9), seed
             possible += 1
-    assert possible > 15
+    assert possible > case_count(50, 15)
 
 
 @pytest.mark.parametrize("most", first_quick([300, 900]))
@@ -198,7 +197,7 @@ def test_the_best_when_time_is_up_has_a_gap_that_is_proved() -> None:
     assert solution.bound >= solution.value
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=case_count(40, 25), deadline=None)
 @given(seed=st.integers(2_000, 10_000), place=st.integers(0, 5), share=st.floats(0.0, 2.0))
 def test_a_looser_constraint_is_never_worse(seed: int, place: int, share: float) -> None:
     instance = small(seed)
@@ -210,7 +209,7 @@ def test_a_looser_constraint_is_never_worse(seed: int, place: int, share: float)
     assert value_of(loosened) >= value_of(instance) - 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=case_count(40, 25), deadline=None)
 @given(seed=st.integers(2_000, 10_000), data=st.data())
 def test_the_order_of_queries_and_classifiers_makes_no_difference(seed: int, data: st.DataObject) -> None:
     instance = small(seed)
@@ -243,7 +242,7 @@ def test_the_order_of_many_queries_makes_no_difference_within_the_gap() -> None:
     assert again.value == pytest.approx(known.value, abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=case_count(40, 25), deadline=None)
 @given(seed=st.integers(2_000, 10_000), use=st.integers(0, 2))
 def test_a_constraint_that_does_not_bind_changes_nothing(seed: int, use: int) -> None:
     instance = small(seed)

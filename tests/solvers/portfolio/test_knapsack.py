@@ -22,6 +22,7 @@ from solvers.portfolio.knapsack import (
     compute_shadow_prices,
 )
 from tests.oracles.portfolio import brute_force, brute_force_min, estimates, highs, price, savings
+from tests.support.cases import case_count
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 ROUNDING = 2e-12
@@ -117,10 +118,10 @@ def test_rows_that_are_alike_are_as_good_as_others(seed: int) -> None:
 
 
 def test_bounds_hold_whatever_gap_was_asked_for() -> None:
-    """100 instances of 30 queries: what is not searched because it is within the gap is allowed for."""
+    """300 instances of 30 queries: what is not searched because it is within the gap is allowed for."""
     rng = np.random.default_rng(0)
     wider = 0
-    for seed in range(100):
+    for seed in range(case_count(300, 100)):
         values, costs = estimates(seed, 30, samples=None, weight=1.0)
         budget = float(rng.uniform(0.3, 0.8)) * 30 * costs.max()
         exact = assign(values, costs, budget, gap=0)
@@ -129,7 +130,7 @@ def test_bounds_hold_whatever_gap_was_asked_for() -> None:
             assert assignment.gap <= gap
             assert assignment.bound >= exact.value
             wider += assignment.value < exact.value - ROUNDING
-    assert wider > 6
+    assert wider > case_count(20, 6)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -413,7 +414,7 @@ def programmes(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
     return values, costs, price(costs, some) + draw(st.sampled_from([0.0, 0.0, 0.5]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=case_count(400, 150))
 @given(programmes(), st.sampled_from([0.0, 1e-6, 0.1]))
 def test_answers_are_within_budget_and_gap_and_bounds_hold(programme: tuple[Floats, Floats, float], gap: float) -> None:
     """Whatever the numbers are: never over budget, the bound at least the optimum, the gap as asked."""
