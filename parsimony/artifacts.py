@@ -94,23 +94,25 @@ class Artifact(BoundArtifact):
         if run.needs_unit:
             run.record = self.client.describe(self.kind, self.name, self.version)
         decision = self.client.decide(
-            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.first_query()
+            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.make_first_query()
         )
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
             run.record = self.client.describe(self.kind, self.name, decided.version)
-        steps, outcome = run.start(decision), None
-        while not isinstance(step := resume(steps, outcome), RunAnswer):
-            outcome = decided._do(run, step, functions, item)
-        return run.end(step)
+        steps, outcome = run.make_steps(decision), None
+        while not isinstance(step := resume_run(steps, outcome), RunAnswer):
+            outcome = decided._make_step(run, step, functions, item)
+        return run.make_result(step)
 
-    def _do(self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any) -> Any:
+    def _make_step(
+        self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any
+    ) -> Any:
         if isinstance(step, Call):
-            return run.take(step, [call_function(name, functions, item) for name in step.names])
+            return run.add_outcomes(step, [call_function(name, functions, item) for name in step.names])
         try:
             if isinstance(step, Ask):
-                return self.decide(**run.next_query(step))
-            items, limits = run.evaluation(step)
+                return self.decide(**run.make_query(step))
+            items, limits = run.make_evaluation(step)
             return self.evaluate(items, **limits)["items"][0]
         except (Infeasible, InvalidRequest) as error:
             return Refusal(str(error))
@@ -147,26 +149,26 @@ class AsyncArtifact(BoundArtifact):
         if run.needs_unit:
             run.record = await self.client.describe(self.kind, self.name, self.version)
         decision = await self.client.decide(
-            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.first_query()
+            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.make_first_query()
         )
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
             run.record = await self.client.describe(self.kind, self.name, decided.version)
-        steps, outcome = run.start(decision), None
-        while not isinstance(step := resume(steps, outcome), RunAnswer):
-            outcome = await decided._do(run, step, functions, item)
-        return run.end(step)
+        steps, outcome = run.make_steps(decision), None
+        while not isinstance(step := resume_run(steps, outcome), RunAnswer):
+            outcome = await decided._make_step(run, step, functions, item)
+        return run.make_result(step)
 
-    async def _do(
+    async def _make_step(
         self, run: FunctionRun, step: Ask | Call | Predict, functions: Mapping[str, Function], item: Any
     ) -> Any:
         if isinstance(step, Call):
             timeout_s = None if step.timeout_s == inf else step.timeout_s
-            return run.take(step, await call_functions_async(step.names, functions, item, timeout_s))
+            return run.add_outcomes(step, await call_functions_async(step.names, functions, item, timeout_s))
         try:
             if isinstance(step, Ask):
-                return await self.decide(**run.next_query(step))
-            items, limits = run.evaluation(step)
+                return await self.decide(**run.make_query(step))
+            items, limits = run.make_evaluation(step)
             return (await self.evaluate(items, **limits))["items"][0]
         except (Infeasible, InvalidRequest) as error:
             return Refusal(str(error))
@@ -177,7 +179,7 @@ def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {name: to_plain(value) for name, value in limits.items()}
 
 
-def resume(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:
+def resume_run(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:
     """Continue a run with the outcome of its last step; return the next step, or the answer. Raises RunFailed."""
     try:
         return steps.send(outcome)

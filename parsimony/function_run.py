@@ -17,7 +17,7 @@ from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, RunAnswer, Steps
 from parsimony.units import seconds_in
 
-OF_ITEM = {"item", "embedding", "query", "acquired"}
+ITEM_FIELDS = {"item", "embedding", "query", "acquired"}
 """Fields of requests whose decisions are of one item, and not kept for others."""
 
 
@@ -75,7 +75,7 @@ class FunctionRun:
     @property
     def is_shared(self) -> bool:
         """Whether all items with these limits have the same first decision, so that it can be kept."""
-        return not OF_ITEM & self.limits.keys()
+        return not ITEM_FIELDS & self.limits.keys()
 
     @property
     def needs_unit(self) -> bool:
@@ -87,7 +87,7 @@ class FunctionRun:
         """Whether the steps need the record of the version that decided."""
         return self.kind == "policy"
 
-    def first_query(self) -> dict[str, Any]:
+    def make_first_query(self) -> dict[str, Any]:
         """Return the request of the first decision; raises InvalidRequest for a deadline without a time unit."""
         self._query = dict(self.limits)
         if self.needs_unit and self.deadline_s is not None:
@@ -98,22 +98,22 @@ class FunctionRun:
             self._query["deadline"] = self.deadline_s / self._unit_s
         return self._query
 
-    def start(self, decision: Decision) -> Steps:
+    def make_steps(self, decision: Decision) -> Steps:
         """Return the steps that follow the first decision."""
-        self._decision, left = decision, self._remaining_seconds
+        self._decision, remaining = decision, self._remaining_seconds
         acquired = dict(self.limits.get("acquired", {}))
         if self.kind == "cascade":
-            return run_cascade(decision["steps"], remaining_seconds=left, unit_s=self._unit_s)
+            return run_cascade(decision["steps"], remaining_seconds=remaining, unit_s=self._unit_s)
         if self.kind == "portfolio":
-            return run_portfolio(decision, remaining_seconds=left)
+            return run_portfolio(decision, remaining_seconds=remaining)
         if self.kind == "pipeline":
-            return run_pipeline(decision, acquired=acquired, remaining_seconds=left)
+            return run_pipeline(decision, acquired=acquired, remaining_seconds=remaining)
         if self.kind == "policy":
             facts = read_policy(self.record["summary"], self.limits)
-            return run_policy(decision, facts, acquired=acquired, remaining_seconds=left)
-        return run_index(decision, remaining_seconds=left)
+            return run_policy(decision, facts, acquired=acquired, remaining_seconds=remaining)
+        return run_index(decision, remaining_seconds=remaining)
 
-    def next_query(self, ask: Ask) -> dict[str, Any]:
+    def make_query(self, ask: Ask) -> dict[str, Any]:
         """Return the request of a further decision."""
         excluded = {*self.limits.get("excluded", ()), *ask.excluded}
         if ask.must_stop:
@@ -126,12 +126,12 @@ class FunctionRun:
             self._query["max_item_cost"] = max(limit - ask.lost, 0.0)
         return self._query
 
-    def evaluation(self, predict: Predict) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    def make_evaluation(self, predict: Predict) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return the items and the limits of an evaluation that classifies the item."""
         values = {name: cells[0] if len(cells) == 1 else list(cells) for name, cells in predict.values.items()}
         return [{"values": values}], self._query
 
-    def take(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
+    def add_outcomes(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
         """Add the outcomes of a call, each at its own cost or, if it has none, at its share of the planned one."""
         results = [one.to_result() for one in outcomes]
         self._results += results
@@ -139,7 +139,7 @@ class FunctionRun:
         self._cost += sum((share if one.is_paid else 0.0) if one.cost is None else one.cost for one in results)
         return CallResults(tuple(results), self._remaining_seconds)
 
-    def end(self, answer: RunAnswer) -> RunResult:
+    def make_result(self, answer: RunAnswer) -> RunResult:
         """Return the run's result."""
         assert self._decision is not None
         return RunResult(

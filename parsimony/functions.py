@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,26 +38,25 @@ class CallOutcome:
     Attributes:
         name: name of the classifier or feature.
         value: what the function returned.
+        answer: the value as a label with its confidence; None for feature values and failed calls.
         raised: what it raised; None: nothing.
         seconds: how long it took.
     """
 
     name: str
     value: Any = None
+    answer: Answer | None = None
     raised: Exception | None = None
     seconds: float = 0.0
 
     @property
     def error(self) -> str | None:
         """What the function raised, as text; None: nothing."""
-        if self.raised is None or isinstance(self.raised, _NotCalled):
-            return None if self.raised is None else str(self.raised)
-        return f"{type(self.raised).__name__}: {self.raised}"
-
-    @property
-    def answer(self) -> Answer | None:
-        """The value as a label with its confidence; None for feature values and failed calls."""
-        return read_answer(self.value)
+        if self.raised is None:
+            return None
+        return (
+            str(self.raised) if isinstance(self.raised, _NotCalled) else f"{type(self.raised).__name__}: {self.raised}"
+        )
 
     def to_result(self) -> CallResult:
         """Return the outcome as runs receive it: a label, or the cells of a feature."""
@@ -68,9 +67,8 @@ class CallOutcome:
             )
         answer = self.answer
         if answer is not None:
-            return CallResult(
-                self.name, answer.label, answer.confidence, cost=answer.cost, seconds=self.seconds, is_paid=True
-            )
+            label, confidence, cost = answer.label, answer.confidence, answer.cost
+            return CallResult(self.name, label, confidence, cost=cost, seconds=self.seconds, is_paid=True)
         plain = to_plain(self.value)
         cells = tuple(plain) if isinstance(plain, list | tuple) else (plain,)
         return CallResult(self.name, values=cells, seconds=self.seconds, is_paid=True)
@@ -116,46 +114,33 @@ def read_answer(value: Any) -> Answer | None:
 
 def call_function(name: str, functions: Mapping[str, Function], item: Any) -> CallOutcome:
     """Call a function; the outcome has what it returned or raised."""
-    started, value = time.perf_counter(), None
-    raised: Exception | None = None
+    started = time.perf_counter()
     try:
         value = _apply(name, functions, item)
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            value, raised = None, _NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
-        read_answer(value)
+            raise _NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
+        return CallOutcome(name, value, read_answer(value), seconds=time.perf_counter() - started)
     except Exception as error:  # whatever a caller's function raises
-        value, raised = None, error
-    return CallOutcome(name, value, raised, time.perf_counter() - started)
+        return CallOutcome(name, raised=error, seconds=time.perf_counter() - started)
 
 
 async def call_function_async(
     name: str, functions: Mapping[str, Function], item: Any, timeout_s: float | None = None
 ) -> CallOutcome:
     """Call a function, and wait for it at most ``timeout_s`` seconds if it is asynchronous."""
-    started, value = time.perf_counter(), None
-    raised: Exception | None = None
+    started = time.perf_counter()
     try:
         value = _apply(name, functions, item)
         if inspect.isawaitable(value):
-            value = await _wait_for(value, timeout_s)
-        read_answer(value)
+            value = await asyncio.wait_for(value, timeout_s)
+        return CallOutcome(name, value, read_answer(value), seconds=time.perf_counter() - started)
     except Exception as error:  # whatever a caller's function raises
-        value, raised = None, error
-    return CallOutcome(name, value, raised, time.perf_counter() - started)
-
-
-async def _wait_for(value: Awaitable[Any], timeout_s: float | None) -> Any:
-    """Return what is awaited; raise TimeoutError, with the limit, if it takes longer."""
-    if timeout_s is None:
-        return await value
-    waiting = asyncio.ensure_future(value)
-    done, _ = await asyncio.wait([waiting], timeout=timeout_s)
-    if not done:
-        waiting.cancel()
-        raise TimeoutError(f"took longer than {timeout_s:.3g} s")
-    return waiting.result()
+        seconds = time.perf_counter() - started
+        is_late = isinstance(error, asyncio.TimeoutError) and timeout_s is not None and seconds >= timeout_s
+        raised = TimeoutError(f"took longer than {timeout_s:.3g} s") if is_late else error
+        return CallOutcome(name, raised=raised, seconds=seconds)
 
 
 async def call_functions_async(

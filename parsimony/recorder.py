@@ -343,11 +343,9 @@ class RecordedItem:
         return self._end_call(await self._recorder.call_classifier_async(name, self.item))
 
     def _end_call(self, outcome: CallOutcome) -> Any:
-        try:
-            self.add_outcome(outcome, 1.0, is_explored=False)
-        finally:
-            if outcome.raised is not None:
-                raise outcome.raised
+        self.add_outcome(outcome, 1.0, is_explored=False)
+        if outcome.raised is not None:
+            raise outcome.raised
         return outcome.value
 
     def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:

@@ -145,29 +145,17 @@ class Routes:
         """Start the build of the next version from rows of feedback."""
         return self._post("artifacts", kind, name, "rebuild", body=options, params={"version": version})
 
-    def evaluate_version(
-        self,
-        kind: str,
-        name: str,
-        version: int,
-        *,
-        on: str,
-        since: str | None = None,
-        until: str | None = None,
-        **limits: Any,
-    ) -> Any:
+    def evaluate_version(self, kind: str, name: str, version: int, *, on: str, **query: Any) -> Any:
         """Estimate cost and accuracy of a version on logged rows, compared with the active version.
 
         Args:
             on: dataset or recording whose rows were logged, and from which no compared version was built.
-            since: of a recording, the start in ISO 8601 with offset; None: the oldest row.
-            until: of a recording, the end; None: now.
-            limits: limits of the decisions, such as ``budget=5``.
+            query: limits of the decisions, such as ``budget=5``; of a recording, also ``since`` and ``until``, in ISO
+                8601 with offset.
         Raises:
             Conflict: too few rows support the version.
         """
-        rows = {"on": on, "since": since, "until": until}
-        return self._get("artifacts", kind, name, "versions", str(version), "evaluation", **rows, **_plain(limits))
+        return self._get("artifacts", kind, name, "versions", str(version), "evaluation", on=on, **_plain(query))
 
     def diff_versions(self, kind: str, name: str, before: int, after: int, *, on: str | None = None) -> Any:
         """Return what changes from one version to another one.

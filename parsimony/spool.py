@@ -121,23 +121,25 @@ class Spool:
                 self._is_closing.wait(getattr(error, "retry_after_s", None) or self._interval_s)
 
     def _deliver(self, lines: Sequence[bytes]) -> None:
-        """Send lines; those that are refused or damaged are dropped. Raises ParsimonyError for other failures."""
-        sound = [line for line in lines if _is_json(line)]
-        if len(sound) < len(lines):
-            self._drop(len(lines) - len(sound), "not JSON")
-        if not sound:
-            return
-        lines = sound
+        """Send lines; damaged ones are dropped. Raises ParsimonyError."""
+        values = [value for line in lines if (value := _parse(line)) is not None]
+        if len(values) < len(lines):
+            self._drop(len(lines) - len(values), "not JSON")
+        if values:
+            self._send_values(values)
+
+    def _send_values(self, values: Sequence[Any]) -> None:
+        """Send parsed lines; those that are refused are dropped. Raises ParsimonyError for other failures."""
         try:
-            self._send([json.loads(line) for line in lines])
+            self._send(values)
         except NotFound as error:
-            self._drop(len(lines), str(error))
+            self._drop(len(values), str(error))
         except InvalidRequest as error:
-            if len(lines) == 1:
+            if len(values) == 1:
                 self._drop(1, str(error))
                 return
-            self._deliver(lines[: len(lines) // 2])
-            self._deliver(lines[len(lines) // 2 :])
+            self._send_values(values[: len(values) // 2])
+            self._send_values(values[len(values) // 2 :])
 
     def _drop(self, count: int, reason: str) -> None:
         self.dropped += count
@@ -154,12 +156,12 @@ class Spool:
             path.unlink(missing_ok=True)
 
 
-def _is_json(line: bytes) -> bool:
+def _parse(line: bytes) -> Any:
+    """Return the JSON value of a line; None if it is damaged."""
     try:
-        json.loads(line)
+        return json.loads(line)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _open_locked(path: Path) -> int | None:
