@@ -5,7 +5,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parsimony.decisions import Decision
-from parsimony.errors import Infeasible, InvalidRequest, RunFailed
+from parsimony.errors import Infeasible, InvalidRequest, ParsimonyError, RunFailed
 from parsimony.function_run import FunctionRun, RunResult
 from parsimony.functions import Function, call_function, call_functions_async, check_functions, to_plain
 from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps
@@ -93,9 +93,7 @@ class Artifact(BoundArtifact):
         run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
         if run.needs_unit:
             run.record = self.client.describe(self.kind, self.name, self.version)
-        decision = self.client.decide(
-            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.make_first_query()
-        )
+        decision = self.decide(**run.make_first_query())
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
             run.record = self.client.describe(self.kind, self.name, decided.version)
@@ -115,7 +113,7 @@ class Artifact(BoundArtifact):
             items, limits = run.make_evaluation(step)
             return self.evaluate(items, **limits)["items"][0]
         except (Infeasible, InvalidRequest) as error:
-            return Refusal(str(error))
+            return refuse_step(step, error)
 
 
 class AsyncArtifact(BoundArtifact):
@@ -138,9 +136,9 @@ class AsyncArtifact(BoundArtifact):
     async def run(
         self, item: Any, functions: Mapping[str, Function], /, *, deadline_s: float | None = None, **limits: Any
     ) -> RunResult:
-        """Run an item with your own functions, asynchronous ones concurrently and within the time limit.
+        """Run an item with your own functions, concurrently and within the time limit.
 
-        Other functions block the event loop; wrap slow ones in ``asyncio.to_thread``.
+        Functions that are not asynchronous are called in threads, which continue after the time limit.
 
         Arguments and errors are those of ``Artifact.run``.
         """
@@ -148,9 +146,7 @@ class AsyncArtifact(BoundArtifact):
         run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
         if run.needs_unit:
             run.record = await self.client.describe(self.kind, self.name, self.version)
-        decision = await self.client.decide(
-            self.kind, self.name, version=self.version, is_shared=run.is_shared, **run.make_first_query()
-        )
+        decision = await self.decide(**run.make_first_query())
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
             run.record = await self.client.describe(self.kind, self.name, decided.version)
@@ -171,12 +167,19 @@ class AsyncArtifact(BoundArtifact):
             items, limits = run.make_evaluation(step)
             return (await self.evaluate(items, **limits))["items"][0]
         except (Infeasible, InvalidRequest) as error:
-            return Refusal(str(error))
+            return refuse_step(step, error)
 
 
 def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Return limits and facts as JSON has them; embeddings and readings may be NumPy arrays."""
     return {name: to_plain(value) for name, value in limits.items()}
+
+
+def refuse_step(step: Ask | Predict, error: ParsimonyError) -> Refusal:
+    """Return the refusal of a step, with the names of those values that the server found invalid."""
+    sent = step.acquired if isinstance(step, Ask) else step.values
+    found = {part for fault in error.details.get("errors", ()) for part in fault["loc"]}
+    return Refusal(str(error), frozenset(sent.keys() & found))
 
 
 def resume_run(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:

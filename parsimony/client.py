@@ -3,18 +3,19 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import httpx
 
 from parsimony.artifacts import A, Artifact, AsyncArtifact, HasArtifacts
-from parsimony.decisions import Decision, DecisionCache
+from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
 from parsimony.errors import ParsimonyError, ServerError, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
-from parsimony.routes import Routes, find_version, request_decision
-from parsimony.transport import Connection, Request, send, send_async
+from parsimony.routes import Routes, changes_versions, find_version, request_decision, request_shared_decision
+from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
 
 _LOOK_S = 0.2
 HOLD_S = 30.0
@@ -40,6 +41,22 @@ class BaseClient(HasArtifacts[A], Routes):
         self._held = DecisionCache(hold_s)
         self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
 
+    def _request_again(
+        self, held: Held | None, kind: str, name: str, version: int | None, query: Mapping[str, Any]
+    ) -> tuple[Request, int]:
+        """Return the request of a decision, and its retries; with a held decision, it is short, and not repeated."""
+        if held is None:
+            return request_shared_decision(kind, name, version, query), self._connection.retries
+        request = request_shared_decision(kind, name, version, query, held.tag)
+        timeout_s = min(RETRY_S, self._connection.timeout_s)
+        return replace(request, content={**request.content, "timeout": timeout_s}), 0
+
+    def _keep_decision(self, key: str, held: Held | None, reply: httpx.Response) -> Decision:
+        """Hold and return the decision of a reply, or the held one if it has not changed."""
+        if held is not None and reply.status_code == NOT_MODIFIED:
+            return self._held.keep(key, replace(held.decision, is_stale=False), held.tag)
+        return self._held.keep(key, Decision(_read(reply)), reply.headers.get("etag", ""))
+
 
 class Parsimony(BaseClient[Artifact]):
     """Client of a server. Connections are reused; methods may be called from several threads.
@@ -49,8 +66,8 @@ class Parsimony(BaseClient[Artifact]):
         key: API key; None: that of ``PARSIMONY_KEY``, or none.
         timeout_s: time limit of each request, in seconds.
         retries: how often a request that changes nothing twice is sent again if the server is unavailable.
-        hold_s: seconds for which a decision that is the same for all items is held. While the server is unavailable,
-            an older one is used, marked ``is_stale``.
+        hold_s: seconds for which a decision that is the same for all items is held, unless this client changes the
+            version that decides. While the server is unavailable, an older one is used, marked ``is_stale``.
     """
 
     _artifact_type = Artifact
@@ -74,14 +91,11 @@ class Parsimony(BaseClient[Artifact]):
         """Close the connections."""
         self._http.close()
 
-    def decide(
-        self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any
-    ) -> Decision:
-        """Return a decision.
+    def decide(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> Decision:
+        """Return a decision; one that is the same for all items is held for ``hold_s`` seconds.
 
         Args:
             kind: artifact kind.
-            is_shared: whether the decision is the same for all items with this query, so that it may be held.
             query: limits such as ``budget=5``, and what is known of the item.
         Raises:
             Infeasible: no decision keeps the limits.
@@ -89,22 +103,20 @@ class Parsimony(BaseClient[Artifact]):
             InvalidRequest: an invalid limit or value.
             Unavailable: the server is unavailable, and no decision is held.
         """
-        request = request_decision(kind, name, version, query)
-        if not is_shared:
-            return Decision(self._send(request))
-        key = DecisionCache.make_key(kind, name, version, request.content["json"])
-        found = self._held.get_fresh(key)
-        if found is not None:
-            return found
+        key = DecisionCache.make_key(kind, name, version, query)
+        if key is None:
+            return Decision(self._send(request_decision(kind, name, version, query)))
+        held = self._held.get(key)
+        if held is not None and self._held.is_fresh(held):
+            return held.decision
+        request, retries = self._request_again(held, kind, name, version, query)
         try:
-            found = Decision(self._send(request))
+            reply = send(self._http, request, retries)
         except Unavailable:
-            stale = self._held.get_stale(key)
-            if stale is None:
+            if held is None:
                 raise
-            return stale
-        self._held.keep(key, found)
-        return found
+            return self._held.postpone(key, held)
+        return self._keep_decision(key, held, reply)
 
     def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
         """Return an artifact's record: unit, summary, and savings. It is read once.
@@ -133,6 +145,7 @@ class Parsimony(BaseClient[Artifact]):
                 raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
             time.sleep(_LOOK_S)
             build = self.show_build(build["id"])
+        self._held.clear()
         return self.describe(kind, name, build["artifact"]["version"])
 
     def record(self, name: str, classifiers: Mapping[str, Any] | None = None, **options: Any) -> Recorder:
@@ -150,6 +163,8 @@ class Parsimony(BaseClient[Artifact]):
         return FeedbackSender(self.send_feedback, **options)
 
     def _send(self, request: Request) -> Any:
+        if changes_versions(request):
+            self._held.clear()
         return _read(send(self._http, request, self._connection.retries))
 
 
@@ -172,26 +187,22 @@ class AsyncParsimony(BaseClient[AsyncArtifact]):
         """Close the connections."""
         await self._http.aclose()
 
-    async def decide(
-        self, kind: str, name: str, *, version: int | None = None, is_shared: bool = False, **query: Any
-    ) -> Decision:
+    async def decide(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> Decision:
         """Return a decision; arguments and errors are those of ``Parsimony.decide``."""
-        request = request_decision(kind, name, version, query)
-        if not is_shared:
-            return Decision(await self._send(request))
-        key = DecisionCache.make_key(kind, name, version, request.content["json"])
-        found = self._held.get_fresh(key)
-        if found is not None:
-            return found
+        key = DecisionCache.make_key(kind, name, version, query)
+        if key is None:
+            return Decision(await self._send(request_decision(kind, name, version, query)))
+        held = self._held.get(key)
+        if held is not None and self._held.is_fresh(held):
+            return held.decision
+        request, retries = self._request_again(held, kind, name, version, query)
         try:
-            found = Decision(await self._send(request))
+            reply = await send_async(self._http, request, retries)
         except Unavailable:
-            stale = self._held.get_stale(key)
-            if stale is None:
+            if held is None:
                 raise
-            return stale
-        self._held.keep(key, found)
-        return found
+            return self._held.postpone(key, held)
+        return self._keep_decision(key, held, reply)
 
     async def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
         """Return an artifact's record: unit, summary, and savings. It is read once.
@@ -209,9 +220,12 @@ class AsyncParsimony(BaseClient[AsyncArtifact]):
         while not _has_ended(build):
             await asyncio.sleep(_LOOK_S)
             build = await self.show_build(build["id"])
+        self._held.clear()
         return await self.describe(kind, name, build["artifact"]["version"])
 
     async def _send(self, request: Request) -> Any:
+        if changes_versions(request):
+            self._held.clear()
         return _read(await send_async(self._http, request, self._connection.retries))
 
 

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
+from parsimony.functions import to_plain
+
 MAX_HELD = 1000
-"""Decisions that a cache holds; the least recently used one is dropped first."""
+"""Decisions that a cache holds; the one held longest is dropped first."""
+RETRY_S = 1.0
+"""Seconds for which a stale decision is used before the server is asked again."""
+ITEM_FIELDS = {"item", "embedding", "query", "text", "acquired", "computed"}
+"""Fields of queries whose decisions are of one item, and not held for others."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,20 @@ class Decision(Mapping[str, Any]):
         return len(self.fields)
 
 
+@dataclass(frozen=True)
+class Held:
+    """A decision in the cache.
+
+    Attributes:
+        until: when it stops being fresh, in seconds of the cache's clock.
+        tag: the server's ``ETag`` of it; empty without.
+    """
+
+    decision: Decision
+    until: float
+    tag: str = ""
+
+
 @dataclass
 class DecisionCache:
     """Decisions by query. Thread-safe.
@@ -56,33 +76,42 @@ class DecisionCache:
 
     hold_s: float
     clock: Callable[[], float] = time.monotonic
-    _held: "OrderedDict[str, tuple[float, Decision]]" = field(default_factory=OrderedDict, repr=False)
+    _held: "OrderedDict[str, Held]" = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @staticmethod
-    def make_key(kind: str, name: str, version: int | None, query: Mapping[str, Any]) -> str:
-        """Return the key of a query."""
-        return json.dumps([kind, name, version, query], sort_keys=True)
+    def make_key(kind: str, name: str, version: int | None, query: Mapping[str, Any]) -> str | None:
+        """Return the key of a query; None if its decision is of one item."""
+        if kind == "portfolio" or ITEM_FIELDS & query.keys():
+            return None
+        return json.dumps([kind, name, version, query], sort_keys=True, default=to_plain)
 
-    def get_fresh(self, key: str) -> Decision | None:
-        """Return a decision that is not older than ``hold_s``."""
+    def get(self, key: str) -> Held | None:
+        """Return the held decision of a query, fresh or not."""
         with self._lock:
-            held = self._held.get(key)
-            if held is None or self.clock() - held[0] > self.hold_s:
-                return None
-            self._held.move_to_end(key)
-            return held[1]
+            return self._held.get(key)
 
-    def get_stale(self, key: str) -> Decision | None:
-        """Return a decision of any age, marked as stale."""
-        with self._lock:
-            held = self._held.get(key)
-        return None if held is None else replace(held[1], is_stale=True)
+    def is_fresh(self, held: Held) -> bool:
+        """Return whether a decision may be used without asking the server."""
+        return self.clock() <= held.until
 
-    def keep(self, key: str, decision: Decision) -> None:
-        """Store a decision in the cache."""
+    def keep(self, key: str, decision: Decision, tag: str = "") -> Decision:
+        """Store a decision, and return it."""
         with self._lock:
-            self._held[key] = (self.clock(), decision)
+            self._held[key] = Held(decision, self.clock() + self.hold_s, tag)
             self._held.move_to_end(key)
             while len(self._held) > MAX_HELD:
                 self._held.popitem(last=False)
+        return decision
+
+    def clear(self) -> None:
+        """Drop all decisions."""
+        with self._lock:
+            self._held.clear()
+
+    def postpone(self, key: str, held: Held) -> Decision:
+        """Return a decision marked as stale, and use it for ``RETRY_S`` before the server is asked again."""
+        stale = replace(held.decision, is_stale=True)
+        with self._lock:
+            self._held[key] = Held(stale, self.clock() + min(RETRY_S, self.hold_s), held.tag)
+        return stale

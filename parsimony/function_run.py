@@ -17,9 +17,6 @@ from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, RunAnswer, Steps
 from parsimony.units import seconds_in
 
-ITEM_FIELDS = {"item", "embedding", "query", "acquired"}
-"""Fields of requests whose decisions are of one item, and not kept for others."""
-
 
 @dataclass(frozen=True)
 class RunResult:
@@ -71,11 +68,6 @@ class FunctionRun:
     _decision: Decision | None = field(init=False, default=None)
     _query: dict[str, Any] = field(init=False, default_factory=dict)
     _unit_s: float | None = field(init=False, default=None)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all items with these limits have the same first decision, so that it can be kept."""
-        return not ITEM_FIELDS & self.limits.keys()
 
     @property
     def needs_unit(self) -> bool:

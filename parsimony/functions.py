@@ -5,9 +5,8 @@ import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any
-
-import numpy as np
 
 from parsimony.errors import InvalidRequest
 from parsimony.runs.steps import CallResult
@@ -24,11 +23,19 @@ class Answer:
         label: the class, or the text of a language model.
         confidence: from 0 to 1, on the scale of the artifact's dataset; None: unknown.
         cost: actual cost, in the artifact's unit; None: its mean cost.
+    Raises:
+        ValueError: a confidence or a cost that is out of range.
     """
 
     label: str | None
     confidence: float | None = None
     cost: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            raise ValueError(f"confidence must be from 0 to 1, got {self.confidence}")
+        if self.cost is not None and not 0 <= self.cost < inf:
+            raise ValueError(f"cost must be a finite number of at least 0, got {self.cost}")
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,9 @@ class CallOutcome:
             label, confidence, cost = answer.label, answer.confidence, answer.cost
             return CallResult(self.name, label, confidence, cost=cost, seconds=self.seconds, is_paid=True)
         plain = to_plain(self.value)
-        cells = tuple(plain) if isinstance(plain, list | tuple) else (plain,)
-        return CallResult(self.name, values=cells, seconds=self.seconds, is_paid=True)
+        cells = tuple(map(to_plain, plain)) if isinstance(plain, list | tuple) else (plain,)
+        error = None if cells and all(map(_is_cell, cells)) else f"must return numbers or texts, got {plain!r:.100}"
+        return CallResult(self.name, values=None if error else cells, error=error, seconds=self.seconds, is_paid=True)
 
 
 class _NotCalled(InvalidRequest):
@@ -129,11 +137,14 @@ def call_function(name: str, functions: Mapping[str, Function], item: Any) -> Ca
 async def call_function_async(
     name: str, functions: Mapping[str, Function], item: Any, timeout_s: float | None = None
 ) -> CallOutcome:
-    """Call a function, and wait for it at most ``timeout_s`` seconds if it is asynchronous."""
+    """Call a function, others than asynchronous ones in a thread, and wait for it at most ``timeout_s`` seconds."""
     started = time.perf_counter()
     try:
-        value = _apply(name, functions, item)
-        if inspect.isawaitable(value):
+        if is_async(functions.get(name)):
+            value = await asyncio.wait_for(functions[name](item), timeout_s)
+        else:
+            value = await asyncio.wait_for(asyncio.to_thread(_apply, name, functions, item), timeout_s)
+        if inspect.isawaitable(value):  # of a function that returns a coroutine, such as a lambda
             value = await asyncio.wait_for(value, timeout_s)
         return CallOutcome(name, value, read_answer(value), seconds=time.perf_counter() - started)
     except Exception as error:  # whatever a caller's function raises
@@ -157,11 +168,16 @@ def _apply(name: str, functions: Mapping[str, Function], item: Any) -> Any:
         raise _NotCalled(f"functions must have {name!r}; it has {', '.join(map(repr, functions))}")
     if not hasattr(function, "predict_proba"):
         return function(item)
-    shares = np.asarray(function.predict_proba([item]))[0]
-    best = int(shares.argmax())
-    return Answer(str(function.classes_[best]), float(shares[best]))
+    shares = list(map(float, function.predict_proba([item])[0]))
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return Answer(str(function.classes_[best]), shares[best])
+
+
+def _is_cell(cell: Any) -> bool:
+    """Return whether a value can be a cell of a feature: a finite number, a text, or None if it is missing."""
+    return isfinite(cell) if isinstance(cell, int | float) else cell is None or isinstance(cell, str)
 
 
 def to_plain(value: Any) -> Any:
     """Return NumPy arrays and scalars as numbers and lists, as JSON has them."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value.tolist() if hasattr(value, "tolist") else value

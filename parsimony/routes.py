@@ -393,6 +393,22 @@ def request_decision(kind: str, name: str, version: int | None, query: Mapping[s
     return Request("POST", path, True, {"json": _plain(query), "params": _given({"version": version})})
 
 
+def request_shared_decision(
+    kind: str, name: str, version: int | None, query: Mapping[str, Any], tag: str = ""
+) -> Request:
+    """Return the request of a decision that is the same for all items: by GET, and only if its ETag is not ``tag``."""
+    if any(isinstance(value, Mapping) for value in query.values()):
+        return request_decision(kind, name, version, query)
+    path, headers = make_path(plural_of(kind), name, "decision"), {"If-None-Match": tag} if tag else {}
+    params = _given({**_plain(query), "version": version})
+    return Request("GET", path, True, {"params": params, "headers": headers})
+
+
+def changes_versions(request: Request) -> bool:
+    """Return whether a request may change which version of an artifact decides."""
+    return request.method != "GET" and request.path.startswith(make_path("artifacts"))
+
+
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 

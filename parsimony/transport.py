@@ -13,6 +13,7 @@ import httpx
 from parsimony.errors import ParsimonyError, TooManyRequests, Unavailable, error_from_reply, error_from_transport
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+NOT_MODIFIED = 304
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 
 
@@ -84,7 +85,7 @@ async def send_async(client: httpx.AsyncClient, request: Request, retries: int) 
 
 
 def _checked(reply: httpx.Response) -> httpx.Response:
-    if reply.is_success:
+    if reply.is_success or reply.status_code == NOT_MODIFIED:
         return reply
     raise error_from_reply(reply)
 

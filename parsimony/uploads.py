@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
 from parsimony.errors import InvalidRequest
 
 _TABLE_TYPES = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet", ".jsonl": "application/x-ndjson"}
@@ -50,6 +48,8 @@ def read_table(table: Any, embeddings: Any = None) -> dict[str, Any]:
     """
     parts: dict[str, Any] = {"table": _read_file(table)}
     if embeddings is not None:
+        import numpy as np  # of the caller, who has arrays; the client needs none
+
         buffer = io.BytesIO()
         np.save(buffer, np.asarray(embeddings, dtype=np.float32), allow_pickle=False)
         parts["embeddings"] = ("embeddings.npy", buffer.getvalue(), "application/x-npy")

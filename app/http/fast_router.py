@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.http.conditional import is_known, make_decision_etag
 from app.http.json_bodies import decode_json, replay_body
 from app.http.problems import reply_to
 from app.observability.metrics import Metrics
@@ -112,8 +113,13 @@ class FastRouter:
         if body is None:
             await self.app(scope, receive, send)
             return
-        length = (b"content-length", b"%d" % len(body))
-        await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
+        status, headers = 200, [JSON_HEADER, (b"content-length", b"%d" % len(body))]
+        if look_up.method == "GET":
+            etag = make_decision_etag(body)
+            headers.append((b"etag", etag))
+            if is_known(etag, scope["headers"]):
+                status, headers, body = 304, headers[2:], b""
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def _answer(self, scope: Scope, look_up: LookUp, loaded: LoadedArtifact[Plan], sent: bytes | None) -> bytes | None:

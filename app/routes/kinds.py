@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from app.http.assignment_requests import binary_schema
+from app.http.conditional import is_known, make_decision_etag
 from app.http.json_bodies import JsonRouter, accepted_type, refuse_other_types
 from app.http.problems import problem_of
 from app.routes.dependencies import (
@@ -107,14 +108,22 @@ def _add_decision(router: APIRouter, kind: AnyKind) -> None:
 
 
 def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
-    async def decision(name: Any, context: Any, version: Any, **given: Any) -> Response:
+    async def decision(name: Any, context: Any, version: Any, request: Any, **given: Any) -> Response:
         """Decide what to do now with an item, by limits and by what is known of it. 409 if nothing keeps the limits.
 
-        What a query string cannot hold, such as acquired values, is sent by POST.
+        What a query string cannot hold, such as acquired values, is sent by POST. 304 if `If-None-Match` has the
+        reply's `ETag`.
         """
-        return await _decided(kind, name, from_parameters(kind.query, given), context, version)
+        reply = await _decided(kind, name, from_parameters(kind.query, given), context, version)
+        etag = make_decision_etag(bytes(reply.body))
+        headers = {"ETag": etag.decode()}
+        if is_known(etag, request.scope["headers"]):
+            return Response(status_code=304, headers=headers)
+        reply.headers.update(headers)
+        return reply
 
-    _declare(kind, decision, [*parameters_of(kind.query), _fixed("version", Version, None)])
+    fixed = [_fixed("version", Version, None), _fixed("request", Request)]
+    _declare(kind, decision, [*parameters_of(kind.query), *fixed])
     router.get(
         "/{name}/decision",
         summary="Decide on an item, by query parameters",

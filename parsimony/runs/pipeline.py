@@ -25,7 +25,7 @@ def run_pipeline(
 ) -> Steps:
     """Run an item from its first decision, which has a ``step``; the label is None without an accepted prediction.
 
-    A feature that fails is missing; if its dataset has no missing values, the item is rejected.
+    A feature that fails, or has invalid values, is missing; if its dataset has no missing values, the item is rejected.
 
     Args:
         acquired: known features.
@@ -33,10 +33,11 @@ def run_pipeline(
         unavailable: features that must not be called.
     """
     so_far, known, decision = ResultsSoFar(), dict(acquired), first
+    reasons = list[str]()
     while not isinstance(decision, Refusal):
         step = decision["step"]
         if step["action"] != "acquire":
-            return RunAnswer(step.get("label"), step["confidence"], degraded=so_far.failures)
+            return RunAnswer(step.get("label"), step["confidence"], degraded=join_reasons(so_far.failures, *reasons))
         if remaining_seconds <= 0:
             return RunAnswer(None, degraded=join_reasons(so_far.failures, OUT_OF_TIME))
         wanted = tuple(name for name in step["features"] if name not in unavailable)
@@ -47,4 +48,10 @@ def run_pipeline(
         so_far.results += results
         known |= {one.name: one.cells or None for one in results}
         decision = yield Ask(dict(known))
-    return RunAnswer(None, degraded=join_reasons(so_far.failures, decision.reason))
+        if isinstance(decision, Refusal) and (
+            invalid := [name for name in decision.invalid if known[name] is not None]
+        ):
+            reasons.append(decision.reason)
+            known |= dict.fromkeys(invalid)
+            decision = yield Ask(dict(known))
+    return RunAnswer(None, degraded=join_reasons(so_far.failures, *reasons, decision.reason))

@@ -1,6 +1,6 @@
 """Run of an item of a policy: acquire sensors, concurrently where possible, then classify or select an answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -106,7 +106,7 @@ def run_policy(
         wanted = _sensors_to_acquire(decision, known)
         if barred.intersection(wanted):
             so_far.results += [skip_call(name) for name in wanted if name in unavailable]
-            decision = yield Ask(dict(known), frozenset(barred), lost)
+            decision, lost = yield from _ask(facts, known, barred, lost, reasons)
             wanted = _sensors_to_acquire(decision, known)
         if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
             wanted = facts.find_cheapest(barred, lost)
@@ -124,7 +124,7 @@ def run_policy(
                 reasons += [f"{one.name}: {reading.reason}"] if reading.reason else []
             else:
                 known[one.name] = reading
-        decision = yield Ask(dict(known), frozenset(barred), lost)
+        decision, lost = yield from _ask(facts, known, barred, lost, reasons)
     reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
     refused = decision.reason if isinstance(decision, Refusal) else None
     degraded = join_reasons(so_far.failures, *reasons) or refused
@@ -137,6 +137,22 @@ def run_policy(
     if isinstance(decision, Refusal):
         raise NoAnswer(join_reasons(degraded, decision.reason) or "", remaining_seconds)
     return _answer(decision, so_far, degraded)
+
+
+def _ask(
+    facts: PolicyFacts, known: dict[str, Any], barred: set[str], lost: float, reasons: list[str | None]
+) -> Generator[Ask, Any, tuple[Any, float]]:
+    """Ask for the next decision; sensors whose readings it finds invalid are barred. Return it, and the lost cost."""
+    while True:
+        decision = yield Ask(dict(known), frozenset(barred), lost)
+        invalid = known.keys() & decision.invalid if isinstance(decision, Refusal) else set[str]()
+        if not invalid:
+            return decision, lost
+        reasons.append(decision.reason)
+        barred |= invalid
+        lost += facts.cost_of(invalid)
+        for name in invalid:
+            del known[name]
 
 
 def _answer(decision: Mapping[str, Any], so_far: ResultsSoFar, degraded: str | None) -> RunAnswer:

@@ -66,7 +66,7 @@ class Refusal:
 
     Attributes:
         reason: why.
-        invalid: features whose values are invalid.
+        invalid: features or sensors whose values are invalid.
     """
 
     reason: str

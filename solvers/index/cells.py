@@ -65,26 +65,27 @@ def select_features(table: FeatureTable, names: Sequence[str]) -> FeatureTable:
 
 
 def encode_items(
-    encoding: CellEncoding | None, columns: Sequence[tuple[int, str]], items: Sequence[Mapping[str, Any]]
+    encoding: CellEncoding | None, columns: Sequence[tuple[int, str, str]], items: Sequence[Mapping[str, Any]]
 ) -> Floats:
     """Encode some columns of items numerically: (n, D).
 
     Args:
-        columns: index in the encoding, and name, of each column.
+        columns: index in the encoding, name of the feature, and name, of each column.
     Raises:
         InvalidRequest: an item lacks a column or has an invalid cell.
     """
     rows, faults = [], list[Fault]()
     for i, item in enumerate(items):
         row: list[float] = []
-        for place, column in columns:
+        for place, feature, column in columns:
+            at = ("items", i, column) if feature == column else ("items", i, feature, column)
             if column not in item:
-                raise InvalidRequest.from_faults(Fault(("items", i, column), "is required by the chosen features"))
+                raise InvalidRequest.from_faults(Fault(at, "is required by the chosen features"))
             cell = item[column]
             try:
                 row += [to_finite(cell)] if encoding is None else encoding.encode_cell(place, cell)
             except ValueError as error:
-                faults.append(Fault(("items", i, column), str(error)))
+                faults.append(Fault(at, str(error)))
         rows.append(row)
     if faults:
         raise InvalidRequest.from_faults(*faults)

@@ -46,7 +46,9 @@ def predict_items(
         common = int(kept.choose_answers(kept.class_shares[None])[0])
         return Predictions((_name_class(kept, common),) * len(items), tuple(dict(shares) for _ in items))
     owners, every = list_column_owners(kept.columns), [column for own in kept.columns for column in own]
-    columns = [(at, every[at]) for f in list_members(mask) for at in np.flatnonzero(owners == f).tolist()]
+    columns = [
+        (at, kept.features[f], every[at]) for f in list_members(mask) for at in np.flatnonzero(owners == f).tolist()
+    ]
     codes, probabilities = _predict_codes(
         kept, mask, encode_items(kept.encoding, columns, items), learner_modules, run_in
     )

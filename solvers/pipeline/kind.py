@@ -141,7 +141,8 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
             try:
                 return {"step": dict(plan.next_step(decision.solution, step.acquired, modules, run_in))}
             except InvalidRequest as error:
-                return Refusal(str(error))
+                parts = {part for fault in error.faults for part in fault.loc}
+                return Refusal(str(error), frozenset(step.acquired.keys() & parts))
 
         steps = run_pipeline(
             {"step": dict(plan.first_step(decision.solution))},

@@ -3,7 +3,9 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ from parsimony import (
     Unavailable,
     load,
 )
-from parsimony.decisions import MAX_HELD, Decision, DecisionCache
+from parsimony.client import BaseClient
+from parsimony.decisions import MAX_HELD, RETRY_S, Decision, DecisionCache
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.servers import Server, running_server
 
@@ -93,23 +96,35 @@ def test_errors_carry_the_code_and_numbers_of_the_server(all_kinds: Server, clie
 
 
 class Flaky(BaseHTTPRequestHandler):
-    """Answers with the statuses of a list, then with 200."""
+    """Answers with the statuses of a list, then with 200; -1 hangs."""
 
     statuses: list[int] = []  # noqa: RUF012 - set for each test by a subclass
     requests = 0
+    tags: list[str | None] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        self.tags.append(self.headers["if-none-match"])
+        self.answer()
 
     def do_POST(self) -> None:
-        type(self).requests += 1
         self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.answer()
+
+    def answer(self) -> None:
+        type(self).requests += 1
         status = self.statuses.pop(0) if self.statuses else 200
+        if status < 0:
+            time.sleep(2 * RETRY_S)
+            return
         body = b'{"decision": "d", "expected": {}}' if status == 200 else b"{}"
         self.send_response(status)
         self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
+        self.send_header("content-length", str(len(body)) if status != 304 else "0")
+        self.send_header("etag", '"tag"')
         if status == 429:
             self.send_header("retry-after", "0")
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(b"" if status == 304 else body)
 
     def log_message(self, *about: Any) -> None:
         pass
@@ -117,7 +132,7 @@ class Flaky(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def flaky() -> Iterator[tuple[type[Flaky], str]]:
-    handler = type("Own", (Flaky,), {"statuses": [], "requests": 0})
+    handler = type("Own", (Flaky,), {"statuses": [], "requests": 0, "tags": []})
     server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -139,26 +154,109 @@ def test_decisions_are_repeated_and_feedback_is_not(flaky: tuple[type[Flaky], st
         assert handler.requests == 4
         handler.statuses = [429] * 3
         with pytest.raises(TooManyRequests) as refused:
-            client.cascade("plan").decide()
+            client.cascade("plan").decide(item="of one item")
         assert refused.value.retry_after_s == 0
 
 
-def test_decisions_are_held_while_fresh_and_used_stale_while_the_server_is_away(tmp_path: Path) -> None:
-    cache, now = DecisionCache(hold_s=10.0, clock=lambda: now[0]), [0.0]
+@contextmanager
+def decide_in(way: str, url: str, **options: Any) -> Iterator[tuple[BaseClient[Any], Callable[..., Decision]]]:
+    """Yield a client, and its ``decide``, of the synchronous or the asynchronous one."""
+    if way == "sync":
+        with Parsimony(url, **options) as client:
+            yield client, client.cascade("plan").decide
+        return
+    with closing(asyncio.new_event_loop()) as loop:
+        other = AsyncParsimony(url, **options)
+        yield other, lambda **query: loop.run_until_complete(other.cascade("plan").decide(**query))
+        loop.run_until_complete(other.close())
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_held_decision_costs_no_call_and_an_old_one_is_asked_for_by_its_tag(
+    flaky: tuple[type[Flaky], str], way: str
+) -> None:
+    handler, url = flaky
+    with decide_in(way, url, hold_s=60.0) as (client, decide):
+        assert [decide(budget=2).id for _ in range(3)] == ["d"] * 3
+        assert (handler.requests, handler.tags) == (1, [None])
+        decide(budget=3)
+        decide(item="one", budget=2)
+        decide(item="one", budget=2)
+        assert handler.requests == 4
+        client._held.hold_s = -1.0
+        key = DecisionCache.make_key("cascade", "plan", None, {"budget": 2})
+        assert key is not None
+        client._held.keep(key, Decision({"decision": "held"}), '"tag"')
+        handler.statuses = [304, 200]
+        found = [decide(budget=2).id for _ in range(2)]
+        assert (found, handler.tags[-2:]) == (["held", "d"], ['"tag"', '"tag"'])
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_stale_decision_is_used_at_once_while_the_server_is_unavailable_or_hangs(
+    flaky: tuple[type[Flaky], str], way: str
+) -> None:
+    """One short request a second is made, and none is repeated."""
+    handler, url = flaky
+    with decide_in(way, url, hold_s=0.05, retries=5) as (client, decide):
+        assert not decide(budget=2).is_stale
+        time.sleep(0.06)
+        handler.statuses = [503]
+        assert decide(budget=2).is_stale
+        assert decide(budget=2).is_stale
+        assert handler.requests == 2
+        time.sleep(0.06)
+        handler.statuses = [-1]
+        started = time.monotonic()
+        assert decide(budget=2).is_stale
+        assert time.monotonic() - started < 1.9 * RETRY_S
+        client._held.hold_s = 60.0
+        assert not wait_until_fresh(decide).is_stale
+
+
+def wait_until_fresh(decide: Callable[..., Decision]) -> Decision:
+    for _ in range(100):
+        if not (found := decide(budget=2)).is_stale:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def test_a_changed_version_is_decided_at_once(client: Parsimony) -> None:
+    decide = client.cascade("plan").decide
+    before = decide(deadline=13.0)
+    assert decide(deadline=13.0) is before
+    client.activate_version("cascade", "plan", 1)
+    assert decide(deadline=13.0) is not before
+
+
+def test_the_cache_drops_what_it_has_held_longest() -> None:
+    now = [0.0]
+    cache = DecisionCache(hold_s=10.0, clock=lambda: now[0])
     key = DecisionCache.make_key("cascade", "plan", None, {"b": 1, "a": 2})
+    assert key is not None
     assert key == DecisionCache.make_key("cascade", "plan", None, {"a": 2, "b": 1})
-    assert cache.get_fresh(key) is cache.get_stale(key) is None
+    assert DecisionCache.make_key("cascade", "plan", None, {"item": "x"}) is None
+    assert cache.get(key) is None
     cache.keep(key, Decision({"decision": "d"}))
+    held = cache.get(key)
+    assert held is not None
     now[0] = 10.0
-    assert cache.get_fresh(key) is not None
+    assert cache.is_fresh(held)
     now[0] = 10.1
-    assert cache.get_fresh(key) is None
-    stale = cache.get_stale(key)
-    assert stale is not None
-    assert stale.is_stale
+    assert not cache.is_fresh(held)
     for at in range(MAX_HELD):
-        cache.keep(str(at), stale)
-    assert cache.get_stale(key) is None
+        cache.keep(str(at), held.decision)
+    assert cache.get(key) is None
+
+
+def test_the_server_knows_the_tag_of_a_decision(all_kinds: Server) -> None:
+    for path in ("/v1/cascades/plan/decision?deadline=13", "/v1/cascades/plan/decision?deadline=13&version=1"):
+        first = all_kinds.client.get(path)
+        again = all_kinds.client.get(path, headers={"If-None-Match": first.headers["etag"]})
+        other = all_kinds.client.get(path.replace("13", "14"), headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+        assert (other.status_code, other.json()["deadline"]) == (200, 14.0)
 
 
 def test_a_run_continues_with_a_stale_decision_after_the_server_has_gone(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Runs with the caller's own functions: answers, paths, and costs are those of the server's evaluation."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from app.serving.local import LocalPlan
 from models.errors import EndpointFailed
 from parsimony import Answer, AsyncParsimony, Infeasible, InvalidRequest, NotFound, Parsimony, RunFailed, RunResult
-from parsimony.functions import CallOutcome, call_function, call_function_async
+from parsimony.functions import CallOutcome, call_function, call_function_async, call_functions_async
 from parsimony.runs.steps import CallResults
 from solvers import KINDS
 from solvers.evaluation import complete_items
@@ -182,6 +184,18 @@ def test_whatever_fails_the_client_ends_as_the_server_does(client: Parsimony, ki
     assert compared > case_count(10, 4)
 
 
+@pytest.mark.parametrize("value", ["abc", float("nan"), [1.0] * 5, {"a": 1}, None, True, ()])
+@pytest.mark.parametrize("kind", ["policy", "index", "pipeline"])
+def test_invalid_readings_are_as_if_the_function_had_failed(client: Parsimony, kind: str, value: Any) -> None:
+    item, functions, artifact = items_of(kind)[0], functions_of(kind), getattr(client, kind)("plan")
+    query = {**LIMITS[kind][-1], **facts_of(kind, item)}
+    first = artifact.run(item["values"], functions, **query).called[0]
+    with_failure = artifact.run(item["values"], {**functions, first: fail}, **query)
+    found = artifact.run(item["values"], {**functions, first: lambda item: value}, **query)
+    assert found.label == with_failure.label
+    assert found.degraded is not None or value in (None, ())
+
+
 @pytest.mark.parametrize("kind", ["cascade", "portfolio"])
 def test_if_all_functions_fail_the_run_fails(client: Parsimony, kind: str) -> None:
     item = items_of(kind)[0]
@@ -248,7 +262,24 @@ def test_an_own_timeout_error_is_kept_and_a_late_function_is_a_failure(all_kinds
     found = asyncio.run(run_async(all_kinds.url, "cascade", item, {**functions, **dict.fromkeys(names, own)}))
     assert set(found.failures.values()) == {"TimeoutError: the database"}
 
-    async def late() -> CallOutcome:
-        return await call_function_async("slow", {"slow": lambda item: asyncio.sleep(60)}, 1, 0.01)
+    async def late(function: Callable[[Any], Any]) -> CallOutcome:
+        return await call_function_async("slow", {"slow": function}, 1, 0.01)
 
-    assert isinstance(asyncio.run(late()).raised, TimeoutError)
+    for function in (lambda item: asyncio.sleep(60), lambda item: time.sleep(0.2)):
+        assert isinstance(asyncio.run(late(function)).raised, TimeoutError)
+
+
+def test_functions_that_are_not_asynchronous_do_not_block_each_other() -> None:
+    both = threading.Barrier(2, timeout=10.0)
+
+    async def call() -> list[CallOutcome]:
+        return await call_functions_async(["a", "b"], dict.fromkeys("ab", lambda item: both.wait()), 1, None)
+
+    assert sorted(one.value for one in asyncio.run(call())) == [0, 1]
+
+
+@pytest.mark.parametrize("made", [("cat", 1.5), ("cat", float("nan"))])
+def test_confidences_out_of_range_are_failures(made: Any) -> None:
+    assert isinstance(call_function("f", {"f": lambda item: made}, 1).raised, ValueError)
+    with pytest.raises(ValueError, match="cost"):
+        Answer("cat", 0.5, -1.0)

@@ -1,0 +1,23 @@
+"""Conditional GET of decisions (RFC 9110, Section 13.1.2)."""
+
+from hashlib import blake2b
+
+IF_NONE_MATCH = b"if-none-match"
+
+
+def make_decision_etag(body: bytes) -> bytes:
+    """Return the entity tag of a decision, a hash of its reply.
+
+    >>> make_decision_etag(b"{}")
+    b'"b4b8bf78e9ad"'
+    """
+    return b'"%s"' % blake2b(body, digest_size=6).hexdigest().encode()
+
+
+def is_known(etag: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Return whether the caller has the decision with this tag, so that the reply is 304.
+
+    >>> is_known(b'"a"', [(b"if-none-match", b'"b", W/"a"')])
+    True
+    """
+    return any(etag in value for name, value in headers if name == IF_NONE_MATCH)
