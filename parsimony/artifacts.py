@@ -12,6 +12,7 @@ from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswe
 
 if TYPE_CHECKING:
     from parsimony.client import AsyncParsimony, Parsimony
+    from parsimony.replies import CurveReply, EvaluationReply
 
 A = TypeVar("A")
 
@@ -63,11 +64,11 @@ class Artifact(BoundArtifact):
         """Return the decision for limits such as ``budget=5``, and for known values of the item."""
         return self.client.decide(self.kind, self.name, version=self.version, **query)
 
-    def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> Any:
+    def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> "EvaluationReply":
         """Evaluate complete items; return the outcome of each item, and a summary."""
         return self.client.evaluate(self.kind, self.name, items, version=self.version, **limits)
 
-    def curve(self, **query: Any) -> Any:
+    def curve(self, **query: Any) -> "CurveReply":
         """Return the trade-off curve: operating points with intervals, and baselines."""
         return self.client.curve(self.kind, self.name, version=self.version, **query)
 
@@ -125,11 +126,11 @@ class AsyncArtifact(BoundArtifact):
         """Return the decision for limits such as ``budget=5``, and for known values of the item."""
         return await self.client.decide(self.kind, self.name, version=self.version, **query)
 
-    async def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> Any:
+    async def evaluate(self, items: Sequence[Mapping[str, Any]], **limits: Any) -> "EvaluationReply":
         """Evaluate complete items; return the outcome of each item, and a summary."""
         return await self.client.evaluate(self.kind, self.name, items, version=self.version, **limits)
 
-    async def curve(self, **query: Any) -> Any:
+    async def curve(self, **query: Any) -> "CurveReply":
         """Return the trade-off curve: operating points with intervals, and baselines."""
         return await self.client.curve(self.kind, self.name, version=self.version, **query)
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -14,15 +14,22 @@ from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
 from parsimony.errors import ParsimonyError, ServerError, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
-from parsimony.routes import Routes, changes_versions, find_version, request_decision, request_shared_decision
+from parsimony.routes import changes_versions, find_version, request_decision, request_shared_decision
 from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
+
+if TYPE_CHECKING:
+    from parsimony.replies import Build
+    from parsimony.typed_routes import AsyncRoutes, SyncRoutes
+else:
+    from parsimony.routes import Routes as AsyncRoutes
+    from parsimony.routes import Routes as SyncRoutes
 
 _LOOK_S = 0.2
 HOLD_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
 
-class BaseClient(HasArtifacts[A], Routes):
+class BaseClient(HasArtifacts[A]):
     """Settings and held decisions of a client."""
 
     _http_type: Callable[..., Any]
@@ -58,7 +65,7 @@ class BaseClient(HasArtifacts[A], Routes):
         return self._held.keep(key, Decision(_read(reply)), reply.headers.get("etag", ""))
 
 
-class Parsimony(BaseClient[Artifact]):
+class Parsimony(BaseClient[Artifact], SyncRoutes):
     """Client of a server. Connections are reused; methods may be called from several threads.
 
     Args:
@@ -125,7 +132,7 @@ class Parsimony(BaseClient[Artifact]):
         """
         key = kind, name, version
         if key not in self._records:
-            self._records[key] = find_version(self.read_records(*key), version)
+            self._records[key] = find_version(self._read_records(*key), version)
         return self._records[key]
 
     def build(self, kind: str, name: str, dataset: str, *, timeout_s: float | None = None, **options: Any) -> Any:
@@ -140,13 +147,13 @@ class Parsimony(BaseClient[Artifact]):
         """
         build = self.start_build(kind, name, dataset, **options)
         started = time.monotonic()
-        while not _has_ended(build):
+        while (version := _built_version(build)) is None:
             if timeout_s is not None and time.monotonic() - started > timeout_s:
                 raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
             time.sleep(_LOOK_S)
             build = self.show_build(build["id"])
         self._held.clear()
-        return self.describe(kind, name, build["artifact"]["version"])
+        return self.describe(kind, name, version)
 
     def record(self, name: str, classifiers: Mapping[str, Any] | None = None, **options: Any) -> Recorder:
         """Record calls of your own classifiers, from which a dataset is made.
@@ -168,7 +175,7 @@ class Parsimony(BaseClient[Artifact]):
         return _read(send(self._http, request, self._connection.retries))
 
 
-class AsyncParsimony(BaseClient[AsyncArtifact]):
+class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
     """Client of a server, for asyncio. Arguments and errors are those of ``Parsimony``."""
 
     _artifact_type = AsyncArtifact
@@ -211,17 +218,17 @@ class AsyncParsimony(BaseClient[AsyncArtifact]):
         """
         key = kind, name, version
         if key not in self._records:
-            self._records[key] = find_version(await self.read_records(*key), version)
+            self._records[key] = find_version(await self._read_records(*key), version)
         return self._records[key]
 
     async def build(self, kind: str, name: str, dataset: str, **options: Any) -> Any:
         """Build an artifact and wait for it; return its record. Raises ServerError if the build failed."""
         build = await self.start_build(kind, name, dataset, **options)
-        while not _has_ended(build):
+        while (version := _built_version(build)) is None:
             await asyncio.sleep(_LOOK_S)
             build = await self.show_build(build["id"])
         self._held.clear()
-        return await self.describe(kind, name, build["artifact"]["version"])
+        return await self.describe(kind, name, version)
 
     async def _send(self, request: Request) -> Any:
         if changes_versions(request):
@@ -229,12 +236,13 @@ class AsyncParsimony(BaseClient[AsyncArtifact]):
         return _read(await send_async(self._http, request, self._connection.retries))
 
 
-def _has_ended(build: Mapping[str, Any]) -> bool:
-    """Return whether a build has succeeded; raises ServerError if it failed or was canceled."""
+def _built_version(build: "Build") -> int | None:
+    """Return the version of an ended build, None before; raises ServerError if it failed or was canceled."""
     if build["status"] in ("failed", "cancelled"):
         reason = build["error"] or "cancelled"
-        raise ServerError(f"build {build['id']} {build['status']}: {reason}", code="build-failed", details=build)
-    return bool(build["status"] == "succeeded")
+        message = f"build {build['id']} {build['status']}: {reason}"
+        raise ServerError(message, code="build-failed", details={**build})
+    return build["artifact"]["version"] if build["artifact"] is not None else None
 
 
 def _read(reply: httpx.Response) -> Any:

@@ -17,7 +17,7 @@ class FeedbackSender:
     """Sends outcomes in the background. Queued outcomes are sent at exit.
 
     Nothing is lost silently: ``report`` raises if the queue is full, and outcomes that could not be sent are logged
-    with their number, and remain in ``unsent``.
+    with their number, and remain in ``unsent``, at most ``capacity`` of them.
 
     Args:
         send: sends outcomes; raises ParsimonyError.
@@ -37,6 +37,7 @@ class FeedbackSender:
         patience_s: float = 1.0,
     ) -> None:
         self._send, self._batch, self._interval_s, self._patience_s = send, batch, interval_s, patience_s
+        self._capacity = capacity
         self._waiting: queue.Queue[Outcome] = queue.Queue(capacity)
         self._is_closing = threading.Event()
         self.unsent: list[Outcome] = []
@@ -95,4 +96,7 @@ class FeedbackSender:
 
     def _give_up(self, outcomes: list[Outcome], error: Exception) -> None:
         logger.error("feedback not sent outcomes=%d error=%s", len(outcomes), error)
-        self.unsent += outcomes
+        kept = outcomes[: self._capacity - len(self.unsent)]
+        self.unsent += kept
+        if len(kept) < len(outcomes):
+            logger.error("feedback lost outcomes=%d, since unsent is full", len(outcomes) - len(kept))

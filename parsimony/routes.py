@@ -10,7 +10,7 @@ from typing import Any
 from parsimony.errors import InvalidRequest, NotFound
 from parsimony.functions import to_plain
 from parsimony.transport import Request
-from parsimony.uploads import make_path, read_dataset, read_table
+from parsimony.uploads import make_path, make_source_part, make_spec_part, read_table
 
 PLURALS = {
     "cascade": "cascades",
@@ -108,7 +108,7 @@ class Routes:
         """List the active versions, in pages: ``kind``, ``name``, ``prefix``, ``dataset``, ``limit``, ``cursor``."""
         return self._get("artifacts", **filters)
 
-    def read_records(self, kind: str, name: str, version: int | None = None) -> Any:
+    def _read_records(self, kind: str, name: str, version: int | None = None) -> Any:
         """Return the record of the active version, or for ``find_version`` those of all."""
         return self.show_artifact(kind, name) if version is None else self.list_versions(kind, name, limit=MAX_PAGE)
 
@@ -197,19 +197,27 @@ class Routes:
 
     # Datasets, builds, and advice
 
-    def put_dataset(
-        self, name: str, table: Any, spec: Mapping[str, Any], embeddings: Any = None, sample_rows: int | None = None
-    ) -> Any:
-        """Upload a dataset, or refer to one.
+    def put_dataset(self, name: str, table: Any, spec: Mapping[str, Any], embeddings: Any = None) -> Any:
+        """Upload a dataset.
 
         Args:
-            table: path of a CSV, Parquet, or JSON Lines file, or a frame of pandas or polars; or the URL of Parquet
-                files that stay where they are (`s3://logs/calls`): the reply is then the build that checks them.
+            table: path of a CSV, Parquet, or JSON Lines file, or a frame of pandas or polars.
             spec: the columns.
             embeddings: (n, d) numbers; None without.
-            sample_rows: with a URL, the number of rows to sample for builds.
         """
-        files = read_dataset(table, spec, embeddings, sample_rows)
+        files = make_spec_part(spec) | read_table(table, embeddings)
+        return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
+
+    def put_dataset_source(
+        self, name: str, url: str, spec: Mapping[str, Any], *, sample_rows: int | None = None
+    ) -> Any:
+        """Refer to Parquet files that stay where they are (`s3://logs/calls`); return the build that checks them.
+
+        Args:
+            spec: the columns.
+            sample_rows: rows to sample for builds; None: the server's default.
+        """
+        files = make_spec_part(spec) | make_source_part(url, sample_rows)
         return self._send(Request("PUT", make_path("datasets", name), True, {"files": files}))
 
     def put_calls(self, name: str, log: bytes, **parts: Any) -> Any:
@@ -378,7 +386,7 @@ def plural_of(kind: str) -> str:
 
 
 def find_version(reply: Any, version: int | None) -> Any:
-    """Return the record of a version from the reply to ``read_records``; raises NotFound."""
+    """Return the record of a version from the reply to ``_read_records``; raises NotFound."""
     if version is None:
         return reply
     found = [one for one in reply["items"] if one["version"] == version]

@@ -6,6 +6,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +15,8 @@ from parsimony.errors import InvalidRequest, NotFound, ParsimonyError
 logger = logging.getLogger("parsimony")
 BATCH, BATCH_BYTES = 1_000, 4 * 2**20
 """Most lines of a request, and the bytes after which no further line is added."""
+MAX_SENT_BYTES = 16 * 2**20
+"""Bytes of sent lines in the file, after which the others are moved to a new file."""
 _SUFFIX = ".jsonl"
 
 
@@ -81,20 +84,38 @@ class Spool:
             self._size += len(data)
 
     def flush(self) -> None:
-        """Send all lines. Raises ParsimonyError if the server is unavailable, or does not permit it."""
+        """Send all lines so far. Raises ParsimonyError if the server is unavailable, or does not permit it."""
         with self._sending:
             for path in sorted(self.path.parent.glob(f"*{_SUFFIX}")):
                 if path != self.path:
                     self._send_leftover(path)
             with self.path.open("rb") as file:
                 file.seek(self._sent)
-                for lines in _read_batches(file):
+                for lines in _read_batches(file, self._size - self._sent):
                     self._deliver(lines)
                     self._sent += sum(map(len, lines))
             with self._writing:
                 if self._file is not None and self._sent == self._size:
                     os.ftruncate(self._file, 0)
                     self._size = self._sent = 0
+                elif self._file is not None and self._sent > MAX_SENT_BYTES:
+                    self._file = self._move_rest(self._file)
+
+    def _move_rest(self, file: int) -> int:
+        """Move the lines that are not sent to a new file, and return it; a crash in between may repeat some."""
+        rest, old = os.pread(file, self._size - self._sent, self._sent), self.path
+        self.path = old.with_name(f"{uuid.uuid4().hex}{_SUFFIX}")
+        moved = _open_locked(self.path)
+        assert moved is not None
+        if os.write(moved, rest) < len(rest):  # the disk is full
+            os.close(moved)
+            self.path.unlink()
+            self.path = old
+            return file
+        self._size, self._sent = len(rest), 0
+        old.unlink()
+        os.close(file)
+        return moved
 
     def close(self) -> None:
         """Send all lines if the server is available, and stop; else they stay in the file."""
@@ -177,14 +198,15 @@ def _open_locked(path: Path) -> int | None:
     return file
 
 
-def _read_batches(file: IO[bytes]) -> Iterator[list[bytes]]:
-    """Yield complete lines; the last one of a process that crashed may lack its end."""
+def _read_batches(file: IO[bytes], most: float = inf) -> Iterator[list[bytes]]:
+    """Yield complete lines of ``most`` bytes; the last one of a process that crashed may lack its end."""
     lines, size = list[bytes](), 0
     for line in file:
-        if not line.endswith(b"\n"):
+        if not line.endswith(b"\n") or most <= 0:
             break
         lines.append(line)
         size += len(line)
+        most -= len(line)
         if len(lines) == BATCH or size >= BATCH_BYTES:
             yield lines
             lines, size = [], 0

@@ -17,26 +17,15 @@ def make_path(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
-def read_dataset(
-    table: Any, spec: Mapping[str, Any], embeddings: Any = None, sample_rows: int | None = None
-) -> dict[str, Any]:
-    """Return the parts of a dataset: its spec, and its table or the source of its rows.
-
-    Args:
-        table: as for ``read_table``, or the URL of Parquet files.
-        embeddings: (n, d) numbers; None without.
-        sample_rows: with a URL, the number of rows to sample; None: the server's default.
-    """
-    if not (isinstance(table, str) and "://" in table):
-        return _make_json_part("spec", spec) | read_table(table, embeddings)
-    source = {"url": table, "sample_rows": sample_rows}
-    return _make_json_part("spec", spec) | _make_json_part(
-        "source", {name: value for name, value in source.items() if value is not None}
-    )
+def make_spec_part(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part with a dataset's columns."""
+    return {"spec": (None, json.dumps(spec), "application/json")}
 
 
-def _make_json_part(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: (None, json.dumps(value), "application/json")}
+def make_source_part(url: str, sample_rows: int | None) -> dict[str, Any]:
+    """Return the part with the source of a dataset's rows; sample_rows: None: the server's default."""
+    source = {"url": url} if sample_rows is None else {"url": url, "sample_rows": sample_rows}
+    return {"source": (None, json.dumps(source), "application/json")}
 
 
 def read_table(table: Any, embeddings: Any = None) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_frame_becomes_a_dataset_and_an_artifact(client: Parsimony) -> None:
     assert (record["kind"], record["dataset"]) == ("cascade", "framed")
     assert client.cascade("framed").curve()["points"]
     exported = client.export_version("cascade", "framed", 1)
-    assert client.delete_artifact("cascade", "framed") is None
+    client.delete_artifact("cascade", "framed")
     assert client.import_artifact(exported)["name"] == "framed"
     assert client.list_artifacts(prefix="framed")["total"] == 1
     with pytest.raises(ServerError) as failed:
@@ -316,6 +316,18 @@ def test_feedback_that_cannot_be_sent_is_kept_and_a_full_queue_raises() -> None:
     sender.report(decision="last")
     sender.close()
     assert [one["decision"] for one in sender.unsent] == ["last"]
+
+
+def test_outcomes_that_could_not_be_sent_are_bounded() -> None:
+    def send(*outcomes: Any) -> None:
+        raise ValueError("never")
+
+    sender = FeedbackSender(send, capacity=3, batch=2, interval_s=0.01)
+    for at in range(5):
+        sender.report(decision=str(at))
+        sender.flush()
+    sender.close()
+    assert [one["decision"] for one in sender.unsent] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from parsimony import Answer, Conflict, InvalidRequest, Parsimony, Recorder, Unavailable
 from parsimony.recorder import MAX_EXPLORING
-from parsimony.spool import BATCH, Spool
+from parsimony.spool import BATCH, MAX_SENT_BYTES, Spool
 from tests.support.servers import Server, running_server, start_server, wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.smoke]
@@ -216,6 +216,25 @@ def test_lines_beyond_the_bound_are_dropped_and_counted(tmp_path: Path) -> None:
     assert (len(sent), list(tmp_path.iterdir())) == (3, [])
     with pytest.raises(ValueError, match="closed"):
         spool.append("{}")
+
+
+def test_the_file_stays_small_while_lines_arrive_as_fast_as_they_are_sent(tmp_path: Path) -> None:
+    sent, large = list[str](), "x" * 2**22
+
+    def send(lines: Sequence[Mapping[str, Any]]) -> None:
+        sent.extend(one["row"] for one in lines)
+        spool.append(json.dumps({"row": f"{len(sent)}"}))
+
+    spool = Spool(tmp_path, send, interval_s=60.0)
+    first, many = spool.path, MAX_SENT_BYTES // 2**22 + 1
+    for _ in range(many):
+        spool.append(json.dumps({"row": large}))
+    spool.flush()
+    (file,) = tmp_path.iterdir()
+    assert (len(sent), file == first, file.stat().st_size < 1000) == (many, False, True)
+    spool._send = lambda lines: sent.extend(one["row"] for one in lines)  # type: ignore[assignment]
+    spool.close()
+    assert (sent[many:], list(tmp_path.iterdir())) == ([str(at + 1) for at in range(many)], [])
 
 
 def test_batches_are_bounded(tmp_path: Path) -> None:

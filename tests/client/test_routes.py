@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.main import create_api
-from app.observability.metrics import Metrics
-from app.routes.kinds import make_kind_routes
-from app.settings import Settings
 from parsimony import AsyncParsimony, Parsimony
-from parsimony.routes import PLURALS, Routes, request_decision
+from parsimony.routes import PLURALS, request_decision, request_shared_decision
 from parsimony.transport import Request
-from solvers import KINDS
+from tools.write_client_types import ROOT, find_operation, list_requests, make_document, write_types
 
 LEFT_OUT = re.compile(
     r"/health|/metrics|/v2|/v1/(models|chat|messages|responses|embeddings|completions)|.*/events$|GET .*/decision$"
@@ -22,32 +18,6 @@ LEFT_OUT = re.compile(
 """Operations of other clients' APIs; events of builds, which ``build`` waits for; and decisions by GET."""
 
 
-class Frame:
-    """A frame with the method of polars that uploads need."""
-
-    def write_csv(self) -> str:
-        return ""
-
-
-VALUES: dict[str, Any] = {
-    "name": "n",
-    "recording": "n",
-    "dataset": "n",
-    "build": "n",
-    "batch": "n",
-    "version": 1,
-    "before": 1,
-    "after": 2,
-    "size": 4,
-    "on": "n",
-    "items": [{}],
-    "table": Frame(),
-    "spec": {},
-    "log": b"",
-    "data": b"",
-    "method": "GET",
-    "path": "/v1/builds",
-}
 READ = {
     "cascade": ["steps.classifier", "steps.confidence_threshold", "steps.execution_time", "steps.worst_case_time"],
     "portfolio": ["classifier", "cost"],
@@ -58,51 +28,34 @@ READ = {
 """Fields of decisions that runs of the client read."""
 
 
-class Recorded(Routes):
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
-
-    def _send(self, request: Request) -> Any:
-        self.requests.append(request)
-
-
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    kinds = [make_kind_routes(kind) for kind in KINDS.values()]
-    found: dict[str, Any] = create_api(Settings(), Metrics(), kinds).openapi()
-    return found
+    return make_document()
 
 
 def all_requests() -> Iterator[tuple[str, Request]]:
-    methods = [one for one in vars(Routes).items() if not one[0].startswith("_")]
     for kind in PLURALS:
-        for name, method in methods:
-            client, parameters = Recorded(), list(inspect.signature(method).parameters.values())[1:]
-            needed = [one for one in parameters if one.default is one.empty and one.kind != one.VAR_KEYWORD]
-            given = {one.name: kind if one.name == "kind" else VALUES.get(one.name) for one in needed}
-            given = {key: value for key, value in given.items() if key not in ("outcomes", "rows", "truths")}
-            method(client, **given)
-            yield from ((name, request) for request in client.requests)
+        yield from list_requests(kind)
         yield "decide", request_decision(kind, "n", None, {})
+        yield "decide", request_shared_decision(kind, "n", 1, {})
 
 
-def match(document: dict[str, Any], request: Request) -> str | None:
-    """Return the operation of a request, as in the document."""
-    for path, operations in document["paths"].items():
-        pattern = re.sub(r"\{\w+\}", "[^/]+", path)
-        if re.fullmatch(pattern, request.path) and request.method.lower() in operations:
-            known = {one["name"] for one in operations[request.method.lower()].get("parameters", [])}
-            assert set(request.content.get("params", {})) <= known, (path, request.content["params"])
-            return f"{request.method} {path}"
-    return None
+def test_the_types_of_replies_and_methods_are_up_to_date() -> None:
+    """If this fails, run ``python tools/write_client_types.py``."""
+    for path, text in write_types().items():
+        assert (ROOT / path).read_text() == text, path
 
 
 def test_every_operation_has_a_method_and_every_method_an_operation(document: dict[str, Any]) -> None:
     called: set[str] = set()
     for name, request in all_requests():
-        operation = match(document, request)
-        assert operation is not None, (name, request.method, request.path)
-        called.add(operation)
+        found = find_operation(document, request)
+        if found is None and name == "decide" and request.method == "GET":
+            continue  # portfolios decide by POST only
+        assert found is not None, (name, request.method, request.path)
+        path, operation = found
+        assert set(request.content.get("params", {})) <= {one["name"] for one in operation.get("parameters", [])}, path
+        called.add(f"{request.method} {path}")
     all_operations = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     missing = {one for one in all_operations - called if not LEFT_OUT.match(one) and not LEFT_OUT.match(one.split()[1])}
     assert not missing

@@ -228,5 +228,7 @@ def test_the_client_compares_versions(server: Server) -> None:
 
 async def ask_async(url: str) -> Any:
     async with AsyncParsimony(url) as client:
-        assert (await client.diff_versions("cascade", "trace", 1, 2, on="unseen"))["logged"]["rows"] == 400
+        logged = (await client.diff_versions("cascade", "trace", 1, 2, on="unseen"))["logged"]
+        assert logged is not None
+        assert logged["rows"] == 400
         return await client.evaluate_version("portfolio", "trace", 2, on="log", budget=1.0)
