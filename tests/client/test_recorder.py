@@ -232,7 +232,7 @@ def test_the_file_stays_small_while_lines_arrive_as_fast_as_they_are_sent(tmp_pa
     spool.flush()
     (file,) = tmp_path.iterdir()
     assert (len(sent), file == first, file.stat().st_size < 1000) == (many, False, True)
-    spool._send = lambda lines: sent.extend(one["row"] for one in lines)  # type: ignore[assignment]
+    spool._send = lambda lines: sent.extend(one["row"] for one in lines)
     spool.close()
     assert (sent[many:], list(tmp_path.iterdir())) == ([str(at + 1) for at in range(many)], [])
 
