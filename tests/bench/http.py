@@ -1,10 +1,11 @@
-"""CPU per look-up over HTTP: ``parsimony bench http``: the service, a constant FastAPI route, and bare ASGI.
+"""CPU per look-up and policy step over HTTP: ``parsimony bench http``: the service, a constant route, and bare ASGI.
 
 Each server runs uvicorn on one core, the load generator on another; rounds alternate between the servers, so that a
 noisy neighbour hits all of them alike. What counts is the CPU time that the server process spends on a request.
 """
 
 import argparse
+import json
 import os
 import socket
 import statistics
@@ -18,13 +19,25 @@ from rich.table import Table
 
 from tests.bench._applications import running_application
 from tests.conftest import upload
-from tests.support.servers import running_server
+from tests.support.samples import FEATURES_SPEC, feature_columns, to_csv
+from tests.support.servers import Server, running_server, wait_for
 
 CONNECTIONS = 16
 WAVES = 1000
 ROUNDS = 7
 KEY = "bench-key"
-TARGET = "/v1/cascades/trace/decision?deadline=13"
+LOOK_UP = "GET /v1/cascades/trace/decision?deadline=13", b""
+STEPS = {
+    "policy, first step": ("GET /v1/policies/steps/decision?budget=4", b""),
+    "policy, first step by POST": ("POST /v1/policies/steps/decision", b'{"budget": 4, "acquired": {}}'),
+    "policy, one value known": ("POST /v1/policies/steps/decision", b'{"budget": 4, "acquired": {"glucose": 0.3}}'),
+    "policy, two values known": (
+        "POST /v1/policies/steps/decision",
+        b'{"budget": 4, "acquired": {"glucose": 0.3, "texture": [0.2, 0.7]}}',
+    ),
+}
+BARE = "bare ASGI, the same decision"
+CONSTANT = "FastAPI, a constant"
 
 
 def main() -> None:
@@ -35,32 +48,47 @@ def main() -> None:
         server = stack.enter_context(running_server(folder / "service", api_keys=f"{KEY}:build"))
         server.client.headers["authorization"] = f"Bearer {KEY}"
         upload(server)
+        _build_policy(server)
         exported = folder / "plan.parsimony"
         exported.write_bytes(server.client.get("/v1/artifacts/cascade/trace/versions/1/export").content)
-        servers = {
-            "Parsimony, everything on": (psutil.Process(server.process.pid), server.port),
-            "FastAPI, a constant": stack.enter_context(
-                running_application("tests.bench._http_apps:constant", folder, BENCH_PLAN=str(exported))
-            ),
-            "bare ASGI, the same decision": stack.enter_context(
-                running_application("tests.bench._http_apps:bare", folder, BENCH_PLAN=str(exported))
-            ),
+        service = psutil.Process(server.process.pid), server.port
+        running = {
+            name: stack.enter_context(
+                running_application(f"tests.bench._http_apps:{function}", folder, BENCH_PLAN=str(exported))
+            )
+            for name, function in ((CONSTANT, "constant"), (BARE, "bare"))
         }
-        for process, _ in servers.values():
+        for process, _ in (service, *running.values()):
             process.cpu_affinity(cores[:1])
         psutil.Process().cpu_affinity(cores[-1:])
-        for process, port in servers.values():
-            _round(process, port)  # to warm up
-        rounds: dict[str, list[float]] = {name: [] for name in servers}
+        asked = {"cascade, everything on": (service, LOOK_UP)} | {name: (service, step) for name, step in STEPS.items()}
+        asked |= {name: (each, LOOK_UP) for name, each in running.items()}
+        for each, request in asked.values():
+            _round(*each, *request)  # to warm up
+        rounds: dict[str, list[float]] = {name: [] for name in asked}
         for _ in range(ROUNDS):
-            for name, (process, port) in servers.items():
-                rounds[name].append(_round(process, port))
+            for name, (each, request) in asked.items():
+                rounds[name].append(_round(*each, *request))
     _print(rounds)
 
 
-def _round(process: psutil.Process, port: int) -> float:
+def _build_policy(server: Server) -> None:
+    """Build a policy of three features, one of which has two columns."""
+    features = [each | {"cost": cost} for each, cost in zip(FEATURES_SPEC["features"], (1.0, 2.0, 3.0), strict=True)]
+    files = {
+        "spec": (None, json.dumps(FEATURES_SPEC | {"features": features}), "application/json"),
+        "table": ("steps.csv", to_csv(feature_columns(1000)), "text/csv"),
+    }
+    assert server.client.put("/v1/datasets/steps", files=files).status_code == 201
+    build = server.client.post("/v1/builds", json={"kind": "policy", "name": "steps", "dataset": "steps"}).json()
+    wait_for(lambda: server.client.get(f"/v1/builds/{build['id']}").json()["status"] == "succeeded", 120)
+
+
+def _round(process: psutil.Process, port: int, target: str, body: bytes) -> float:
     """Give the server's CPU time for one request, in µs, over some thousands on kept-alive connections."""
-    request = f"GET {TARGET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
+    head = f"{target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+    about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    request = f"{head}{about}\r\n".encode() + body
     connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
     try:
         before = process.cpu_times()
@@ -81,19 +109,15 @@ def _round(process: psutil.Process, port: int) -> float:
 
 
 def _print(rounds: dict[str, list[float]]) -> None:
-    bare = rounds["bare ASGI, the same decision"]
-    table = Table(title=f"server CPU per look-up, {ROUNDS} rounds of {WAVES * CONNECTIONS}", title_justify="left")
-    for name in ("server", "median µs", "spread µs", "times bare ASGI", "spread"):
-        table.add_column(name, justify="left" if name == "server" else "right")
+    table = Table(title=f"server CPU per request, {ROUNDS} rounds of {WAVES * CONNECTIONS}", title_justify="left")
+    for name in ("request", "median µs", "times bare ASGI", "spread", "times a constant", "spread"):
+        table.add_column(name, justify="left" if name == "request" else "right")
     for name, spent in rounds.items():
-        ratios = [mine / other for mine, other in zip(spent, bare, strict=True)]
-        table.add_row(
-            name,
-            f"{statistics.median(spent):.1f}",
-            f"{min(spent):.0f}-{max(spent):.0f}",
-            f"{statistics.median(ratios):.2f}",
-            f"{min(ratios):.2f}-{max(ratios):.2f}",
-        )
+        cells = [f"{statistics.median(spent):.1f}"]
+        for peer in (BARE, CONSTANT):
+            ratios = [mine / other for mine, other in zip(spent, rounds[peer], strict=True)]
+            cells += [f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}"]
+        table.add_row(name, *cells)
     console = Console()
     Console(width=None if console.is_terminal else 80).print(table)
 
