@@ -42,6 +42,11 @@ class Estimates(Value):
     cost: Amount | None = Field(default=None, description="mean cost per item, in the artifact's unit")
     time: Amount | None = Field(default=None, description="mean time per item, in the artifact's unit")
 
+    def known_values(self) -> dict[str, float]:
+        """Return the estimates that are not None, without their errors."""
+        fields = vars(self)
+        return {name: fields[name] for name in ESTIMATED if fields[name] is not None}
+
     @classmethod
     def from_figures(cls, **values: float | None) -> Self:
         """Return estimates; a cost or time above ``LARGEST`` is omitted.
@@ -50,6 +55,9 @@ class Estimates(Value):
         True
         """
         return cls(**{name: value for name, value in values.items() if value is not None and value <= LARGEST})
+
+
+ESTIMATED = tuple(Estimates.model_fields)
 
 
 class Expectations(Estimates):
@@ -84,8 +92,7 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates, *, is_drawn
     >>> decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
     'index/digits/3@0123456789ab?accuracy=0.9&cost=1.5'
     """
-    values = {name: getattr(estimates, name) for name in Estimates.model_fields}
-    message = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+    message = [f"{name}={value!r}" for name, value in estimates.known_values().items()]
     message += [f"{_DRAWN}=1"] * is_drawn
     return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(message)}".replace("+", "")  # of 1e+16: a plus is a space
 

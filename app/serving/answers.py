@@ -14,7 +14,7 @@ from app.serving.catalog import LoadedArtifact
 from models import Value
 from models.base import LIMITS
 from models.errors import Infeasible, ParsimonyError
-from models.feedback import Estimates, Expectations, decision_id
+from models.feedback import Expectations, decision_id
 from models.losses import LossPrices
 from solvers.base import IN_PROCESS, ModelRunner, Plan
 from solvers.statistics import normal_interval, wilson_interval
@@ -54,8 +54,7 @@ def with_intervals(estimates: Expectations, rows: int, losses: LossPrices | None
     Estimates that do not apply are omitted. With losses, the loss replaces the accuracy, which is 1 minus the loss as a
     share of the largest loss.
     """
-    values = {name: getattr(estimates, name) for name in Estimates.model_fields}
-    expected: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    expected: dict[str, Any] = {**estimates.known_values()}
     judged_on = rows if estimates.rows is None else min(rows, estimates.rows)
     answered = judged_on * expected.get("coverage", 1.0)
     for name, counted_on in (("accuracy", answered), ("coverage", rows)):

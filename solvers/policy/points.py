@@ -27,12 +27,12 @@ KEPT_LIMITS = 256
 """Different limits of queries for which the choice of points is kept."""
 
 
-def _limits_of(target: PolicyTarget) -> list[Any]:
+def limits_of(target: PolicyTarget) -> list[Any]:
     """Return the limits of a query in the order of ``LIMITS``; sensors that are acquired are not excluded any more."""
     return [target.left_out if name == "excluded" else getattr(target, name) for name in LIMITS]
 
 
-def _to_target(limits: tuple[Any, ...]) -> PolicyTarget:
+def to_target(limits: tuple[Any, ...]) -> PolicyTarget:
     return PolicyTarget.model_construct(**dict(zip(LIMITS, limits, strict=True)))
 
 
@@ -83,11 +83,11 @@ class PolicyPoints(PolicyContents):
 
     @cached_property
     def _mixtures(self) -> Callable[..., Mixture]:
-        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_mixture(_to_target(limits)))
+        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_mixture(to_target(limits)))
 
     @cached_property
     def _outcomes(self) -> Callable[..., tuple[float | None, float | None, float | None]]:
-        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_outcome(_to_target(limits)))
+        return lru_cache(KEPT_LIMITS)(lambda *limits: self._find_outcome(to_target(limits)))
 
     def select_mixture(self, target: PolicyTarget) -> Mixture:
         """Return the points that a query's limits select; by default the one of fewest errors.
@@ -102,7 +102,7 @@ class PolicyPoints(PolicyContents):
             InvalidRequest: a deadline is set but times are unknown.
         """
         refuse_unknown_names(target.excluded, self.sensors)
-        return self._mixtures(*_limits_of(target))
+        return self._mixtures(*limits_of(target))
 
     def _find_mixture(self, target: PolicyTarget) -> Mixture:
         self._limits.check_deadline(target, self.time_unit or self.unit)
@@ -182,7 +182,7 @@ class PolicyPoints(PolicyContents):
         The costs are None if only a hard limit decides. All values are None if limits or exclusions may prevent actions
         that the point used on validation rows.
         """
-        return self._outcomes(*_limits_of(target))
+        return self._outcomes(*limits_of(target))
 
     def _find_outcome(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         mixture = self.select_mixture(target)

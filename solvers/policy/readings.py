@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.policy import PolicyQuery
 from models.policy_curves import RolloutItem
-from solvers.policy.sensors import Sensors, mark_embedding
+from solvers.policy.sensors import Sensors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SensorReadings:
     """Parses readings of items.
 
@@ -82,12 +83,20 @@ class SensorReadings:
         width.
         """
         faults = []
-        for column in np.flatnonzero(self.confident & mark_embedding(known)[self.sensors.owners]).tolist():
-            low, high = self.ranges[column].tolist()
-            least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
-            if not least <= cells[column] <= most:
-                sensor = self.sensors.names[int(self.sensors.owners[column])]
+        for column, owner, (least, most) in self._allowed_confidences:
+            if known[owner] and not least <= cells[column] <= most:
+                low, high = self.ranges[column].tolist()
                 fault = f"has confidence {cells[column]:g}; the dataset's are from {low:g} to {high:g}"
-                faults.append(Fault((where, sensor), fault))
+                faults.append(Fault((where, self.sensors.names[owner]), fault))
         if faults:
             raise InvalidRequest.from_faults(*faults)
+
+    @cached_property
+    def _allowed_confidences(self) -> list[tuple[int, int, tuple[float, float]]]:
+        """The columns of confidences, their sensors, and the least and the largest value allowed."""
+        allowed = []
+        for column in np.flatnonzero(self.confident).tolist():
+            low, high = self.ranges[column].tolist()
+            bounds = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
+            allowed.append((column, int(self.sensors.owners[column]), bounds))
+        return allowed

@@ -9,6 +9,7 @@ sensor.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ MAX_LISTED_CLASSES = 12
 """Maximum number of classes that a message lists."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Sensors:
     """M sensors and their D columns.
 
@@ -74,6 +75,11 @@ class Sensors:
         columns = tuple(column for feature in dataset.spec.features for column in feature.columns)
         labelled = np.zeros(len(owners), dtype=np.bool_)
         return cls(names, owners, labelled, dataset.classes, encoding, columns=columns)
+
+    @cached_property
+    def _columns_by_name(self) -> dict[str, tuple[int, Int64s]]:
+        """The place and the columns of each sensor."""
+        return {name: (place, np.flatnonzero(self.owners == place)) for place, name in enumerate(self.names)}
 
     @property
     def value_owners(self) -> Int32s:
@@ -175,11 +181,10 @@ class Sensors:
         cells, known = np.zeros(len(self.owners)), np.zeros(len(self.names), dtype=np.bool_)
         faults: list[Fault] = []
         for name, answer in acquired.items():
-            if name not in self.names:
+            if name not in self._columns_by_name:
                 faults.append(Fault((where, name), f"is not a sensor; available: {', '.join(self.names)}"))
                 continue
-            place = self.names.index(name)
-            columns = np.flatnonzero(self.owners == place)
+            place, columns = self._columns_by_name[name]
             try:
                 cells[columns] = self._to_numbers(answer, columns)
             except ValueError as error:

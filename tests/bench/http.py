@@ -12,6 +12,7 @@ import statistics
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -75,7 +76,7 @@ def main() -> None:
 def _build_policy(server: Server) -> None:
     """Build a policy of three features, one of which has two columns."""
     features = [each | {"cost": cost} for each, cost in zip(FEATURES_SPEC["features"], (1.0, 2.0, 3.0), strict=True)]
-    files = {
+    files: dict[str, Any] = {
         "spec": (None, json.dumps(FEATURES_SPEC | {"features": features}), "application/json"),
         "table": ("steps.csv", to_csv(feature_columns(1000)), "text/csv"),
     }

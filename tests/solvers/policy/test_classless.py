@@ -35,6 +35,7 @@ from solvers.policy.classless import (
 from solvers.policy.settings import replay_settings
 from solvers.running import Runner
 from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
+from tests.solvers.policy.test_plan import compare_one_with_rows
 from tests.support.cases import first_quick
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)
@@ -315,6 +316,12 @@ def test_a_cheaper_and_better_one_leaves_no_choice() -> None:
     for acquired in ({}, {"m0": 0.5}):
         step = plan.decide(asked({}, acquired=acquired))
         assert getattr(step, "sensor", getattr(step, "answer", None)) == "m0"
+
+
+def test_one_item_is_decided_as_rows_are() -> None:
+    plan = built().plan
+    cells = plan.cells_of(asked_trace(200, 5))
+    assert compare_one_with_rows(plan, cells, np.random.default_rng(2)) > 100
 
 
 def items_of(dataset: Trace, rows: int) -> list[RolloutItem]:

@@ -1,0 +1,274 @@
+"""Decisions of a policy on items: the next acquisition, or the answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import inf
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from models import Fault, InvalidRequest
+from models.arrays import Bools, Floats, Int16s, Int64s
+from models.policy import (
+    AcquireDecision,
+    AnswerDecision,
+    ClassifyDecision,
+    PolicyDecision,
+    PolicyQuery,
+    PolicyTarget,
+    RejectDecision,
+    StopDecision,
+)
+from solvers.policy.classless import choose_best_acquired, known_advantages
+from solvers.policy.item_draw import ItemDraw
+from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs
+from solvers.policy.node_features import node_features
+from solvers.policy.node_policies import NodeDecisions
+from solvers.policy.one_item import OneItem, list_feature_columns, row_features
+from solvers.policy.points import KEPT_LIMITS, PolicyPoints, limits_of, to_target
+from solvers.policy.readings import SensorReadings
+from solvers.policy.regression import choose_least
+from solvers.policy.sensors import Sensors
+
+KEPT_SETS = 4096
+"""Sets of known sensors for which nodes and acquisitions are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyDecisions(PolicyPoints):
+    """Decisions at every node of the DAG under each trade-off of the curve."""
+
+    @cached_property
+    def _sensors(self) -> Sensors:
+        layout = (
+            self.owners,
+            self.labelled,
+            self.classes,
+            self.stored_encoding(),
+            self.embedding_projection(),
+            self.classless,
+        )
+        return Sensors(self.sensors, *layout)
+
+    @cached_property
+    def _readings(self) -> SensorReadings:
+        return SensorReadings.from_ranges(self._sensors, self.ranges)
+
+    @cached_property
+    def _classifiers(self) -> NodeClassifiers:
+        return NodeClassifiers(
+            self.class_base,
+            self.class_columns,
+            self.class_thresholds,
+            self.class_leaves.astype(np.float32),
+            self.classless,
+        )
+
+    @cached_property
+    def _decisions(self) -> NodeDecisions:
+        prices = [self._graph.step_costs(node, self.costs) for node in range(len(self._graph))]
+        return NodeDecisions(
+            self.offsets,
+            np.concatenate(prices),
+            np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs]), 0.0),
+            self.base,
+            self.edge_columns,
+            self.edge_thresholds,
+            self.edge_leaves,
+            self.classless,
+        )
+
+    @cached_property
+    def _one_item(self) -> OneItem:
+        return OneItem.from_nodes(self._sensors, self._classifiers, self._decisions)
+
+    @cached_property
+    def _feature_columns(self) -> list[list[tuple[int, bool]]]:
+        return [list_feature_columns(self._sensors, members) for members in self.members]
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of an item's embedding; 0 if items have none."""
+        return len(self.embedding_centre)
+
+    def decide(self, query: PolicyQuery) -> PolicyDecision:
+        """Decide the next acquisition, or stop. The plan keeps no state between calls.
+
+        The largest node whose sensors are all known decides, so that a started fetch of several sensors is completed.
+
+        Raises:
+            InvalidRequest: unknown sensors, invalid readings, or an embedding that is missing or of another length.
+            Infeasible: an answer is required and none is within the limits.
+        """
+        cells, known = self._readings.read_query(query)
+        draw = ItemDraw.from_item(query.item, self.class_base.shape[1])
+        point = self._draw_point(self.select_mixture(query), draw, query)
+        if query.acquired or self.dimensions:
+            return self._decide_for(cells, known, draw.member, point, query)
+        return self._first_decisions(draw.member, point, *limits_of(query))
+
+    @cached_property
+    def _first_decisions(self) -> Callable[..., PolicyDecision]:
+        """Decisions on items of which nothing is known, by member, point, and limits."""
+
+        def decide(member: int, point: int, *limits: Any) -> PolicyDecision:
+            cells, known = self._sensors.read_answers({})
+            return self._decide_for(cells, known, member, point, to_target(limits))
+
+        return lru_cache(KEPT_LIMITS)(decide)
+
+    def _decide_for(self, cells: Floats, known: Bools, member: int, point: int, target: PolicyTarget) -> PolicyDecision:
+        rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
+        node = self._node_of(known.tobytes())
+        barred = self._barred_actions(node, point, target, known)
+        chosen, loss = self._choose_target(node, member, point, rows, inputs, barred)
+        if chosen < 0:
+            return self._stop_decision(node, known, inputs, point)
+        facts = self._describe_acquisition(node, known.tobytes(), chosen, point)
+        return AcquireDecision(expected_loss=loss, **facts)
+
+    @cached_property
+    def _node_of(self) -> Callable[[bytes], int]:
+        """Return the largest node whose sensors are all known."""
+        return lru_cache(KEPT_SETS)(lambda known: self._graph.find_largest_known(np.frombuffer(known, dtype=np.bool_)))
+
+    def stop(self, query: PolicyQuery) -> StopDecision:
+        """Return the answer of the largest known node, without further acquisitions.
+
+        Raises:
+            InvalidRequest: a sensor must give the answer, and no sensor is known.
+        """
+        cells, known = self._readings.read_query(query)
+        inputs = tree_inputs(self._sensors, cells[None])
+        if self.classless and not known.any():
+            raise InvalidRequest.from_faults(Fault(("acquired",), "must not be empty: an answer is required"))
+        point = self._draw_point(
+            self.select_mixture(query), ItemDraw.from_item(query.item, self.class_base.shape[1]), query
+        )
+        return self._stop_decision(self._node_of(known.tobytes()), known, inputs, point)
+
+    def _stops_at_once(self, point: int) -> bool:
+        return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+
+    def _choose_target(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[int, float]:
+        """Return the next node and the expected loss, or -1 to stop; barred: (A,)."""
+        if self._stops_at_once(point) or not len(self._graph.list_actions(node)):
+            return -1, 0.0
+        if point < len(self.tradeoffs):
+            action, advantages, stopping = self._choose_action(node, member, point, rows, inputs, barred)
+        else:
+            actions, of_rows, losses = self._choose_actions(node, member, point, rows, inputs, barred)
+            action, advantages, stopping = int(actions[0]), of_rows[0].tolist(), float(losses[0])
+        if not action:
+            return -1, 0.0
+        target = int(self._graph.list_actions(node)[action - 1])
+        return target, self.loss_scale * max(0.0, stopping + advantages[action - 1])
+
+    def _choose_action(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[int, list[float], float]:
+        """Choose the action of one item as ``_choose_actions`` does; advantages: (A,)."""
+        shares = self._one_item.predict_posteriors(node, member, inputs[0])
+        features = row_features(self._feature_columns[node], shares, rows[0].tolist())
+        advantages = self._one_item.estimate_advantages(node, member, point, features)
+        if self.classless:
+            known_part = np.asarray(self._known_advantages(node, np.array([shares])))[0].tolist()
+            advantages = list(map(add, advantages, known_part))
+        allowed = advantages if barred is None else np.where(barred, np.inf, advantages).tolist()
+        best = min(allowed)
+        stops = best >= (0.0 if self._decisions.can_stop(node) else inf)
+        action = 0 if stops else allowed.index(best) + 1
+        return action, advantages, self._expected_loss(node, shares)
+
+    def _expected_loss(self, node: int, shares: list[float]) -> float:
+        """Return the expected loss of stopping with these class probabilities, or qualities of answers."""
+        if not self.classless and self.losses.is_zero_one:
+            return 1.0 - max(shares)
+        return float(self._choose_answer(np.array([shares]), self.members[node])[1][0])
+
+    def _choose_actions(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[Int16s, Floats, Floats]:
+        """Choose actions for rows, (n,), with advantages, (n, A), and the expected loss of stopping, (n,).
+
+        One member decides; for hard limits the mean of all members does, because the cost bound holds for any of them.
+        """
+        every = range(self.class_base.shape[1]) if point >= len(self.tradeoffs) else (member,)
+        advantages, stopping, actions = [], [], np.zeros(len(rows), dtype=np.int16)
+        for k in every:
+            judged = self._classifiers.predict_posteriors(node, k, inputs)
+            features = node_features(self._sensors, self.members[node], judged, rows)
+            ahead = self._known_advantages(node, judged)
+            actions, advantage = self._decisions.choose_actions(node, k, point, features, barred, ahead)
+            advantages.append(advantage)
+            stopping.append(self._choose_answer(judged, self.members[node])[1])
+        mean = np.mean(advantages, axis=0)
+        if len(advantages) > 1:
+            allowed = mean if barred is None else np.where(barred, np.inf, mean)
+            actions = choose_least(allowed, can_stop=self._decisions.can_stop(node))
+        return actions, mean, np.mean(stopping, axis=0)
+
+    def _known_advantages(self, node: int, judged: Floats) -> Floats | float:
+        if not self.classless:
+            return 0.0
+        return known_advantages(judged, self.members[node], self.members[self._graph.list_actions(node)])
+
+    def _choose_answer(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
+        """Return the answer of least expected loss, or the best acquired sensor, and that loss, (n,) each."""
+        if not self.classless:
+            return self.losses.choose(judged)
+        best = choose_best_acquired(judged, bought)
+        return best, 1.0 - judged[np.arange(len(best)), best] * bool(bought.any())
+
+    @cached_property
+    def _describe_acquisition(self) -> Callable[[int, bytes, int, int], dict[str, Any]]:
+        return lru_cache(KEPT_SETS)(self._list_acquired)
+
+    def _list_acquired(self, node: int, known_bytes: bytes, target: int, point: int) -> dict[str, Any]:
+        """Return the fields of a decision that moves to a node, except the expected loss."""
+        known = np.frombuffer(known_bytes, dtype=np.bool_)
+        missing = self.members[target] & ~known
+        first, *others = np.flatnonzero(missing).tolist()
+        fetched = missing & (self._limits.fetches == self._limits.fetches[first])
+        return {
+            "sensor": self.sensors[first],
+            "cost": float(self.costs[first]),
+            "then": tuple(self.sensors[place] for place in others),
+            "together": tuple(self.sensors[place] for place in others if fetched[place]),
+            "time": self._limits.time_of(fetched),
+            "tradeoff": self._tradeoff(point),
+            "ignored": self._list_ignored(node, known),
+        }
+
+    def _stop_decision(self, node: int, known: Bools, inputs: Floats, point: int) -> StopDecision:
+        judged = self._classifiers.mean_posteriors(node, inputs)
+        best, share = (each[0] for each in self._choose_answer(judged, known))
+        loss, tradeoff = self.loss_scale * max(0.0, float(share)), self._tradeoff(point)
+        scores, ignored = judged[0].tolist(), self._list_ignored(node, known)
+        if self.classless:
+            qualities = {self.sensors[m]: scores[m] for m in np.flatnonzero(known).tolist()}
+            return AnswerDecision(
+                answer=self.sensors[best],
+                quality=1.0 - float(share),
+                qualities=qualities,
+                expected_loss=loss,
+                tradeoff=tradeoff,
+                ignored=ignored,
+            )
+        probabilities = dict(zip(self.classes, scores, strict=False))
+        if best == judged.shape[1]:
+            return RejectDecision(probabilities=probabilities, expected_loss=loss, tradeoff=tradeoff, ignored=ignored)
+        return ClassifyDecision(
+            label=self.classes[best],
+            probabilities=probabilities,
+            expected_loss=loss,
+            tradeoff=tradeoff,
+            ignored=ignored,
+        )
+
+    def _list_ignored(self, node: int, known: Bools) -> tuple[str, ...]:
+        return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
