@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from models.artifact import ArtifactRef
 from models.base import Items, Value
 from models.savings import ExpectedOutcome
-from models.version_evaluation import Differences, RuleFigures
+from models.version_evaluation import Differences, EvaluatedRecording, RuleFigures
 
 MAX_EXAMPLES = 10
 
@@ -65,7 +65,8 @@ class ChangedItem(Value):
 class LoggedDiff(Value):
     """Differences between the decisions on logged rows."""
 
-    dataset: str = Field(description="the dataset")
+    dataset: str | None = Field(description="the dataset; null: a recording")
+    recording: EvaluatedRecording | None = Field(default=None, description="the recording; null: a dataset")
     rows: int = Field(description="number of rows; at most 20,000, drawn at random from a longer dataset")
     compared_rows: int = Field(description="rows in which the decisions of both versions are known")
     changed_rows: int = Field(description="of these, the rows that the versions decide differently")

@@ -969,7 +969,8 @@ class LimitPrice(TypedDict):
 class LoggedDiff(TypedDict):
     """Differences between the decisions on logged rows."""
 
-    dataset: str
+    dataset: str | None
+    recording: NotRequired[EvaluatedRecording | None]
     rows: int
     compared_rows: int
     changed_rows: int

@@ -157,13 +157,25 @@ class Routes:
         """
         return self._get("artifacts", kind, name, "versions", str(version), "evaluation", on=on, **_plain(query))
 
-    def diff_versions(self, kind: str, name: str, before: int, after: int, *, on: str | None = None) -> Any:
+    def diff_versions(
+        self,
+        kind: str,
+        name: str,
+        before: int,
+        after: int,
+        *,
+        on: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Any:
         """Return what changes from one version to another one.
 
         Args:
-            on: dataset whose rows both versions decide; None: compare their records only.
+            on: dataset or recording whose rows both versions decide; None: compare their records only.
+            since, until: of a recording, the range of its rows, in ISO 8601 with offset.
         """
-        return self._get("artifacts", kind, name, "diff", **{"from": before, "to": after, "on": on})
+        params = {"from": before, "to": after, "on": on, "since": since, "until": until}
+        return self._get("artifacts", kind, name, "diff", **params)
 
     # Rollouts
 

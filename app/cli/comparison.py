@@ -11,6 +11,10 @@ from app.cli.service import open_service
 from models.version_diff import VersionDiff
 from models.version_evaluation import VersionEvaluation
 
+Since = Annotated[
+    str | None, typer.Option(help="Start of a recording's rows, as 2026-11-01T00:00:00Z; default: the oldest row.")
+]
+Until = Annotated[str | None, typer.Option(help="End of a recording's rows, exclusive; default: now.")]
 Rows = Annotated[str, typer.Option("--on", help="Dataset or recording whose rows were logged.")]
 
 
@@ -20,10 +24,8 @@ def evaluate_version(
     version: Annotated[int, typer.Argument(min=1, help="Version to evaluate.")],
     on: Rows,
     limits: Annotated[list[str] | None, typer.Argument(help="Limits as key=value, for example budget=5.")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Start of a recording's rows, as 2026-11-01T00:00:00Z; default: the oldest row.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="End of a recording's rows, exclusive; default: now.")] = None,
+    since: Since = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the cost and accuracy that a version would have had on logged rows."""
@@ -71,7 +73,9 @@ def show_diff(
     name: NameArgument,
     before: Annotated[int, typer.Option("--from", min=1, help="First version.")],
     after: Annotated[int, typer.Option("--to", min=1, help="Second version.")],
-    on: Annotated[str | None, typer.Option("--on", help="Dataset whose rows both versions decide.")] = None,
+    on: Annotated[str | None, typer.Option("--on", help="Dataset or recording whose rows both decide.")] = None,
+    since: Since = None,
+    until: Until = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="HTML file to write the comparison to, as a page to print.")
     ] = None,
@@ -81,12 +85,13 @@ def show_diff(
     from app.serving.diff_report import list_lines
 
     kind_named(kind)
+    versions, rows = (before, after), {"on": on, "since": since, "until": until}
     with open_service() as service:
         if output is not None:
-            output.write_bytes(service.get_diff_page(kind, name, before, after, on))
+            output.write_bytes(service.get_diff_page(kind, name, versions, rows))
             terminal.get_console().print(f"wrote {output}: {kind} {name}, version {before} to {after}", soft_wrap=True)
             return
-        found: VersionDiff = service.get_diff(kind, name, before, after, on)
+        found: VersionDiff = service.get_diff(kind, name, versions, rows)
     if as_json:
         terminal.print_json(found.model_dump(mode="json"))
         return

@@ -10,12 +10,13 @@ from app.routes.artifacts import KindName
 from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store, plan_of, run_in_solver
 from app.routes.diff_page import render_diff
 from app.routes.kinds import models_of
-from app.serving.logged_rows import load_logged_rows
+from app.routes.logged_source import On, Since, Until, load_rows
 from app.serving.version_diff import compare_versions
-from models.base import NAME_PATTERN
-from models.errors import UnknownArtifact
+from models.errors import Fault, InvalidRequest, UnknownArtifact
+from models.recording import TimeRange
 from models.version_diff import VersionDiff
 from solvers import KINDS
+from solvers.kind import make_query
 
 router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 HTML = "text/html"
@@ -41,10 +42,9 @@ async def diff_versions(
     context: InContext,
     before: Annotated[int, _version("the first version", "from", 1)],
     after: Annotated[int, _version("the second version", "to", 2)],
-    on: Annotated[
-        str | None,
-        Query(pattern=NAME_PATTERN, description="dataset whose rows both versions decide", examples=["digits"]),
-    ] = None,
+    on: On | None = None,
+    since: Since = None,
+    until: Until = None,
 ) -> Any:
     """Return the differences between two versions, for a person who must approve the second one.
 
@@ -52,17 +52,21 @@ async def diff_versions(
     `on`, both versions decide logged rows at their default limits. The reply then has the use of each classifier, cost
     and accuracy with intervals, and rows with different decisions. `Accept: text/html` returns a page to print.
     """
-    found = await _compare(context, kind, name, (before, after), on)
+    times = make_query(TimeRange, since=since, until=until)
+    if on is None and times != TimeRange():
+        raise InvalidRequest.from_faults(Fault(("since",), "requires on, the recording"))
+    found = await _compare(context, kind, name, (before, after), None if on is None else (on, times))
     if accepted_type(request, HTML) != HTML:
         return found
     return render_diff(found)
 
 
-async def _compare(context: Context, kind: str, name: str, versions: tuple[int, int], on: str | None) -> VersionDiff:
+async def _compare(
+    context: Context, kind: str, name: str, versions: tuple[int, int], on: tuple[str, TimeRange] | None
+) -> VersionDiff:
     if kind not in KINDS:
         raise UnknownArtifact(f"artifact kind {kind!r} not found; available: {', '.join(KINDS)}")
     active = await plan_of(context, KINDS[kind], name, None)
     before, after = [await plan_of(context, KINDS[kind], name, version) for version in versions]
-    rows = None if on is None else await asyncio.to_thread(load_logged_rows, context.repos, on, before, after)
-    logged = None if on is None or rows is None else (on, rows)
+    logged = None if on is None else await asyncio.to_thread(load_rows, context, *on, (before, after))
     return await run_in_solver(context, compare_versions, before, after, active.ref.version, logged, models_of(context))

@@ -1,14 +1,13 @@
 """Routes that evaluate a version on logged rows: one route per kind, with the kind's limits as query parameters."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Path
 
 from app.http.json_bodies import JsonRouter
-from app.importing.frozen_recordings import load_by_name
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -19,42 +18,15 @@ from app.routes.dependencies import (
     run_in_solver,
 )
 from app.routes.kinds import models_of
+from app.routes.logged_source import On, Since, Until, load_rows
 from app.routes.query_parameters import from_parameters, parameters_of
-from app.serving.catalog import LoadedArtifact
-from app.serving.logged_rows import load_logged_rows, refuse_learned_rows
 from app.serving.version_evaluation import evaluate_version
-from app.store import codec
-from models import Dataset, Trace
-from models.base import NAME_PATTERN
-from models.errors import UnknownDataset, UnknownRecording
-from models.recording import TimeRange, Timestamp
-from models.version_evaluation import EvaluatedRecording, VersionEvaluation
+from models.recording import TimeRange
+from models.version_evaluation import VersionEvaluation
 from solvers import KINDS, AnyKind
-from solvers.base import Plan
 from solvers.kind import make_query
 
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
-On = Annotated[
-    str,
-    Query(
-        pattern=NAME_PATTERN,
-        description="the dataset whose rows were logged, or the recording; if both have this name, the dataset, unless "
-        "since or until is set",
-        examples=["digits"],
-    ),
-]
-Since = Annotated[
-    Timestamp | None,
-    Query(
-        description="of a recording: start, ISO 8601 with offset; default: the oldest row. Set it to the end of the "
-        "rows that a version learned from",
-        examples=["2026-11-01T00:00:00Z"],
-    ),
-]
-Until = Annotated[
-    Timestamp | None,
-    Query(description="of a recording: end, exclusive; default: now", examples=["2026-12-01T00:00:00Z"]),
-]
 
 
 def _make_router() -> JsonRouter:
@@ -111,34 +83,9 @@ async def _evaluated(
 ) -> VersionEvaluation:
     active = await plan_of(context, kind, name, None)
     loaded = await plan_of(context, kind, name, version)
-    source, dataset = await asyncio.to_thread(_load_rows, context, *rows, (loaded, active))
+    source, dataset = await asyncio.to_thread(load_rows, context, *rows, (loaded, active))
     limits = from_parameters(kind.limits, given)
     return await run_in_solver(context, evaluate_version, loaded, active, limits, source, dataset, models_of(context))
-
-
-def _load_rows(
-    context: Context, name: str, times: TimeRange, versions: Sequence[LoadedArtifact[Plan]]
-) -> tuple[str | EvaluatedRecording, Dataset]:
-    """Return rows that none of the versions learned from, with the dataset's name or the recording.
-
-    Raises:
-        UnknownDataset, UnknownRecording: neither a dataset nor a recording has this name.
-        InvalidRequest: a version was built from these rows, or no row can be used.
-    """
-    unknown = None
-    if times == TimeRange():
-        try:
-            return name, load_logged_rows(context.repos, name, *versions)
-        except UnknownDataset as error:
-            unknown = error
-    try:
-        found = load_by_name(name, times, context.repos, context.recorder.writer, context.upload_sandbox)
-    except UnknownRecording:
-        if unknown is None:
-            raise
-        raise UnknownDataset(f"{unknown}; no recording has this name either") from unknown
-    refuse_learned_rows(found.sha256, f"recording {name!r}", *versions)
-    return EvaluatedRecording(name=name, **dict(found.used)), codec.decode(found.data, Trace, is_verified=True)
 
 
 router = _make_router()

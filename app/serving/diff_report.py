@@ -74,7 +74,8 @@ def _changes(diff: VersionDiff) -> ReportTable:
 
 
 def _figures(logged: LoggedDiff, unit: str) -> ReportTable:
-    title, columns = f"On {logged.rows:,} rows of {logged.dataset}", ("", "before", "after", "difference")
+    source = logged.dataset if logged.recording is None else f"recording {logged.recording.name}"
+    title, columns = f"On {logged.rows:,} rows of {source}", ("", "before", "after", "difference")
     if logged.before is None or logged.after is None or logged.differences is None:
         return ReportTable(title, columns, (), f"No figures: {logged.refusal}.")
     rows = [

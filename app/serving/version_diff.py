@@ -26,7 +26,7 @@ from models.version_diff import (
     LoggedDiff,
     VersionDiff,
 )
-from models.version_evaluation import RuleFigures
+from models.version_evaluation import EvaluatedRecording, RuleFigures
 from solvers.base import ModelRunner, Plan
 from solvers.kind import make_query
 from solvers.logged_decisions import share_by_name
@@ -44,14 +44,14 @@ def compare_versions(
     before: LoadedArtifact[Plan],
     after: LoadedArtifact[Plan],
     active: int,
-    logged: tuple[str, Dataset] | None,
+    logged: tuple[str | EvaluatedRecording, Dataset] | None,
     models: ModelRunner,
 ) -> VersionDiff:
     """Compare two versions of an artifact.
 
     Args:
         active: the active version.
-        logged: name and rows of a dataset to decide; None: no rows.
+        logged: the name of a dataset, or a recording, and its rows to decide; None: no rows.
     Raises:
         InvalidRequest: the artifact does not fit the dataset.
         Infeasible: the default limits cannot be kept for these items.
@@ -128,7 +128,11 @@ def _default_point(loaded: LoadedArtifact[Plan]) -> CurvePoint | None:
 
 
 def _compare_on_rows(
-    before: LoadedArtifact[Plan], after: LoadedArtifact[Plan], name: str, dataset: Dataset, models: ModelRunner
+    before: LoadedArtifact[Plan],
+    after: LoadedArtifact[Plan],
+    source: str | EvaluatedRecording,
+    dataset: Dataset,
+    models: ModelRunner,
 ) -> LoggedDiff:
     dataset, rows = sample_rows(dataset)
     decided = [decide_rows(one, one.kind.limits(), dataset, models) for one in (before, after)]
@@ -145,7 +149,8 @@ def _compare_on_rows(
     ids = _name_rows(dataset, rows.tolist())
     figures, refusal = _read_figures(scored, before, after)
     return LoggedDiff(
-        dataset=name,
+        dataset=source if isinstance(source, str) else None,
+        recording=None if isinstance(source, str) else source,
         rows=dataset.rows,
         compared_rows=len(both),
         changed_rows=len(changed),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parsimony import AsyncParsimony, Parsimony
+from parsimony import AsyncParsimony, InvalidRequest, Parsimony
 from parsimony.errors import Conflict
 from tests.e2e.test_version_comparison import CASCADE, NAMES, OPTIONS, PORTFOLIO, build
 from tests.support.commands import ran
@@ -126,6 +126,25 @@ def test_rows_that_a_version_learned_from_are_refused(server: Server) -> None:
     assert "cascade/learned/1" in refused.json()["errors"][0]["msg"]
     fresh = server.client.get(path, params={"on": "whole", "since": "2026-02-15T00:00:00Z"})
     assert (fresh.status_code, fresh.json()["rows"]) == (200, 600)
+
+
+def test_versions_are_compared_on_a_recording(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PARSIMONY_URL", server.url)
+    asked = ("diff", "portfolio", "trace", "--from", "1", "--to", "2", "--on", "whole")
+    status, out, err = ran(monkeypatch, capsys, *asked, "--since", "2026-02-15T00:00:00Z", "--json")
+    assert status == 0, err
+    logged = json.loads(out)["logged"]
+    assert (logged["dataset"], logged["recording"]["name"], logged["rows"]) == (None, "whole", 600)
+    assert logged["compared_rows"] == 600
+    assert "rows of recording whole" in ran(monkeypatch, capsys, *asked)[1]
+    with Parsimony(server.url) as client:
+        found = client.diff_versions("portfolio", "trace", 1, 2, on="whole", since="2026-02-15T00:00:00Z")
+        assert found["logged"] == logged
+        with pytest.raises(InvalidRequest) as refused:
+            client.diff_versions("portfolio", "trace", 1, 2, since="2026-02-15T00:00:00Z")
+    assert refused.value.details["errors"][0]["loc"] == ["since"]
 
 
 def test_a_dataset_comes_before_a_recording_of_its_name(server: Server) -> None:
