@@ -112,7 +112,7 @@ mlserver: install  ## MLServer in an environment of its own, for the tests that 
 	$(UV) pip install --quiet --python $(MLSERVER)/bin/python mlserver==1.7.1 mlserver-sklearn==1.7.1
 
 docs: install  ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/python -m mkdocs build --quiet
 
 format: install  ## put the code into the house format
 	$(BIN)/ruff format .

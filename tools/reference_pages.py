@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -20,8 +19,8 @@ from app.observability.metrics import Metrics
 from app.routes.kinds import make_kind_routes
 from app.settings import PREFIX, Settings
 from solvers import KINDS
+from tools.run_examples import EXAMPLES, OUTPUTS, write_page
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 WORDS = {int: "integer", float: "number", Path: "path"}
 MARKER = re.compile(r"<!-- generated: (\w+) -->.*?<!-- end -->", re.DOTALL)
 
@@ -34,8 +33,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the notebooks of ``examples`` as pages; MkDocs calls this once."""
     for path in sorted(EXAMPLES.glob("*.py")):
-        text = jupytext.writes(jupytext.read(path), "md").split("---", 2)[2]  # without the header
-        files.append(File.generated(config, f"examples/{path.stem}.md", content=text))
+        files.append(File.generated(config, f"examples/{path.stem}.md", content=write_page(path.stem)))
+    for path in sorted(OUTPUTS.glob("*.svg")):
+        files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
     return files
 
 

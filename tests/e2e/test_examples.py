@@ -11,9 +11,17 @@ import pytest
 
 from tests.support.patience import patient
 from tests.support.servers import Server, running_server
+from tools.run_examples import EXAMPLES, OUTPUTS, write_page
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
-EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_stored_outputs_are_of_these_cells(name: str) -> None:
+    """If this fails, run ``python tools/run_examples.py`` while a server runs."""
+    page = write_page(name)
+    assert page.count("```text") >= 2
+    assert all((OUTPUTS / figure).exists() for figure in re.findall(r"!\[\]\((.*?)\)", page))
 
 
 @pytest.fixture(scope="module")
