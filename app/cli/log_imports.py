@@ -10,10 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from app import terminal
 from app.cli.options import AsJson
-from app.cli.trace_files import store_trace, write_trace
+from app.cli.text_embeddings import KeptEmbeddings, embed_texts
+from app.cli.trace_files import store_trace, write_embeddings, write_trace
 from app.importing.imports import ImportedTrace, choose_pointers, import_calls, parse_pointers
 from app.importing.log_files import read_records
 from app.importing.logged_calls import LoggedCall, read_feedback
+from app.importing.pivot import PROMPT
 from models.errors import InvalidRequest
 from models.prices import Prices
 
@@ -40,6 +42,9 @@ def import_logs(
         typer.Option(exists=True, dir_okay=False, help="JSON of prices by model, as in endpoints, for logs without."),
     ] = None,
     unit: Annotated[str, typer.Option(help="Unit of the costs.")] = "USD",
+    embedder: Annotated[
+        str | None, typer.Option(help="Registered embedder of the prompts; default: the built-in one.")
+    ] = None,
     output: Annotated[
         Path,
         typer.Option(
@@ -57,6 +62,9 @@ def import_logs(
     outcomes = {} if feedback is None else read_feedback(read_records(feedback))
     imported = import_calls(files, pointers, unit, {} if prices is None else _parse_prices(prices), outcomes)
     write_trace(imported.table, imported.spec, output)
+    if embedder is not None:
+        prompts = imported.table[PROMPT].to_pylist()
+        write_embeddings(embed_texts(embedder, prompts, KeptEmbeddings(output.with_suffix(".sqlite"))), output)
     if as_json:
         terminal.print_json(_summarize(imported))
     else:
@@ -64,7 +72,7 @@ def import_logs(
         if feedback is not None:
             matched = f"feedback for {imported.report.matched:,} of {imported.report.records:,} records"
             terminal.get_console(stderr=True).print(matched, soft_wrap=True)
-    store_trace(output, name, to_stderr=as_json)
+    store_trace(output, name, to_stderr=as_json, embedder=embedder)
 
 
 def _parse_prices(path: Path) -> dict[str, Prices]:

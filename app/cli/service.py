@@ -87,6 +87,11 @@ class Service:
             Build, "PUT", _at("datasets", name), files={part: (None, each) for part, each in data.items()}
         )
 
+    def embed_texts(self, embedder: str, texts: list[str]) -> dict[str, Any]:
+        """Embed texts by a registered embedder; return the reply in OpenAI's format, with numbers in base64."""
+        body = {"model": embedder, "input": texts, "encoding_format": "base64"}
+        return dict(self._ask("POST", "/v1/embeddings", json=body).json())
+
     def list_datasets(self) -> list[DatasetInfo]:
         """List the datasets."""
         return [DatasetInfo.model_validate(item) for item in self._all("/v1/datasets")]
@@ -389,7 +394,8 @@ def _version(version: int | None) -> dict[str, Any]:
 def _refusal(reply: httpx.Response) -> str:
     """Return what a server refused, as its reply reports it."""
     if "json" in reply.headers.get("content-type", ""):
-        detail = reply.json().get("detail")
+        body = reply.json()
+        detail = body.get("detail") or (body.get("error") or {}).get("message")  # the latter in OpenAI's format
         if isinstance(detail, str) and reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             return f"{detail}; commands take the key from PARSIMONY_KEY"
         if isinstance(detail, str):

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from app import terminal
 from app.cli.service import open_service
+from models.arrays import Singles
 
 
 def write_trace(table: pa.Table, spec: Mapping[str, Any], output: Path) -> None:
@@ -18,16 +20,34 @@ def write_trace(table: pa.Table, spec: Mapping[str, Any], output: Path) -> None:
     _spec_of(output).write_text(json.dumps(spec, indent=1, ensure_ascii=False))
 
 
-def store_trace(output: Path, name: str | None, *, to_stderr: bool) -> None:
-    """Store a written trace as a dataset, if it has a name, and print the next commands."""
+def store_trace(output: Path, name: str | None, *, to_stderr: bool, embedder: str | None = None) -> None:
+    """Store a written trace as a dataset, if it has a name, and print the next commands.
+
+    Args:
+        embedder: the embedder of the file of ``write_embeddings``; None: no such file exists.
+    """
     console, described = terminal.get_console(stderr=to_stderr), _spec_of(output)
-    console.print(f"wrote {output} and its spec {described}", soft_wrap=True)
+    vectors = None if embedder is None else _embeddings_of(output)
+    files = f"{output} and its spec {described}" if vectors is None else f"{output}, {described}, and {vectors}"
+    console.print(f"wrote {files}", soft_wrap=True)
     if name is None:
-        console.print(f"what it would have saved: parsimony try {output} --spec {described}", soft_wrap=True)
+        embedded = "" if vectors is None else f" --embeddings {vectors}"
+        console.print(f"what it would have saved: parsimony try {output} --spec {described}{embedded}", soft_wrap=True)
         return
     with open_service() as service:
-        service.put_dataset(name, output, described, None)
-    console.print(f"stored dataset {name}; build it: parsimony build portfolio {name} --dataset {name}", soft_wrap=True)
+        service.put_dataset(name, output, described, vectors)
+    option = "" if embedder is None else f" -p embedder={embedder}"
+    command = f"parsimony build portfolio {name} --dataset {name}{option}"
+    console.print(f"stored dataset {name}; build it: {command}", soft_wrap=True)
+
+
+def write_embeddings(embeddings: Singles, output: Path) -> None:
+    """Write the embeddings of a trace's items, (n, d), next to the trace."""
+    np.save(_embeddings_of(output), embeddings, allow_pickle=False)
+
+
+def _embeddings_of(output: Path) -> Path:
+    return output.with_suffix(".npy")
 
 
 def _spec_of(output: Path) -> Path:

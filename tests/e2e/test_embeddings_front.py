@@ -1,12 +1,17 @@
 """The embeddings front: texts pass to a registered embedder, with OpenAI's own client."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
 
+from app.cli.text_embeddings import TEXTS_AT_ONCE
 from tests.e2e.chats import client_of, register
+from tests.support.commands import ran
 from tests.support.llm_server import LlmServer
 from tests.support.patience import patient
 from tests.support.servers import Server
@@ -90,3 +95,37 @@ def test_errors_are_openais(server: Server, llms: LlmServer) -> None:
         if kind is openai.BadRequestError:
             assert failed.value.code == "switched"
     assert 25 <= int(failed.value.response.headers["retry-after"]) <= 30
+
+
+def test_logs_are_imported_with_embeddings_and_no_prompt_is_embedded_twice(
+    server: Server,
+    llms: LlmServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("PARSIMONY_URL", server.url)
+    register(server, llms, embedder={"max_texts": 100, "prices": {"input_per_million": 2.0}})
+    log, trace = tmp_path / "calls.jsonl", tmp_path / "trace.parquet"
+    calls = [
+        {"model": ("cheap", "strong")[at % 2], "prompt": f"{('easy', 'hard')[at % 3 > 0]} {at}", "correct": at % 4 > 0}
+        for at in range(700)
+    ]
+    log.write_text("".join(json.dumps({**call, "cost": 1.0}) + "\n" for call in calls))
+    command = ("import-logs", str(log), "--embedder", "embedder", "-o", str(trace))
+    llms.switch(embedder={"fails_after": 3})
+    status, _, err = ran(monkeypatch, capsys, *command)
+    assert (status, trace.with_suffix(".npy").exists()) == (1, False), err
+    assert "refused by a switch" in err
+    register(server, llms, embedder={"max_texts": 100, "prices": {"input_per_million": 2.0}})
+    llms.switch()
+    status, _, err = ran(monkeypatch, capsys, *command, "--name", "embedded")
+    assert status == 0, err
+    assert sum(len(body["input"]) for body in llms.bodies["embedder"]) == 700 - TEXTS_AT_ONCE
+    vectors = np.load(trace.with_suffix(".npy"))
+    assert vectors.tolist() == [[1.0, 0.0] if "easy" in str(call["prompt"]) else [0.0, 1.0] for call in calls]
+    assert server.client.get("/v1/datasets/embedded").json()["embedding_dimensions"] == 2
+    llms.switch()
+    assert ran(monkeypatch, capsys, *command)[0] == 0
+    assert not llms.bodies["embedder"]
+    assert ran(monkeypatch, capsys, "import-logs", str(log), "--embedder", "nosuch", "-o", str(trace))[0] == 1

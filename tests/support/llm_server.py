@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class LlmServer:
         """Set the switches of each model, and forget all requests.
 
         Switches: status (with body, headers), delay_s, piece_delay_s, break_after (pieces), message, finish_reason,
-        cached_tokens, strict (refuses what reasoning models refuse).
+        cached_tokens, strict (refuses what reasoning models refuse), fails_after (requests of the embedder).
         """
         self.switches = switches
         self.bodies.clear()
@@ -63,6 +64,8 @@ class LlmServer:
         switches = self.switches.get("embedder", {})
         if "status" in switches:
             return _refuse(switches)
+        if len(self.bodies["embedder"]) > switches.get("fails_after", inf):
+            return _refuse({"status": 401})
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         data = [{"object": "embedding", "index": at, "embedding": embed(text)} for at, text in enumerate(texts)]
         usage = {"prompt_tokens": 5, "total_tokens": 5}
