@@ -7,7 +7,8 @@ from app.serving.answers import decide_to_json
 from app.serving.catalog import LoadedArtifact
 from app.store import codec
 from app.store.artifacts import checked_manifest
-from models import ArtifactRecord
+from models import ArtifactRecord, Fault, InvalidRequest
+from models.word_embedding import WORDS, embed_words
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
@@ -38,4 +39,13 @@ class LocalPlan:
 
     def decide(self, query: dict[str, Any]) -> bytes:
         """Return a decision as JSON, as the server does; raises Infeasible or InvalidRequest."""
-        return decide_to_json(self._loaded, make_query(self._loaded.kind.query, **query))
+        asked = make_query(self._loaded.kind.query, **query)
+        text = getattr(asked, "text", None)
+        if text is None:
+            return decide_to_json(self._loaded, asked)
+        embedder = self.record.params.get("embedder")
+        if embedder != WORDS:
+            message = f"requires the built-in embedder {WORDS!r}, got {embedder!r}; send the embedding as query"
+            raise InvalidRequest.from_faults(Fault(("text",), message))
+        numbers = tuple(embed_words([text])[0].tolist())
+        return decide_to_json(self._loaded, asked.model_copy(update={"query": numbers, "text": None}))

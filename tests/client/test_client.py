@@ -330,6 +330,24 @@ def test_outcomes_that_could_not_be_sent_are_bounded() -> None:
     assert [one["decision"] for one in sender.unsent] == ["0", "1", "2"]
 
 
+def test_a_loaded_artifact_embeds_texts_as_the_server_does(client: Parsimony, tmp_path: Path) -> None:
+    columns = trace_columns()
+    columns["prompt"] = [f"{'Prove' if at % 2 else 'Name'} theorem {at}" for at in range(400)]
+    client.put_dataset("texts", Frame(columns), TRACE_SPEC | {"text": "prompt"})
+    client.build("portfolio", "texts", "texts")
+    file = tmp_path / "texts.parsimony"
+    file.write_bytes(client.export_version("portfolio", "texts", 1))
+    artifact = load(file)
+    for text in ("Prove theorem 7", "Name 3"):
+        local, remote = artifact.decide(text=text), client.portfolio("texts").decide(text=text)
+        assert (local["classifier"], local["estimated_accuracy"]) == (
+            remote["classifier"],
+            pytest.approx(remote["estimated_accuracy"]),
+        )
+    client.delete_artifact("portfolio", "texts")
+    client.delete_dataset("texts")
+
+
 @pytest.mark.parametrize(
     ("kind", "query"),
     [
@@ -356,6 +374,9 @@ def test_a_loaded_artifact_decides_as_the_server_does(
     }
     with pytest.raises(InvalidRequest):
         artifact.decide(budgte=1)
+    if kind == "portfolio":
+        with pytest.raises(InvalidRequest, match="text"):
+            artifact.decide(text="built without an embedder")
     file.write_bytes(b"no artifact")
     with pytest.raises(InvalidRequest):
         load(file)
