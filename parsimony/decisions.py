@@ -113,5 +113,5 @@ class DecisionCache:
         """Return a decision marked as stale, and use it for ``RETRY_S`` before the server is asked again."""
         stale = replace(held.decision, is_stale=True)
         with self._lock:
-            self._held[key] = Held(stale, self.clock() + min(RETRY_S, self.hold_s), held.tag)
+            self._held[key] = Held(stale, self.clock() + RETRY_S, held.tag)
         return stale

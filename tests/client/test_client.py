@@ -205,7 +205,7 @@ def test_a_stale_decision_is_used_at_once_while_the_server_is_unavailable_or_han
         assert decide(budget=2).is_stale
         assert decide(budget=2).is_stale
         assert handler.requests == 2
-        time.sleep(0.06)
+        time.sleep(RETRY_S + 0.01)
         handler.statuses = [-1]
         started = time.monotonic()
         assert decide(budget=2).is_stale
