@@ -52,7 +52,8 @@ class MeasuredCurve:
         methods: q names.
         budgets: (p,), per query.
         estimates, accuracies, costs: (q, p).
-        cost_offsets, cost_errors: (q, p), measured minus planned cost, and its standard error.
+        cost_offsets: (q, p), measured minus planned cost.
+        cost_errors: (q, p), standard errors of the costs; of ``batch``, whose planned costs are known, of the offsets.
         usage: (q, p, m), items of each classifier.
         too_high: (q, p, m), optimism of the estimates of chosen classifiers.
         estimate_errors: (q, p), standard errors of the optimism over all classifiers.
@@ -159,7 +160,8 @@ def measure_curve(
             choice = method.choose((budget - embedding) * n)
             outcome = RoutingOutcome.from_choice(choice, truth, embeds=method.uses_embeddings)
             accuracies[row, at], usage[row, at] = outcome.accuracy, outcome.usage
-            costs[row, at], offsets[row, at], errors[row, at] = outcome.cost, outcome.cost_offset, outcome.cost_error
+            costs[row, at], offsets[row, at] = outcome.cost, outcome.cost_offset
+            errors[row, at] = outcome.offset_error if method.name == "batch" else outcome.cost_error
             if method.values is not None:
                 estimated = method.values[np.arange(n), choice]
                 estimates[row, at] = estimated.mean()

@@ -64,7 +64,8 @@ class RoutingOutcome:
             outside.
         cost: mean cost of an item.
         cost_offset: mean of measured minus planned cost.
-        cost_error: standard error of ``cost_offset``.
+        cost_error: standard error of ``cost``.
+        offset_error: standard error of ``cost_offset``.
         usage: (m,), number of items of each classifier.
     """
 
@@ -72,6 +73,7 @@ class RoutingOutcome:
     cost: float
     cost_offset: float
     cost_error: float
+    offset_error: float
     usage: Int64s
 
     @classmethod
@@ -85,6 +87,7 @@ class RoutingOutcome:
             min(max(float(known.right[rows, choice].mean()), 0.0), 1.0),
             float(costs.mean()),
             float((costs - planned).mean()),
+            float(standard_error_of_mean(costs, known.items)),
             float(standard_error_of_mean(costs - planned, known.items)),
             np.bincount(choice, minlength=known.right.shape[1]),
         )
