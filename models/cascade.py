@@ -204,6 +204,7 @@ class CascadeShare(Value):
 
     cascade: Items[str] = Field(description="the classifiers in the order to call them")
     share: float = Field(description="share of items that this cascade decides, from 0 to 1")
+    steps: Items[CascadeStep] = Field(description="its calls in order, with their thresholds")
 
 
 class CascadeRunDecision(CascadeDecision):

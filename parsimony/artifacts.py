@@ -5,7 +5,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parsimony.decisions import Decision
-from parsimony.errors import Infeasible, InvalidRequest, ParsimonyError, RunFailed
+from parsimony.errors import Infeasible, InvalidRequest, ParsimonyError, RunFailed, Unavailable
 from parsimony.function_run import FunctionRun, RunResult
 from parsimony.functions import Function, call_function, call_functions_async, check_functions, to_plain
 from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps
@@ -93,11 +93,11 @@ class Artifact(BoundArtifact):
         check_functions(functions)
         run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
         if run.needs_unit:
-            run.record = self.client.describe(self.kind, self.name, self.version)
-        decision = self.decide(**run.make_first_query())
+            run.record = self.client.describe(self.kind, self.name, self.version, timeout_s=run.time_limit_s)
+        decision = self.decide(**run.make_first_query(), timeout_s=run.time_limit_s)
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
-            run.record = self.client.describe(self.kind, self.name, decided.version)
+            run.record = self.client.describe(self.kind, self.name, decided.version, timeout_s=run.time_limit_s)
         steps, outcome = run.make_steps(decision), None
         while not isinstance(step := resume_run(steps, outcome), RunAnswer):
             outcome = decided._make_step(run, step, functions, item)
@@ -110,10 +110,10 @@ class Artifact(BoundArtifact):
             return run.add_outcomes(step, [call_function(name, functions, item) for name in step.names])
         try:
             if isinstance(step, Ask):
-                return self.decide(**run.make_query(step))
+                return self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
             return self.evaluate(items, **limits)["items"][0]
-        except (Infeasible, InvalidRequest) as error:
+        except (Infeasible, InvalidRequest, Unavailable) as error:
             return refuse_step(step, error)
 
 
@@ -146,11 +146,11 @@ class AsyncArtifact(BoundArtifact):
         check_functions(functions)
         run = FunctionRun(self.kind, plain_limits(limits), deadline_s)
         if run.needs_unit:
-            run.record = await self.client.describe(self.kind, self.name, self.version)
-        decision = await self.decide(**run.make_first_query())
+            run.record = await self.client.describe(self.kind, self.name, self.version, timeout_s=run.time_limit_s)
+        decision = await self.decide(**run.make_first_query(), timeout_s=run.time_limit_s)
         decided = type(self)(self.client, self.kind, self.name, decision["artifact"]["version"])
         if run.needs_facts:
-            run.record = await self.client.describe(self.kind, self.name, decided.version)
+            run.record = await self.client.describe(self.kind, self.name, decided.version, timeout_s=run.time_limit_s)
         steps, outcome = run.make_steps(decision), None
         while not isinstance(step := resume_run(steps, outcome), RunAnswer):
             outcome = await decided._make_step(run, step, functions, item)
@@ -164,10 +164,10 @@ class AsyncArtifact(BoundArtifact):
             return run.add_outcomes(step, await call_functions_async(step.names, functions, item, timeout_s))
         try:
             if isinstance(step, Ask):
-                return await self.decide(**run.make_query(step))
+                return await self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
             return (await self.evaluate(items, **limits))["items"][0]
-        except (Infeasible, InvalidRequest) as error:
+        except (Infeasible, InvalidRequest, Unavailable) as error:
             return refuse_step(step, error)
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,19 @@ from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
 from parsimony.errors import ParsimonyError, ServerError, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
-from parsimony.routes import changes_versions, find_version, request_decision, request_shared_decision
+from parsimony.routes import changes_versions, find_version, request_decision, request_records, request_shared_decision
 from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
 
 if TYPE_CHECKING:
-    from parsimony.replies import Build
+    from parsimony.replies import ArtifactRecord, Build
     from parsimony.typed_routes import AsyncRoutes, SyncRoutes
 else:
     from parsimony.routes import Routes as AsyncRoutes
     from parsimony.routes import Routes as SyncRoutes
 
 _LOOK_S = 0.2
+LEAST_S = 0.05
+"""Least time limit of a decision that is not held, in seconds."""
 HOLD_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
@@ -46,23 +49,56 @@ class BaseClient(HasArtifacts[A]):
         self._connection = Connection(url, key, timeout_s, retries)
         self._http = self._http_type(**self._connection.make_options())
         self._held = DecisionCache(hold_s)
-        self._records: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
+        self._unavailable_until = 0.0
+        self._records: dict[tuple[str, str, int | None], ArtifactRecord] = {}
 
-    def _request_again(
-        self, held: Held | None, kind: str, name: str, version: int | None, query: Mapping[str, Any]
-    ) -> tuple[Request, int]:
-        """Return the request of a decision, and its retries; with a held decision, it is short, and not repeated."""
-        if held is None:
-            return request_shared_decision(kind, name, version, query), self._connection.retries
-        request = request_shared_decision(kind, name, version, query, held.tag)
-        timeout_s = min(RETRY_S, self._connection.timeout_s)
-        return replace(request, content={**request.content, "timeout": timeout_s}), 0
+    def _prepare_decision(
+        self,
+        kind: str,
+        name: str,
+        version: int | None,
+        query: Mapping[str, Any],
+        held: Held | None,
+        timeout_s: float | None,
+    ) -> "DecisionAttempt":
+        """Return the request of a decision; with a held decision, it is short, and not repeated.
 
-    def _keep_decision(self, key: str, held: Held | None, reply: httpx.Response) -> Decision:
+        Raises Unavailable if the server was unavailable less than ``RETRY_S`` ago, and no decision is held.
+        """
+        if held is not None:
+            limits = [RETRY_S, self._connection.timeout_s, *([] if timeout_s is None else [timeout_s / 2])]
+            return DecisionAttempt(request_shared_decision(kind, name, version, query, held.tag), 0, min(limits))
+        if time.monotonic() < self._unavailable_until:
+            raise Unavailable(f"{self._http.base_url} was unavailable less than {RETRY_S:g} s ago", code="unreachable")
+        is_shared = DecisionCache.make_key(kind, name, version, query) is not None
+        request = (request_shared_decision if is_shared else request_decision)(kind, name, version, query)
+        return DecisionAttempt(
+            request, self._connection.retries, None if timeout_s is None else max(timeout_s, LEAST_S)
+        )
+
+    def _keep_decision(self, key: str | None, held: Held | None, reply: httpx.Response) -> Decision:
         """Hold and return the decision of a reply, or the held one if it has not changed."""
+        if key is None:
+            return Decision(_read(reply))
         if held is not None and reply.status_code == NOT_MODIFIED:
             return self._held.keep(key, replace(held.decision, is_stale=False), held.tag)
         return self._held.keep(key, Decision(_read(reply)), reply.headers.get("etag", ""))
+
+    def _use_stale(self, key: str | None, held: Held | None, error: Unavailable) -> Decision:
+        """Return the held decision, marked as stale; raises the error without one."""
+        if key is None or held is None:
+            self._unavailable_until = time.monotonic() + RETRY_S
+            raise error
+        return self._held.postpone(key, held)
+
+
+@dataclass(frozen=True)
+class DecisionAttempt:
+    """A request of a decision, its retries, and its time limit in seconds."""
+
+    request: Request
+    retries: int
+    timeout_s: float | None
 
 
 class Parsimony(BaseClient[Artifact], SyncRoutes):
@@ -98,44 +134,52 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         """Close the connections."""
         self._http.close()
 
-    def decide(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> Decision:
+    def decide(
+        self, kind: str, name: str, *, version: int | None = None, timeout_s: float | None = None, **query: Any
+    ) -> Decision:
         """Return a decision; one that is the same for all items is held for ``hold_s`` seconds.
 
         Args:
             kind: artifact kind.
+            timeout_s: time limit in seconds, with retries; None: the client's for each attempt.
             query: limits such as ``budget=5``, and what is known of the item.
         Raises:
             Infeasible: no decision keeps the limits.
             NotFound: no such artifact.
             InvalidRequest: an invalid limit or value.
-            Unavailable: the server is unavailable, and no decision is held.
+            Unavailable: the server is unavailable, or was less than a second ago, and no decision is held.
         """
         key = DecisionCache.make_key(kind, name, version, query)
-        if key is None:
-            return Decision(self._send(request_decision(kind, name, version, query)))
-        held = self._held.get(key)
+        held = None if key is None else self._held.get(key)
         if held is not None and self._held.is_fresh(held):
             return held.decision
-        request, retries = self._request_again(held, kind, name, version, query)
+        attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
         try:
-            reply = send(self._http, request, retries)
-        except Unavailable:
-            if held is None:
-                raise
-            return self._held.postpone(key, held)
+            reply = send(self._http, attempt.request, attempt.retries, attempt.timeout_s)
+        except Unavailable as error:
+            return self._use_stale(key, held, error)
         return self._keep_decision(key, held, reply)
 
-    def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
+    def describe(
+        self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
+    ) -> "ArtifactRecord":
         """Return an artifact's record: unit, summary, and savings. It is read once.
 
-        Raises NotFound.
+        Args:
+            timeout_s: time limit in seconds, with retries; None: the client's for each attempt.
+        Raises:
+            NotFound: no such artifact.
         """
         key = kind, name, version
         if key not in self._records:
-            self._records[key] = find_version(self._read_records(*key), version)
+            limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
+            reply = send(self._http, request_records(*key), self._connection.retries, limit_s)
+            self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
-    def build(self, kind: str, name: str, dataset: str, *, timeout_s: float | None = None, **options: Any) -> Any:
+    def build(
+        self, kind: str, name: str, dataset: str, *, timeout_s: float | None = None, **options: Any
+    ) -> "ArtifactRecord":
         """Build an artifact and wait for it; return its record.
 
         Args:
@@ -182,6 +226,10 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
     _http_type = httpx.AsyncClient
     _http: httpx.AsyncClient
 
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        import_module("anyio._backends._asyncio")  # takes 70 ms, which are not to count within the first deadline
+
     async def __aenter__(self) -> "AsyncParsimony":
         return self
 
@@ -194,34 +242,33 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         """Close the connections."""
         await self._http.aclose()
 
-    async def decide(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> Decision:
+    async def decide(
+        self, kind: str, name: str, *, version: int | None = None, timeout_s: float | None = None, **query: Any
+    ) -> Decision:
         """Return a decision; arguments and errors are those of ``Parsimony.decide``."""
         key = DecisionCache.make_key(kind, name, version, query)
-        if key is None:
-            return Decision(await self._send(request_decision(kind, name, version, query)))
-        held = self._held.get(key)
+        held = None if key is None else self._held.get(key)
         if held is not None and self._held.is_fresh(held):
             return held.decision
-        request, retries = self._request_again(held, kind, name, version, query)
+        attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
         try:
-            reply = await send_async(self._http, request, retries)
-        except Unavailable:
-            if held is None:
-                raise
-            return self._held.postpone(key, held)
+            reply = await send_async(self._http, attempt.request, attempt.retries, attempt.timeout_s)
+        except Unavailable as error:
+            return self._use_stale(key, held, error)
         return self._keep_decision(key, held, reply)
 
-    async def describe(self, kind: str, name: str, version: int | None = None) -> Mapping[str, Any]:
-        """Return an artifact's record: unit, summary, and savings. It is read once.
-
-        Raises NotFound.
-        """
+    async def describe(
+        self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
+    ) -> "ArtifactRecord":
+        """Return an artifact's record; arguments and errors are those of ``Parsimony.describe``."""
         key = kind, name, version
         if key not in self._records:
-            self._records[key] = find_version(await self._read_records(*key), version)
+            limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
+            reply = await send_async(self._http, request_records(*key), self._connection.retries, limit_s)
+            self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
-    async def build(self, kind: str, name: str, dataset: str, **options: Any) -> Any:
+    async def build(self, kind: str, name: str, dataset: str, **options: Any) -> "ArtifactRecord":
         """Build an artifact and wait for it; return its record. Raises ServerError if the build failed."""
         build = await self.start_build(kind, name, dataset, **options)
         while (version := _built_version(build)) is None:

@@ -123,6 +123,6 @@ def error_from_reply(reply: httpx.Response) -> ParsimonyError:
     )
 
 
-def error_from_transport(url: object, error: httpx.HTTPError) -> Unavailable:
-    """Return the error of a server that cannot be reached."""
+def error_from_transport(url: object, error: Exception) -> Unavailable:
+    """Return the error of a server that cannot be reached, or of a closed client."""
     return Unavailable(f"cannot reach {url}: {error or type(error).__name__}", code="unreachable")

@@ -1,10 +1,12 @@
 """A run of one item with the caller's own functions: what has been called, and the requests of decisions."""
 
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
+from uuid import uuid4
 
 from parsimony.decisions import Decision
 from parsimony.errors import InvalidRequest
@@ -16,6 +18,9 @@ from parsimony.runs.policy import PolicyFacts, SensorFacts, run_policy
 from parsimony.runs.portfolio import run_portfolio
 from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, RunAnswer, Steps
 from parsimony.units import seconds_in
+
+CLASSIFYING = ("cascade", "portfolio")
+"""Kinds that call classifiers alone, so that integers are labels; other kinds also call features."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class FunctionRun:
     def make_first_query(self) -> dict[str, Any]:
         """Return the request of the first decision; raises InvalidRequest for a deadline without a time unit."""
         self._query = dict(self.limits)
+        if self.kind == "policy" and "item" not in self.limits:
+            self.limits = self._query = {**self.limits, "item": uuid4().hex}  # else of a mixture, the cheaper point
         if self.needs_unit and self.deadline_s is not None:
             self._unit_s = seconds_in(self.record["unit"])
             if self._unit_s is None:
@@ -95,7 +102,7 @@ class FunctionRun:
         self._decision, remaining = decision, self._remaining_seconds
         acquired = dict(self.limits.get("acquired", {}))
         if self.kind == "cascade":
-            return run_cascade(decision["steps"], remaining_seconds=remaining, unit_s=self._unit_s)
+            return run_cascade(self._draw_steps(decision), remaining_seconds=remaining, unit_s=self._unit_s)
         if self.kind == "portfolio":
             return run_portfolio(decision, remaining_seconds=remaining)
         if self.kind == "pipeline":
@@ -104,6 +111,14 @@ class FunctionRun:
             facts = read_policy(self.record["summary"], self.limits)
             return run_policy(decision, facts, acquired=acquired, remaining_seconds=remaining)
         return run_index(decision, remaining_seconds=remaining)
+
+    def _draw_steps(self, decision: Decision) -> Sequence[Mapping[str, Any]]:
+        """Return the steps of a cascade's decision; if it divides items without an id between two, those of one."""
+        drawn: Mapping[str, Any] = decision
+        if decision["shares"] and "item" not in self.limits:
+            (drawn,) = random.choices(decision["shares"], [one["share"] for one in decision["shares"]])
+        steps: Sequence[Mapping[str, Any]] = drawn["steps"]
+        return steps
 
     def make_query(self, ask: Ask) -> dict[str, Any]:
         """Return the request of a further decision."""
@@ -125,7 +140,8 @@ class FunctionRun:
 
     def add_outcomes(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
         """Add the outcomes of a call, each at its own cost or, if it has none, at its share of the planned one."""
-        results = [one.to_result() for one in outcomes]
+        answers = [one.to_label() for one in outcomes] if self.kind in CLASSIFYING else outcomes
+        results = [one.to_result() for one in answers]
         self._results += results
         share = call.planned_cost / len(results)
         self._cost += sum((share if one.is_paid else 0.0) if one.cost is None else one.cost for one in results)
@@ -146,6 +162,11 @@ class FunctionRun:
             probabilities=answer.probabilities,
             degraded=answer.degraded,
         )
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """The time that is left for a request, in seconds; None without a deadline."""
+        return None if self.deadline_s is None else max(self._remaining_seconds, 0.0)
 
     @property
     def _seconds(self) -> float:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -62,13 +62,22 @@ class CallOutcome:
         if self.raised is None:
             return None
         return (
-            str(self.raised) if isinstance(self.raised, _NotCalled) else f"{type(self.raised).__name__}: {self.raised}"
+            str(self.raised) if isinstance(self.raised, NotCalled) else f"{type(self.raised).__name__}: {self.raised}"
         )
+
+    def to_label(self) -> "CallOutcome":
+        """Return the outcome of a classifier, failed if its value has no label."""
+        if self.raised is not None or self.answer is not None:
+            return self
+        try:
+            return replace(self, answer=require_answer(self.value))
+        except (TypeError, ValueError) as error:
+            return replace(self, raised=error)
 
     def to_result(self) -> CallResult:
         """Return the outcome as runs receive it: a label, or the cells of a feature."""
         if self.raised is not None:
-            is_called = not isinstance(self.raised, _NotCalled)
+            is_called = not isinstance(self.raised, NotCalled)
             return CallResult(
                 self.name, error=self.error, seconds=self.seconds, attempts=int(is_called), is_paid=is_called
             )
@@ -82,7 +91,7 @@ class CallOutcome:
         return CallResult(self.name, values=None if error else cells, error=error, seconds=self.seconds, is_paid=True)
 
 
-class _NotCalled(InvalidRequest):
+class NotCalled(InvalidRequest):
     """A function that cannot be called."""
 
     def __init__(self, message: str) -> None:
@@ -114,10 +123,29 @@ def read_answer(value: Any) -> Answer | None:
     if isinstance(value, Answer):
         return value
     if isinstance(value, str):
-        return Answer(value)
+        return Answer(str(value))
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return Answer(value[0], None if value[1] is None else float(value[1]))
+        return make_answer(*value)
     return None
+
+
+def require_answer(value: Any) -> Answer:
+    """Return what a classifier returned as a label with its confidence; integers are labels, too.
+
+    Raises TypeError for values without a label, ValueError for confidences out of range.
+    """
+    if isinstance(value, Answer):
+        return value
+    label, confidence = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    return make_answer(label, confidence)
+
+
+def make_answer(label: Any, confidence: Any) -> Answer:
+    """Return an answer from a label, a text or an integer, and a number. Raises TypeError or ValueError."""
+    plain = to_plain(label)
+    if isinstance(plain, bool) or not isinstance(plain, str | int):
+        raise TypeError(f"must return a label, (label, confidence), or an Answer, got {label!r:.100}")
+    return Answer(str(plain), None if confidence is None else float(confidence))
 
 
 def call_function(name: str, functions: Mapping[str, Function], item: Any) -> CallOutcome:
@@ -128,7 +156,7 @@ def call_function(name: str, functions: Mapping[str, Function], item: Any) -> Ca
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            raise _NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
+            raise NotCalled("is asynchronous: use AsyncParsimony, or call_async of a recorder")
         return CallOutcome(name, value, read_answer(value), seconds=time.perf_counter() - started)
     except Exception as error:  # whatever a caller's function raises
         return CallOutcome(name, raised=error, seconds=time.perf_counter() - started)
@@ -143,9 +171,11 @@ async def call_function_async(
         if is_async(functions.get(name)):
             value = await asyncio.wait_for(functions[name](item), timeout_s)
         else:
-            value = await asyncio.wait_for(asyncio.to_thread(_apply, name, functions, item), timeout_s)
-        if inspect.isawaitable(value):  # of a function that returns a coroutine, such as a lambda
-            value = await asyncio.wait_for(value, timeout_s)
+            timed = asyncio.to_thread(_apply_timed, name, functions, item)
+            value, seconds = await asyncio.wait_for(timed, timeout_s)
+            if not inspect.isawaitable(value):
+                return CallOutcome(name, value, read_answer(value), seconds=seconds)
+            value = await asyncio.wait_for(value, timeout_s)  # of a function that returns a coroutine
         return CallOutcome(name, value, read_answer(value), seconds=time.perf_counter() - started)
     except Exception as error:  # whatever a caller's function raises
         seconds = time.perf_counter() - started
@@ -165,12 +195,19 @@ def _apply(name: str, functions: Mapping[str, Function], item: Any) -> Any:
     """Return what a function returns for an item; the most likely class of a classifier with ``predict_proba``."""
     function = functions.get(name)
     if function is None:
-        raise _NotCalled(f"functions must have {name!r}; it has {', '.join(map(repr, functions))}")
+        raise NotCalled(f"functions must have {name!r}; it has {', '.join(map(repr, functions))}")
     if not hasattr(function, "predict_proba"):
         return function(item)
     shares = list(map(float, function.predict_proba([item])[0]))
     best = max(range(len(shares)), key=shares.__getitem__)
     return Answer(str(function.classes_[best]), shares[best])
+
+
+def _apply_timed(name: str, functions: Mapping[str, Function], item: Any) -> tuple[Any, float]:
+    """Return what a function returns, and its duration, without waiting for a thread or the event loop."""
+    started = time.perf_counter()
+    value = _apply(name, functions, item)
+    return value, time.perf_counter() - started
 
 
 def _is_cell(cell: Any) -> bool:

@@ -16,24 +16,26 @@ from concurrent.futures import CancelledError, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from datetime import datetime, timezone
 from functools import wraps
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from parsimony.errors import InvalidRequest
+from parsimony.errors import InvalidRequest, Unavailable
 from parsimony.functions import (
-    Answer,
     CallOutcome,
     Function,
     call_function,
     call_function_async,
     check_functions,
     is_async,
+    make_answer,
     to_plain,
 )
 from parsimony.spool import Spool, default_folder
 from parsimony.units import seconds_in
+from parsimony.uploads import make_path
 
 if TYPE_CHECKING:
     from parsimony.client import Parsimony
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("parsimony")
 MAX_ERROR = 1000
 """Characters of an error that are recorded."""
+CREATE_S = 2.0
+"""Time limit of the request that creates the recording, in seconds."""
 LOOP_POLL_S = 0.2
 """Seconds between checks whether an event loop has ended."""
 MAX_EXPLORING = 64
@@ -54,7 +58,7 @@ class Recorder:
     ``async with``.
 
     Args:
-        name: the recording, which is created if there is none.
+        name: the recording, which is created if there is none; while the server is unavailable, before lines are sent.
         classifiers: functions of an item, or fitted classifiers with ``predict_proba``, by name. Exploration calls
             them in another thread.
         costs: cost of one call by name; None: the costs of ``Answer``, else the measured time.
@@ -85,10 +89,16 @@ class Recorder:
         self._client, self._classifiers = client, dict(classifiers)
         self._costs, self._unit_s = dict(costs or {}), seconds_in(unit)
         self._check()
-        client.put_recording(name, {"unit": unit, "keeps_items": keeps_items})
+        self._spec, self._is_created = {"unit": unit, "keeps_items": keeps_items}, False
+        try:
+            client.call("PUT", make_path("recordings", name), json=self._spec, timeout=CREATE_S)
+            self._is_created = True
+        except Unavailable as error:  # the application starts without it; lines wait until it is there
+            logger.warning("recording will be created later name=%s error=%s", name, error)
         base = default_folder() if folder is None else Path(folder)
         self._spool = Spool(base / quote(client.url, safe="") / name, self._send, **options)
         self._is_closed = False
+        self._unlabeled = set[str]()
         self._exploring: queue.Queue[RecordedItem | None] = queue.Queue(MAX_EXPLORING)
         self._explorer = threading.Thread(target=self._explore_items, name="parsimony-explore", daemon=True)
         self._explorer.start()
@@ -97,6 +107,9 @@ class Recorder:
         check_functions(self._classifiers)
         if not 0 <= self.explore <= 1:
             raise InvalidRequest(f"explore must be from 0 to 1, got {self.explore}", code="invalid-request")
+        wrong = {name: cost for name, cost in self._costs.items() if not 0 <= cost < inf}
+        if wrong:
+            raise InvalidRequest(f"costs must be finite numbers of at least 0, got {wrong}", code="invalid-request")
         unknown = sorted(self._costs.keys() - self._classifiers.keys())
         if unknown:
             raise InvalidRequest(f"costs must name classifiers, got {unknown}", code="invalid-request")
@@ -166,12 +179,19 @@ class Recorder:
 
         return decorate
 
-    def add_truth(self, item_id: str, truth: str | None = None, **grades: Any) -> None:
+    def add_truth(self, item_id: str, truth: Any = None, **grades: Any) -> None:
         """Record what is known of an item: its class, or by classifier ``correct`` or ``quality``.
 
         It may come before or after the calls, from another process, and days later.
+
+        Raises InvalidRequest for a class that is neither a text nor an integer.
         """
-        self._append({"truth": {"id": item_id, **({} if truth is None else {"truth": truth}), **grades}})
+        try:
+            known = {} if truth is None else {"truth": make_answer(truth, None).label}
+        except TypeError:
+            message = f"truth must be a text or an integer, got {truth!r:.100}"
+            raise InvalidRequest(message, code="invalid-request") from None
+        self._append({"truth": {"id": item_id, **known, **grades}})
 
     def flush(self) -> None:
         """Wait until exploration has ended, and send what was recorded.
@@ -222,6 +242,9 @@ class Recorder:
         return self._spool.dropped
 
     def _send(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        if not self._is_created:
+            self._client.put_recording(self.name, self._spec)
+            self._is_created = True
         rows = [line["row"] for line in lines if "row" in line]
         truths = [line["truth"] for line in lines if "truth" in line]
         if rows:
@@ -253,6 +276,14 @@ class Recorder:
             message = f"costs must have {outcome.name!r}, since its answers have none and the unit is not a time"
             raise InvalidRequest(message, code="invalid-request")
         return outcome.seconds / self._unit_s
+
+    def check_answer(self, outcome: CallOutcome) -> CallOutcome:
+        """Return the outcome of a call, failed if what it returned has no label, which is logged once by name."""
+        checked = outcome.to_label()
+        if checked.raised is not outcome.raised and outcome.name not in self._unlabeled:
+            self._unlabeled.add(outcome.name)
+            logger.error("recorded as failed classifier=%s error=%s", outcome.name, checked.error)
+        return checked
 
     def end_item(self, ended: "RecordedItem") -> None:
         """Explore an item if it was drawn, else record it."""
@@ -296,9 +327,11 @@ class Recorder:
 
     def _call_in_loop(self, name: str, explored: "RecordedItem") -> CallOutcome:
         """Call a classifier, asynchronous ones in the event loop in which the item was recorded."""
-        if explored.loop is None or not is_async(self._classifiers[name]):
+        if not is_async(self._classifiers[name]):
             return self.call_classifier(name, explored.item)
         calling = self.call_classifier_async(name, explored.item)
+        if explored.loop is None:
+            return asyncio.run(calling)
         try:
             called = asyncio.run_coroutine_threadsafe(calling, explored.loop)
             while not wait([called], LOOP_POLL_S).done and explored.loop.is_running():
@@ -350,7 +383,8 @@ class RecordedItem:
 
     def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:
         """Add a call's outcome."""
-        answer = _read_answer(outcome)
+        outcome = self._recorder.check_answer(outcome)
+        answer = outcome.answer
         self.calls.append(
             {
                 "classifier": outcome.name,
@@ -383,10 +417,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _read_answer(outcome: CallOutcome) -> Answer | None:
-    """Return the answer of a call; other values than those of ``CallOutcome.answer`` are labels."""
-    if outcome.answer is not None or outcome.value is None:
-        return outcome.answer
-    return Answer(str(to_plain(outcome.value)))

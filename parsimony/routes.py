@@ -108,10 +108,6 @@ class Routes:
         """List the active versions, in pages: ``kind``, ``name``, ``prefix``, ``dataset``, ``limit``, ``cursor``."""
         return self._get("artifacts", **filters)
 
-    def _read_records(self, kind: str, name: str, version: int | None = None) -> Any:
-        """Return the record of the active version, or for ``find_version`` those of all."""
-        return self.show_artifact(kind, name) if version is None else self.list_versions(kind, name, limit=MAX_PAGE)
-
     def show_artifact(self, kind: str, name: str) -> Any:
         """Return the record of the active version."""
         return self._get("artifacts", kind, name)
@@ -397,8 +393,15 @@ def plural_of(kind: str) -> str:
     return PLURALS[kind]
 
 
+def request_records(kind: str, name: str, version: int | None) -> Request:
+    """Return the request of the record of the active version, or for ``find_version`` of those of all versions."""
+    if version is None:
+        return Request("GET", make_path("artifacts", kind, name), True, {})
+    return Request("GET", make_path("artifacts", kind, name, "versions"), True, {"params": {"limit": MAX_PAGE}})
+
+
 def find_version(reply: Any, version: int | None) -> Any:
-    """Return the record of a version from the reply to ``_read_records``; raises NotFound."""
+    """Return the record of a version from the reply to ``request_records``; raises NotFound."""
     if version is None:
         return reply
     found = [one for one in reply["items"] if one["version"] == version]

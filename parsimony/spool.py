@@ -134,11 +134,15 @@ class Spool:
             self._file = None
 
     def _work(self) -> None:
+        is_waiting = False
         while not self._is_closing.wait(self._interval_s):
             try:
                 self.flush()
+                is_waiting = False
             except (ParsimonyError, OSError) as error:
-                logger.warning("recorded lines wait file=%s error=%s", self.path, error)
+                if not is_waiting:
+                    logger.warning("recorded lines wait file=%s error=%s", self.path, error)
+                is_waiting = True
                 self._is_closing.wait(getattr(error, "retry_after_s", None) or self._interval_s)
 
     def _deliver(self, lines: Sequence[bytes]) -> None:

@@ -6,15 +6,26 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import httpx
 
-from parsimony.errors import ParsimonyError, TooManyRequests, Unavailable, error_from_reply, error_from_transport
+from parsimony.errors import (
+    InvalidRequest,
+    ParsimonyError,
+    TooManyRequests,
+    Unavailable,
+    error_from_reply,
+    error_from_transport,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 NOT_MODIFIED = 304
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S, _LEAST_TIMEOUT_S = 0.1, 5.0, 0.001
+_INVALID = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+_FAILURES = (httpx.HTTPError, httpx.InvalidURL, ParsimonyError, RuntimeError, ValueError, TypeError)
+"""What a request may raise: RuntimeError if the client is closed; the last two if values are not JSON."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +60,10 @@ class Connection:
     retries: int = 2
 
     def make_options(self) -> dict[str, Any]:
-        """Return the arguments of httpx's clients."""
+        """Return the arguments of httpx's clients; raises InvalidRequest for a key that no header can hold."""
         key = self.key or os.environ.get("PARSIMONY_KEY")
+        if key and not (key.isascii() and key.isprintable()):
+            raise InvalidRequest("key must consist of printable ASCII characters", code="invalid-request")
         return {
             "base_url": self.url or os.environ.get("PARSIMONY_URL") or DEFAULT_URL,
             "headers": {"Authorization": f"Bearer {key}"} if key else {},
@@ -58,30 +71,51 @@ class Connection:
         }
 
 
-def send(client: httpx.Client, request: Request, retries: int) -> httpx.Response:
-    """Send a request, and repeat it after a pause if the server is unavailable. Raises ParsimonyError."""
+def send(client: httpx.Client, request: Request, retries: int, timeout_s: float | None = None) -> httpx.Response:
+    """Send a request, and repeat it after a pause if the server is unavailable. Raises ParsimonyError.
+
+    Args:
+        timeout_s: time limit of all attempts together; None: that of the client for each.
+    """
+    ends_at = _to_end(timeout_s)
     for attempt in range(retries + 1):
         try:
-            return _checked(client.request(request.method, request.path, **request.content))
-        except (httpx.HTTPError, ParsimonyError) as error:
+            return _checked(client.request(request.method, request.path, **_content_until(request, ends_at)))
+        except _FAILURES as error:
             failure = _to_error(client.base_url, error)
-            if attempt == retries or not _may_retry(request, failure):
+            wait_s = _wait_s(attempt, failure)
+            if attempt == retries or not _may_retry(request, failure) or time.monotonic() + wait_s >= ends_at:
                 raise failure from (error if failure is not error else None)
-        time.sleep(_wait_s(attempt, failure))
+        time.sleep(wait_s)
     raise AssertionError("unreachable")
 
 
-async def send_async(client: httpx.AsyncClient, request: Request, retries: int) -> httpx.Response:
-    """Send a request, and repeat it after a pause if the server is unavailable. Raises ParsimonyError."""
+async def send_async(
+    client: httpx.AsyncClient, request: Request, retries: int, timeout_s: float | None = None
+) -> httpx.Response:
+    """Send a request, and repeat it after a pause if the server is unavailable; arguments are those of ``send``."""
+    ends_at = _to_end(timeout_s)
     for attempt in range(retries + 1):
         try:
-            return _checked(await client.request(request.method, request.path, **request.content))
-        except (httpx.HTTPError, ParsimonyError) as error:
+            return _checked(await client.request(request.method, request.path, **_content_until(request, ends_at)))
+        except _FAILURES as error:
             failure = _to_error(client.base_url, error)
-            if attempt == retries or not _may_retry(request, failure):
+            wait_s = _wait_s(attempt, failure)
+            if attempt == retries or not _may_retry(request, failure) or time.monotonic() + wait_s >= ends_at:
                 raise failure from (error if failure is not error else None)
-        await asyncio.sleep(_wait_s(attempt, failure))
+        await asyncio.sleep(wait_s)
     raise AssertionError("unreachable")
+
+
+def _to_end(timeout_s: float | None) -> float:
+    return inf if timeout_s is None else time.monotonic() + timeout_s
+
+
+def _content_until(request: Request, ends_at: float) -> Mapping[str, Any]:
+    """Return the arguments of httpx for an attempt."""
+    if ends_at == inf:
+        return request.content
+    return {**request.content, "timeout": max(ends_at - time.monotonic(), _LEAST_TIMEOUT_S)}
 
 
 def _checked(reply: httpx.Response) -> httpx.Response:
@@ -90,8 +124,12 @@ def _checked(reply: httpx.Response) -> httpx.Response:
     raise error_from_reply(reply)
 
 
-def _to_error(url: httpx.URL, error: httpx.HTTPError | ParsimonyError) -> ParsimonyError:
-    return error if isinstance(error, ParsimonyError) else error_from_transport(url, error)
+def _to_error(url: httpx.URL, error: Exception) -> ParsimonyError:
+    if isinstance(error, ParsimonyError):
+        return error
+    if isinstance(error, httpx.TransportError | RuntimeError) and not isinstance(error, _INVALID):
+        return error_from_transport(url, error)
+    return InvalidRequest(f"the request cannot be sent to {url}: {error}", code="invalid-request")
 
 
 def _may_retry(request: Request, error: ParsimonyError) -> bool:

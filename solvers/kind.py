@@ -147,6 +147,8 @@ class ArtifactKind(Protocol[P, Q]):
     """Whether one classifier answers a run, so that the answer may be a text."""
     skips_unavailable: bool = False
     """Whether runs skip unavailable names, so that default limits need not be raised."""
+    mixes_points: bool = False
+    """Whether a budget may divide items between two operating points by their ids; runs without an id then draw one."""
     assigner: BatchAssigner[P] | None = None
     """Assigns whole batches; None: each item is decided separately."""
     build_order: int = 100

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+from uuid import uuid4
 
 from app.processes.sandbox import Sandbox
 from app.running.budget_guard import BudgetGuard
@@ -158,6 +159,8 @@ def start_decided(
 def make_run_query(loaded: LoadedArtifact[Plan], item_run: ItemRun, embedding: tuple[float, ...] | None) -> Value:
     """Return the query of an item, within its limits or the default ones."""
     item = item_run.item.model_copy(update={"embedding": embedding})
+    if item.id is None and loaded.kind.mixes_points:
+        item = item.model_copy(update={"id": uuid4().hex})
     query = loaded.kind.make_run_query(loaded.plan, item, item_run.limits)
     if item_run.call_costs is not None:
         query = loaded.kind.with_call_costs(loaded.plan, query, item_run.call_costs)

@@ -31,7 +31,7 @@ def run_index(
         NoAnswer: no model is left.
     """
     so_far, cells = ResultsSoFar(), dict[str, tuple[Any, ...]]()
-    barred, decision, reasons = set[str](), first, list[str]()
+    barred, decision = set[str](), first
     while True:
         features = () if isinstance(decision, Refusal) else decision["features"]
         missing = [name for name in features if name not in cells]
@@ -46,11 +46,11 @@ def run_index(
         if not failed:
             found = yield Predict({name: cells[name] for name in features})
             if not isinstance(found, Refusal):
-                reason = join_reasons(so_far.failures, *reasons)
+                reason = so_far.failures
                 return RunAnswer(found["label"], found["confidence"], None, found["probabilities"], reason)
             if not found.invalid:
                 raise NoAnswer(join_reasons(so_far.failures, found.reason) or "", remaining_seconds)
-            reasons.append(found.reason)
+            so_far.mark_invalid(found.invalid, found.reason)
             failed = list(found.invalid)
         barred |= {*failed}
         cells = {name: value for name, value in cells.items() if name not in barred}

@@ -33,11 +33,10 @@ def run_pipeline(
         unavailable: features that must not be called.
     """
     so_far, known, decision = ResultsSoFar(), dict(acquired), first
-    reasons = list[str]()
     while not isinstance(decision, Refusal):
         step = decision["step"]
         if step["action"] != "acquire":
-            return RunAnswer(step.get("label"), step["confidence"], degraded=join_reasons(so_far.failures, *reasons))
+            return RunAnswer(step.get("label"), step["confidence"], degraded=so_far.failures)
         if remaining_seconds <= 0:
             return RunAnswer(None, degraded=join_reasons(so_far.failures, OUT_OF_TIME))
         wanted = tuple(name for name in step["features"] if name not in unavailable)
@@ -51,7 +50,7 @@ def run_pipeline(
         if isinstance(decision, Refusal) and (
             invalid := [name for name in decision.invalid if known[name] is not None]
         ):
-            reasons.append(decision.reason)
+            so_far.mark_invalid(invalid, decision.reason)
             known |= dict.fromkeys(invalid)
             decision = yield Ask(dict(known))
-    return RunAnswer(None, degraded=join_reasons(so_far.failures, *reasons, decision.reason))
+    return RunAnswer(None, degraded=join_reasons(so_far.failures, decision.reason))

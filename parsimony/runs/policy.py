@@ -106,7 +106,7 @@ def run_policy(
         wanted = _sensors_to_acquire(decision, known)
         if barred.intersection(wanted):
             so_far.results += [skip_call(name) for name in wanted if name in unavailable]
-            decision, lost = yield from _ask(facts, known, barred, lost, reasons)
+            decision, lost = yield from _ask(facts, known, barred, lost, so_far)
             wanted = _sensors_to_acquire(decision, known)
         if not wanted and not known and so_far.results:  # a sensor was wanted, and is not available
             wanted = facts.find_cheapest(barred, lost)
@@ -124,7 +124,7 @@ def run_policy(
                 reasons += [f"{one.name}: {reading.reason}"] if reading.reason else []
             else:
                 known[one.name] = reading
-        decision, lost = yield from _ask(facts, known, barred, lost, reasons)
+        decision, lost = yield from _ask(facts, known, barred, lost, so_far)
     reasons += [OUT_OF_TIME if remaining_seconds <= 0 else None]
     refused = decision.reason if isinstance(decision, Refusal) else None
     degraded = join_reasons(so_far.failures, *reasons) or refused
@@ -140,7 +140,7 @@ def run_policy(
 
 
 def _ask(
-    facts: PolicyFacts, known: dict[str, Any], barred: set[str], lost: float, reasons: list[str | None]
+    facts: PolicyFacts, known: dict[str, Any], barred: set[str], lost: float, so_far: ResultsSoFar
 ) -> Generator[Ask, Any, tuple[Any, float]]:
     """Ask for the next decision; sensors whose readings it finds invalid are barred. Return it, and the lost cost."""
     while True:
@@ -148,7 +148,7 @@ def _ask(
         invalid = known.keys() & decision.invalid if isinstance(decision, Refusal) else set[str]()
         if not invalid:
             return decision, lost
-        reasons.append(decision.reason)
+        so_far.mark_invalid(invalid, decision.reason)
         barred |= invalid
         lost += facts.cost_of(invalid)
         for name in invalid:

@@ -5,7 +5,7 @@ A run is deterministic, without I/O, clock, or random numbers. It yields a ``Cal
 ``RunAnswer``. Times are in seconds; costs in the artifact's unit.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -161,6 +161,12 @@ class ResultsSoFar:
     def failures(self) -> str | None:
         """Failed calls and their errors; None if none failed."""
         return join_reasons(*(f"{one.name}: {one.error}" for one in self.results if one.error is not None))
+
+    def mark_invalid(self, names: Collection[str], reason: str) -> None:
+        """Count calls as failed whose values were found invalid."""
+        for one in self.results:
+            if one.name in names and one.error is None:
+                one.error = f"invalid value: {reason}"
 
     def most_confident(self, remaining_seconds: float, why: str | None = None) -> RunAnswer:
         """Return the most confident answer; raises NoAnswer without one."""

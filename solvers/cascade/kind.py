@@ -46,6 +46,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     plan = CascadePlan
     build_order = 0
     answers_chats = True
+    mixes_points = True
     skips_unavailable = True
 
     def check(self, facts: DatasetFacts, options: CascadeOptions) -> None:

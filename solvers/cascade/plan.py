@@ -201,13 +201,20 @@ class CascadePlan(CascadeContents):
         }
 
     def _to_decision(self, chosen: PointMixture, query: CascadeQuery) -> CascadeRunDecision:
-        place = chosen.choose_for_item(query.item)
-        answer = self._point_answers.get(place)
-        if answer is None:
-            answer = self._point_answers[place] = self._point_answer(place)
+        answer = self._kept_answer(chosen.choose_for_item(query.item))
         shared = ((chosen.first, 1 - chosen.share), (chosen.second, chosen.share)) if chosen.share else ()
-        shares = tuple(CascadeShare(cascade=self._point_cascade(i), share=share) for i, share in shared)
+        answers = [(self._kept_answer(i), share) for i, share in shared]
+        shares = tuple(
+            CascadeShare.model_construct(cascade=one["cascade"], share=share, steps=one["steps"])
+            for one, share in answers
+        )
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline, shares=shares)
+
+    def _kept_answer(self, i: int) -> dict[str, Any]:
+        answer = self._point_answers.get(i)
+        if answer is None:
+            answer = self._point_answers[i] = self._point_answer(i)
+        return answer
 
     def _point_answer(self, i: int) -> dict[str, Any]:
         """Return the decision of a point, without the query's limits."""

@@ -38,6 +38,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     build_order = 3
     item_fields = frozenset({"embedding", "text", "max_item_cost", "tradeoff"})
     answers_chats = True
+    mixes_points = True
     trials = ({}, {"embeddings": True})
 
     def check(self, facts: DatasetFacts, options: PolicyOptions) -> None:

@@ -76,6 +76,7 @@ def test_recorded_classifiers_become_a_cascade(client: Parsimony, tmp_path: Path
         (fitted["logistic"].predict(unseen) == truths).mean(), abs=0.05
     )
     built = client.build("cascade", "digits", "digits")
+    assert built["savings"] is not None
     assert built["savings"]["rows"] > 0
 
 
@@ -365,3 +366,60 @@ def test_damaged_lines_are_dropped_and_the_others_are_sent(tmp_path: Path) -> No
     spool = Spool(tmp_path, sent.extend, interval_s=60.0)
     spool.close()
     assert (sent, spool.dropped, list(tmp_path.iterdir())) == ([{"row": 1}, {"row": 3}], 1, [])
+
+
+def test_integers_are_labels_and_other_values_are_failures(client: Parsimony, tmp_path: Path) -> None:
+    values = {
+        "integer": np.int64(2),
+        "pair": (np.int64(2), np.float64(0.75)),
+        "dict": {"label": 2},
+        "nan": float("nan"),
+    }
+    classifiers = {name: lambda item, of=name: values[of] for name in values}
+    recorder = record(client, "values", tmp_path, classifiers=classifiers, costs={}, unit="ms")
+    with recorder:
+        with recorder.item("x", item_id="x") as calls:
+            for name, value in values.items():
+                assert calls.call(name) is value
+        rows = {call["classifier"]: (call["label"], call["confidence"]) for call in calls.calls}
+        errors = {call["classifier"] for call in calls.calls if call["error"] is not None}
+        recorder.add_truth("x", np.int64(2))
+        with pytest.raises(InvalidRequest, match="truth"):
+            recorder.add_truth("x", 2.5)
+    assert rows == {"integer": ("2", None), "pair": ("2", 0.75), "dict": (None, None), "nan": (None, None)}
+    assert errors == {"dict", "nan"}
+
+
+def test_a_recorder_starts_while_the_server_is_gone(tmp_path: Path) -> None:
+    from tests.support.servers import free_port
+
+    port = free_port()
+    with Parsimony(f"http://127.0.0.1:{port}", retries=0) as early:
+        recorder = record(early, "early", tmp_path, interval_s=0.1, costs=COSTS)
+        recorder.call("sure", "x")
+        server = start_server(tmp_path / "server", port=port)
+        try:
+            server.wait_until_ready()
+            recorder.flush()
+            recorder.close()
+            assert early.show_recording("early")["rows"] == 1
+        finally:
+            server.stop()
+
+
+def test_asynchronous_classifiers_are_explored_without_an_event_loop(client: Parsimony, tmp_path: Path) -> None:
+    async def slow(item: object) -> tuple[str, float]:
+        return "a", 0.5
+
+    classifiers = {"sure": lambda item: ("a", 0.9), "slow": slow}
+    with record(client, "no-loop", tmp_path, classifiers=classifiers, costs={}, unit="ms", explore=1.0) as recorder:
+        with recorder.item("x") as calls:
+            calls.call("sure")
+        recorder.flush()
+    assert [(call["classifier"], call["error"]) for call in calls.calls] == [("sure", None), ("slow", None)]
+
+
+@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf")])
+def test_costs_out_of_range_are_refused(client: Parsimony, tmp_path: Path, cost: float) -> None:
+    with pytest.raises(InvalidRequest, match="finite"):
+        record(client, "costs", tmp_path, costs={"sure": cost, "quick": 1.0})

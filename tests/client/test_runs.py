@@ -283,3 +283,37 @@ def test_confidences_out_of_range_are_failures(made: Any) -> None:
     assert isinstance(call_function("f", {"f": lambda item: made}, 1).raised, ValueError)
     with pytest.raises(ValueError, match="cost"):
         Answer("cat", 0.5, -1.0)
+
+
+def test_budgets_divide_items_without_an_id_as_expected(client: Parsimony) -> None:
+    """Of a mixture of two operating points, each decides its share of the items, not the cheaper one all of them."""
+    items = items_of("cascade") * (400 // ROWS)
+    for kind in ("cascade", "policy"):
+        artifact, budget = getattr(client, kind)("plan"), 4.0
+        functions = functions_of(kind)
+        paths = [artifact.run(item["values"], functions, budget=budget).called for item in items[:150]]
+        ids = [
+            artifact.run(item["values"], functions, budget=budget, item=str(at)).called
+            for at, item in enumerate(items[:150])
+        ]
+        lengths = [np.mean([len(path) for path in each]) for each in (paths, ids)]
+        assert lengths[0] == pytest.approx(lengths[1], abs=0.35)
+
+
+@pytest.mark.parametrize("value", [None, 2.5, ["cat", 0.9], ("cat", 0.9, 1), np.array(["cat"]), True])
+def test_what_has_no_label_is_a_failure_of_a_classifier(client: Parsimony, value: Any) -> None:
+    functions = {**functions_of("cascade"), "fast": lambda item: value}
+    result = client.cascade("plan").run(items_of("cascade")[0]["values"], functions)
+    assert "must return a label" in result.failures["fast"]
+    assert result.degraded is not None
+    numbered = client.cascade("plan").run(None, dict.fromkeys(functions, lambda item: (np.int64(3), 1.0)))
+    assert (numbered.label, numbered.confidence) == ("3", 1.0)
+
+
+def test_values_that_are_no_json_and_addresses_without_a_scheme_are_refused(client: Parsimony) -> None:
+    with pytest.raises(InvalidRequest, match="JSON"):
+        client.portfolio("plan").decide(query=[float("nan"), 1.0])
+    with pytest.raises(InvalidRequest, match="key"):
+        Parsimony(key="schl\u00fcssel")
+    with Parsimony("127.0.0.1:8000") as without, pytest.raises(InvalidRequest):
+        without.list_builds()

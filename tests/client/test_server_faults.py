@@ -44,6 +44,13 @@ def test_while_the_server_hangs_items_are_run_and_recorded(tmp_path: Path) -> No
             assert time.monotonic() - started < patient(10.0)
             with pytest.raises(Unavailable):
                 client.policy("trace").decide()
+            started = time.monotonic()
+            with Parsimony(server.url) as late, pytest.raises(Unavailable):
+                late.cascade("trace").run(None, FUNCTIONS, deadline_s=0.02)
+            for _ in range(50):
+                with pytest.raises(Unavailable):
+                    client.policy("trace").decide(item="x")
+            assert time.monotonic() - started < patient(5.0)
         recorder.flush()
         recorder.close()
         assert patient_client.show_recording("hung")["rows"] == 20

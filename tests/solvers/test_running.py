@@ -583,6 +583,6 @@ def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_ot
     answer = drive(World({"b": values("b", 3.0)}), "a", "b")
     assert (answer.label, answer.degraded) == (str({"b": (3.0,)}), "a: broken")
     answer = drive(World({"a": values("a", 1.0), "b": values("b", 3.0, 4.0)}), "a", "b")
-    assert (answer.label, answer.degraded) == (str({"a": (1.0,)}), "invalid cells")
+    assert (answer.label, answer.degraded) == (str({"a": (1.0,)}), "b: invalid value: invalid cells")
     answer = drive(World({"a": values("a", 1.0, None)}), "a")
     assert (answer.label, answer.degraded) == (str({"a": (1.0, None)}), None)
