@@ -26,6 +26,8 @@ _LABELS = (
     re.compile(r"^y$", re.I),
 )
 """Names of the column of the truth, the plainest first."""
+NO_UNIT = "cost unit"
+"""Unit of a draft whose columns name none."""
 _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "USD", "dollars": "USD", "eur": "EUR"}
 
 
@@ -109,7 +111,7 @@ def _trace(
             guesses.append(f"{name!r} has no column of its cost: set to 1; {price}")
         else:
             guesses.append(f"{name!r} has no column of its cost: set to 1")
-    unit = units[0] if units else "unit"
+    unit = units[0] if units else NO_UNIT
     if len(set(units)) > 1:
         guesses.append(f"costs seem to be in {' and '.join(sorted(set(units)))}: they must be in one unit")
     label_of = {} if label is None else {"label": label}
@@ -155,7 +157,7 @@ def _features(columns: Sequence[str], rows: Sequence[Sequence[str]], label: str)
     cells = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
     categorical = [name for name in names if any(cell and not _is_number(cell) for cell in cells[name])]
     missing = any(not cell for name in names for cell in cells[name])
-    spec: dict[str, Any] = {"kind": "features", "label": label, "unit": "ms"}
+    spec: dict[str, Any] = {"kind": "features", "label": label, "unit": NO_UNIT}
     spec |= {"categorical": categorical} if categorical else {}
     spec |= {"missing": True} if missing else {}
     features = [{"name": name, "columns": [name], "cost": 1} for name in names]

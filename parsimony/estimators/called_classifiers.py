@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, check_cv, cross_val_predict
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, get_tags, indexable
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter, validate_data
 
 from parsimony.estimators.built_classifier import BuiltClassifier, refuse_as_value_error
@@ -19,7 +20,7 @@ Predictions = Mapping[str, tuple[Any, Any]]
 """Labels and confidences, (n,) each, by classifier."""
 
 
-class CallingClassifier(BuiltClassifier):
+class CallingClassifier(BuiltClassifier, _BaseComposition):  # type: ignore[misc]
     """Base class: learns from predictions of classifiers which of them to call.
 
     Arguments are those of ``CascadeClassifier``.
@@ -40,6 +41,16 @@ class CallingClassifier(BuiltClassifier):
     ) -> None:
         self.estimators, self.costs, self.budget, self.losses = estimators, costs, budget, losses
         self.cv, self.params, self.unit, self.random_state, self.server = cv, params, unit, random_state, server
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments and, if ``deep``, those of each estimator as ``name__argument``."""
+        found: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments, also ``name`` of an estimator, or ``name__argument``."""
+        self._set_params("estimators", **params)
+        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from out-of-fold predictions which classifiers to call, and fit all of them to all rows.

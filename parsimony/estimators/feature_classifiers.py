@@ -15,7 +15,7 @@ class AcquiringClassifier(BuiltClassifier):
 
     def __init__(
         self,
-        costs: Sequence[float] | None = None,
+        costs: Sequence[float] | Mapping[str, float] | None = None,
         *,
         budget: float | None = None,
         losses: Mapping[Any, Mapping[Any, float]] | None = None,
@@ -38,13 +38,24 @@ class AcquiringClassifier(BuiltClassifier):
         """
         X, y = validate_data(self, X, y)
         labels, weights = self._check_rows(X, y, sample_weight)
-        costs = np.ones(X.shape[1]) if self.costs is None else np.asarray(self.costs, dtype=float)
+        costs = self._list_costs(X.shape[1])
         if costs.shape != (X.shape[1],):
             raise ValueError(f"costs must have {X.shape[1]} numbers, one per column of X, got shape {costs.shape}")
         features = [{"name": f"x{at}", "columns": [f"x{at}"], "cost": cost} for at, cost in enumerate(costs.tolist())]
         columns = {f"x{at}": column for at, column in enumerate(X.astype(float).T)}
         self._build({"kind": "features", "features": features}, columns, labels, weights, groups)
         return self
+
+    def _list_costs(self, columns: int) -> Any:
+        """Return the cost of each column, (d,); costs by name are those of a frame's columns."""
+        if self.costs is None:
+            return np.ones(columns)
+        if not isinstance(self.costs, Mapping):
+            return np.asarray(self.costs, dtype=float)
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if {*names} != {*self.costs}:
+            raise ValueError(f"costs must name the columns of X, {names or 'which has none'}, got {list(self.costs)}")
+        return np.array([self.costs[name] for name in names], dtype=float)
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row, (n,): that of least expected loss."""
@@ -78,7 +89,7 @@ class PolicyClassifier(AcquiringClassifier):
     """Acquires features one by one, and classifies when a further one does not repay its cost.
 
     Args:
-        costs: cost of each feature, (d,), in the order of the columns; None: 1 each.
+        costs: cost of each feature, (d,), in the order of the columns, or by name for a frame; None: 1 each.
         budget: upper bound on the mean cost per row; None: the default operating point.
         losses: loss by true class and answer; None: all errors are equal.
         params: build parameters of the kind.
@@ -110,7 +121,7 @@ class PipelineClassifier(AcquiringClassifier):
 
     def __init__(
         self,
-        costs: Sequence[float] | None = None,
+        costs: Sequence[float] | Mapping[str, float] | None = None,
         *,
         budget: float | None = None,
         params: Mapping[str, Any] | None = None,

@@ -192,3 +192,23 @@ def test_searches_choose_a_budget_within_a_pipeline() -> None:
     cascades = GridSearchCV(CascadeClassifier(estimators()[:2], COSTS, cv=3), {"budget": [1.0, 3.0]}, cv=2)
     cascades.fit(learned, labels)
     assert clone(cascades.best_estimator_).get_params()["budget"] == cascades.best_params_["budget"]
+
+
+def test_searches_choose_arguments_of_the_estimators() -> None:
+    learned, _, labels, _ = tumors()
+    grid = {"forest__max_depth": [1, 4]}
+    search = GridSearchCV(CascadeClassifier(estimators(), COSTS, cv=3), grid, cv=2).fit(learned, labels)
+    assert search.best_estimator_.get_params()["forest__max_depth"] == search.best_params_["forest__max_depth"]
+    assert search.best_estimator_.estimators_["forest"].max_depth == search.best_params_["forest__max_depth"]
+
+
+def test_costs_may_name_the_columns_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    learned, _, labels, _ = tumors()
+    frame = pandas.DataFrame(np.asarray(learned)[:, :3], columns=["a", "b", "c"])
+    named = IndexClassifier({"c": 5.0, "a": 1.0, "b": 2.0}).fit(frame, labels)
+    listed = IndexClassifier([1.0, 2.0, 5.0]).fit(frame, labels)
+    assert named.decision_cost_ == listed.decision_cost_
+    for data, costs in ((frame, {"a": 1.0}), (frame.to_numpy(), {"a": 1.0, "b": 1.0, "c": 1.0})):
+        with pytest.raises(ValueError, match="columns of X"):
+            IndexClassifier(costs).fit(data, labels)
