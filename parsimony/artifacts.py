@@ -112,7 +112,7 @@ class Artifact(BoundArtifact):
             if isinstance(step, Ask):
                 return self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
-            return self.evaluate(items, **limits)["items"][0]
+            return self.evaluate(items, timeout_s=run.time_limit_s, **limits)["items"][0]
         except (Infeasible, InvalidRequest, Unavailable) as error:
             return refuse_step(step, error)
 
@@ -166,7 +166,7 @@ class AsyncArtifact(BoundArtifact):
             if isinstance(step, Ask):
                 return await self.decide(**run.make_query(step), timeout_s=run.time_limit_s)
             items, limits = run.make_evaluation(step)
-            return (await self.evaluate(items, **limits))["items"][0]
+            return (await self.evaluate(items, timeout_s=run.time_limit_s, **limits))["items"][0]
         except (Infeasible, InvalidRequest, Unavailable) as error:
             return refuse_step(step, error)
 

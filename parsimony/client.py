@@ -12,7 +12,7 @@ import httpx
 
 from parsimony.artifacts import A, Artifact, AsyncArtifact, HasArtifacts
 from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
-from parsimony.errors import ParsimonyError, ServerError, Unavailable
+from parsimony.errors import NO_REPLY, UNREACHABLE, ParsimonyError, ServerError, TooManyRequests, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
 from parsimony.routes import changes_versions, find_version, request_decision, request_records, request_shared_decision
@@ -66,39 +66,58 @@ class BaseClient(HasArtifacts[A]):
         Raises Unavailable if the server was unavailable less than ``RETRY_S`` ago, and no decision is held.
         """
         if held is not None:
-            limits = [RETRY_S, self._connection.timeout_s, *([] if timeout_s is None else [timeout_s / 2])]
-            return DecisionAttempt(request_shared_decision(kind, name, version, query, held.tag), 0, min(limits))
+            limits = [held.retry_s, self._connection.timeout_s, *([] if timeout_s is None else [timeout_s / 2])]
+            again = request_shared_decision(kind, name, version, query, held.tag)
+            return DecisionAttempt(again, 0, min(limits), self._held.generation)
         if time.monotonic() < self._unavailable_until:
-            raise Unavailable(f"{self._http.base_url} was unavailable less than {RETRY_S:g} s ago", code="unreachable")
+            raise Unavailable(f"{self._http.base_url} was unavailable less than {RETRY_S:g} s ago", code=UNREACHABLE)
         is_shared = DecisionCache.make_key(kind, name, version, query) is not None
         request = (request_shared_decision if is_shared else request_decision)(kind, name, version, query)
-        return DecisionAttempt(
-            request, self._connection.retries, None if timeout_s is None else max(timeout_s, LEAST_S)
-        )
+        limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
+        return DecisionAttempt(request, self._connection.retries, limit_s, self._held.generation)
 
-    def _keep_decision(self, key: str | None, held: Held | None, reply: httpx.Response) -> Decision:
+    def _keep_decision(
+        self, key: str | None, held: Held | None, reply: httpx.Response, attempt: "DecisionAttempt"
+    ) -> Decision:
         """Hold and return the decision of a reply, or the held one if it has not changed."""
+        self._unavailable_until = 0.0
         if key is None:
             return Decision(_read(reply))
         if held is not None and reply.status_code == NOT_MODIFIED:
-            return self._held.keep(key, replace(held.decision, is_stale=False), held.tag)
-        return self._held.keep(key, Decision(_read(reply)), reply.headers.get("etag", ""))
+            return self._held.keep(key, replace(held.decision, is_stale=False), held.tag, attempt.generation)
+        tag = reply.headers.get("etag", "")
+        return self._held.keep(key, Decision(_read(reply)), tag, attempt.generation)
 
-    def _use_stale(self, key: str | None, held: Held | None, error: Unavailable) -> Decision:
+    def _use_stale(
+        self, key: str | None, held: Held | None, error: ParsimonyError, attempt: "DecisionAttempt"
+    ) -> Decision:
         """Return the held decision, marked as stale; raises the error without one."""
-        if key is None or held is None:
+        if key is not None and held is not None:
+            return self._held.postpone(key, held)
+        if error.code in (UNREACHABLE, NO_REPLY) and attempt.timeout_s is None:
             self._unavailable_until = time.monotonic() + RETRY_S
-            raise error
-        return self._held.postpone(key, held)
+        raise error
+
+    def _forget(self) -> None:
+        """Drop decisions and records, since the versions of artifacts may have changed."""
+        self._held.clear()
+        self._records.clear()
 
 
 @dataclass(frozen=True)
 class DecisionAttempt:
-    """A request of a decision, its retries, and its time limit in seconds."""
+    """A request of a decision.
+
+    Attributes:
+        retries: how often it is repeated.
+        timeout_s: time limit in seconds; None: the client's.
+        generation: that of the cache when it was made.
+    """
 
     request: Request
     retries: int
     timeout_s: float | None
+    generation: int
 
 
 class Parsimony(BaseClient[Artifact], SyncRoutes):
@@ -141,7 +160,8 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
 
         Args:
             kind: artifact kind.
-            timeout_s: time limit in seconds, with retries; None: the client's for each attempt.
+            timeout_s: time limit in seconds, with retries; None: the client's for each attempt. Each read of the reply
+                may take as long; ``AsyncParsimony`` limits all of it.
             query: limits such as ``budget=5``, and what is known of the item.
         Raises:
             Infeasible: no decision keeps the limits.
@@ -156,9 +176,9 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
         try:
             reply = send(self._http, attempt.request, attempt.retries, attempt.timeout_s)
-        except Unavailable as error:
-            return self._use_stale(key, held, error)
-        return self._keep_decision(key, held, reply)
+        except (Unavailable, TooManyRequests) as error:
+            return self._use_stale(key, held, error, attempt)
+        return self._keep_decision(key, held, reply, attempt)
 
     def describe(
         self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
@@ -196,7 +216,7 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
                 raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
             time.sleep(_LOOK_S)
             build = self.show_build(build["id"])
-        self._held.clear()
+        self._forget()
         return self.describe(kind, name, version)
 
     def record(self, name: str, classifiers: Mapping[str, Any] | None = None, **options: Any) -> Recorder:
@@ -214,9 +234,11 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         return FeedbackSender(self.send_feedback, **options)
 
     def _send(self, request: Request) -> Any:
-        if changes_versions(request):
-            self._held.clear()
-        return _read(send(self._http, request, self._connection.retries))
+        try:
+            return _read(send(self._http, request, self._connection.retries))
+        finally:
+            if changes_versions(request):
+                self._forget()
 
 
 class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
@@ -253,9 +275,9 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
         try:
             reply = await send_async(self._http, attempt.request, attempt.retries, attempt.timeout_s)
-        except Unavailable as error:
-            return self._use_stale(key, held, error)
-        return self._keep_decision(key, held, reply)
+        except (Unavailable, TooManyRequests) as error:
+            return self._use_stale(key, held, error, attempt)
+        return self._keep_decision(key, held, reply, attempt)
 
     async def describe(
         self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
@@ -268,19 +290,26 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
             self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
-    async def build(self, kind: str, name: str, dataset: str, **options: Any) -> "ArtifactRecord":
-        """Build an artifact and wait for it; return its record. Raises ServerError if the build failed."""
+    async def build(
+        self, kind: str, name: str, dataset: str, *, timeout_s: float | None = None, **options: Any
+    ) -> "ArtifactRecord":
+        """Build an artifact and wait for it; arguments and errors are those of ``Parsimony.build``."""
         build = await self.start_build(kind, name, dataset, **options)
+        started = time.monotonic()
         while (version := _built_version(build)) is None:
+            if timeout_s is not None and time.monotonic() - started > timeout_s:
+                raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
             await asyncio.sleep(_LOOK_S)
             build = await self.show_build(build["id"])
-        self._held.clear()
+        self._forget()
         return await self.describe(kind, name, version)
 
     async def _send(self, request: Request) -> Any:
-        if changes_versions(request):
-            self._held.clear()
-        return _read(await send_async(self._http, request, self._connection.retries))
+        try:
+            return _read(await send_async(self._http, request, self._connection.retries))
+        finally:
+            if changes_versions(request):
+                self._forget()
 
 
 def _built_version(build: "Build") -> int | None:

@@ -12,8 +12,8 @@ from parsimony.functions import to_plain
 
 MAX_HELD = 1000
 """Decisions that a cache holds; the one held longest is dropped first."""
-RETRY_S = 1.0
-"""Seconds for which a stale decision is used before the server is asked again."""
+RETRY_S, LONGEST_RETRY_S = 1.0, 8.0
+"""Seconds for which a stale decision is used before the server is asked again: at first, and after several failures."""
 ITEM_FIELDS = {"item", "embedding", "query", "text", "acquired", "computed"}
 """Fields of queries whose decisions are of one item, and not held for others."""
 
@@ -58,11 +58,13 @@ class Held:
     Attributes:
         until: when it stops being fresh, in seconds of the cache's clock.
         tag: the server's ``ETag`` of it; empty without.
+        retry_s: seconds that the next request may take, and, if it fails, for which the decision is used stale.
     """
 
     decision: Decision
     until: float
     tag: str = ""
+    retry_s: float = RETRY_S
 
 
 @dataclass
@@ -72,10 +74,12 @@ class DecisionCache:
     Attributes:
         hold_s: seconds for which a decision is fresh.
         clock: returns seconds.
+        generation: how often it has been cleared.
     """
 
     hold_s: float
     clock: Callable[[], float] = time.monotonic
+    generation: int = 0
     _held: "OrderedDict[str, Held]" = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -84,7 +88,10 @@ class DecisionCache:
         """Return the key of a query; None if its decision is of one item."""
         if kind == "portfolio" or ITEM_FIELDS & query.keys():
             return None
-        return json.dumps([kind, name, version, query], sort_keys=True, default=to_plain)
+        try:
+            return json.dumps([kind, name, version, query], sort_keys=True, default=to_plain)
+        except (TypeError, ValueError):  # the request refuses it
+            return None
 
     def get(self, key: str) -> Held | None:
         """Return the held decision of a query, fresh or not."""
@@ -95,9 +102,15 @@ class DecisionCache:
         """Return whether a decision may be used without asking the server."""
         return self.clock() <= held.until
 
-    def keep(self, key: str, decision: Decision, tag: str = "") -> Decision:
-        """Store a decision, and return it."""
+    def keep(self, key: str, decision: Decision, tag: str = "", generation: int | None = None) -> Decision:
+        """Store a decision, and return it.
+
+        Args:
+            generation: when it was asked for; it is not stored if the cache has been cleared since.
+        """
         with self._lock:
+            if generation is not None and generation != self.generation:
+                return decision
             self._held[key] = Held(decision, self.clock() + self.hold_s, tag)
             self._held.move_to_end(key)
             while len(self._held) > MAX_HELD:
@@ -105,13 +118,16 @@ class DecisionCache:
         return decision
 
     def clear(self) -> None:
-        """Drop all decisions."""
+        """Drop all decisions, also those that are being asked for."""
         with self._lock:
+            self.generation += 1
             self._held.clear()
 
     def postpone(self, key: str, held: Held) -> Decision:
-        """Return a decision marked as stale, and use it for ``RETRY_S`` before the server is asked again."""
+        """Return a decision marked as stale, and use it for its ``retry_s`` before the server is asked again."""
         stale = replace(held.decision, is_stale=True)
         with self._lock:
-            self._held[key] = Held(stale, self.clock() + RETRY_S, held.tag)
+            if self._held.get(key) is held:
+                longer = min(2 * held.retry_s, LONGEST_RETRY_S)
+                self._held[key] = Held(stale, self.clock() + held.retry_s, held.tag, longer)
         return stale

@@ -20,6 +20,8 @@ from typing import Any
 import httpx
 
 _PREFIX = "urn:parsimony:"
+UNREACHABLE, NO_REPLY = "unreachable", "no-reply"
+"""Codes without a reply: the request was not sent, or may have been received."""
 
 
 class ParsimonyError(Exception):
@@ -124,5 +126,7 @@ def error_from_reply(reply: httpx.Response) -> ParsimonyError:
 
 
 def error_from_transport(url: object, error: Exception) -> Unavailable:
-    """Return the error of a server that cannot be reached, or of a closed client."""
-    return Unavailable(f"cannot reach {url}: {error or type(error).__name__}", code="unreachable")
+    """Return the error of a server that cannot be reached or does not reply, or of a closed client."""
+    is_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | RuntimeError)
+    reason = str(error) or type(error).__name__
+    return Unavailable(f"cannot reach {url}: {reason}", code=NO_REPLY if is_sent else UNREACHABLE)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parsimony.errors import TooManyRequests, Unavailable
+from parsimony.errors import NO_REPLY, TooManyRequests, Unavailable
 
 logger = logging.getLogger("parsimony")
 Outcome = Mapping[str, Any]
@@ -88,7 +88,7 @@ class FeedbackSender:
                 self._send(*outcomes)
                 return
             except (Unavailable, TooManyRequests) as error:
-                if is_last:
+                if is_last or error.code == NO_REPLY:  # which may have been counted
                     return self._give_up(outcomes, error)
                 self._is_closing.wait(error.retry_after_s or self._patience_s)
             except Exception as error:  # else later outcomes would wait for ever

@@ -20,7 +20,7 @@ from parsimony.runs.steps import Ask, Call, CallResult, CallResults, Predict, Ru
 from parsimony.units import seconds_in
 
 CLASSIFYING = ("cascade", "portfolio")
-"""Kinds that call classifiers alone, so that integers are labels; other kinds also call features."""
+"""Kinds that call classifiers alone."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class FunctionRun:
     def make_first_query(self) -> dict[str, Any]:
         """Return the request of the first decision; raises InvalidRequest for a deadline without a time unit."""
         self._query = dict(self.limits)
-        if self.kind == "policy" and "item" not in self.limits:
+        if self.kind == "policy" and self.limits.get("item") is None:
             self.limits = self._query = {**self.limits, "item": uuid4().hex}  # else of a mixture, the cheaper point
         if self.needs_unit and self.deadline_s is not None:
             self._unit_s = seconds_in(self.record["unit"])
@@ -115,7 +115,7 @@ class FunctionRun:
     def _draw_steps(self, decision: Decision) -> Sequence[Mapping[str, Any]]:
         """Return the steps of a cascade's decision; if it divides items without an id between two, those of one."""
         drawn: Mapping[str, Any] = decision
-        if decision["shares"] and "item" not in self.limits:
+        if decision["shares"] and self.limits.get("item") is None:
             (drawn,) = random.choices(decision["shares"], [one["share"] for one in decision["shares"]])
         steps: Sequence[Mapping[str, Any]] = drawn["steps"]
         return steps
@@ -140,12 +140,17 @@ class FunctionRun:
 
     def add_outcomes(self, call: Call, outcomes: Sequence[CallOutcome]) -> CallResults:
         """Add the outcomes of a call, each at its own cost or, if it has none, at its share of the planned one."""
-        answers = [one.to_label() for one in outcomes] if self.kind in CLASSIFYING else outcomes
+        answers = [one.to_label() if self._is_classifier(one.name) else one for one in outcomes]
         results = [one.to_result() for one in answers]
         self._results += results
         share = call.planned_cost / len(results)
         self._cost += sum((share if one.is_paid else 0.0) if one.cost is None else one.cost for one in results)
         return CallResults(tuple(results), self._remaining_seconds)
+
+    def _is_classifier(self, name: str) -> bool:
+        """Return whether a function returns labels, so that integers are labels, too, not values of features."""
+        sensors = self.record.get("summary", {}).get("sensors", ()) if self.kind == "policy" else ()
+        return self.kind in CLASSIFYING or any(one["name"] == name and one.get("is_classifier") for one in sensors)
 
     def make_result(self, answer: RunAnswer) -> RunResult:
         """Return the run's result."""

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
@@ -116,16 +117,12 @@ def is_async(function: Function) -> bool:
 
 
 def read_answer(value: Any) -> Answer | None:
-    """Return what a function returned as a label with its confidence; None for feature values.
-
-    Raises ValueError or TypeError for a confidence that is not a number.
-    """
+    """Return what a function returned as a label with its confidence; None for feature values, and invalid ones."""
     if isinstance(value, Answer):
         return value
-    if isinstance(value, str):
-        return Answer(str(value))
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return make_answer(*value)
+    is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+    with suppress(TypeError, ValueError):
+        return require_answer(value) if is_pair or isinstance(value, str) else None
     return None
 
 

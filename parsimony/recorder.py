@@ -97,7 +97,7 @@ class Recorder:
             logger.warning("recording will be created later name=%s error=%s", name, error)
         base = default_folder() if folder is None else Path(folder)
         self._spool = Spool(base / quote(client.url, safe="") / name, self._send, **options)
-        self._is_closed = False
+        self._is_closed, self._closing = False, threading.Lock()
         self._unlabeled = set[str]()
         self._exploring: queue.Queue[RecordedItem | None] = queue.Queue(MAX_EXPLORING)
         self._explorer = threading.Thread(target=self._explore_items, name="parsimony-explore", daemon=True)
@@ -219,7 +219,8 @@ class Recorder:
         if self._is_closed:
             return
         self._refuse_own_loop()
-        self._is_closed = True
+        with self._closing:
+            self._is_closed = True
         self._exploring.put(None)
         self._explorer.join()
         self._spool.close()
@@ -290,11 +291,19 @@ class Recorder:
         if not ended.is_explored:
             self.write_row(ended)
             return
-        try:
-            self._exploring.put_nowait(ended)
-        except queue.Full:  # as if there had been no exploration: whether it was full does not depend on the item
+        with self._closing:
+            is_queued = not self._is_closed and self._queue(ended)
+        if not is_queued:  # as if there had been no exploration: whether it was full does not depend on the item
             ended.explore = 0.0
             self.write_row(ended)
+
+    def _queue(self, ended: "RecordedItem") -> bool:
+        """Queue an item for exploration; return False if too many wait."""
+        try:
+            self._exploring.put_nowait(ended)
+        except queue.Full:
+            return False
+        return True
 
     def write_row(self, ended: "RecordedItem") -> None:
         """Append an item's row to the spool."""

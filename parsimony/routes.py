@@ -56,11 +56,26 @@ class Routes:
     # Artifacts: decisions and figures
 
     def evaluate(
-        self, kind: str, name: str, items: Sequence[Mapping[str, Any]], *, version: int | None = None, **limits: Any
+        self,
+        kind: str,
+        name: str,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+        **limits: Any,
     ) -> Any:
-        """Evaluate complete items: the outcome of each, and a summary."""
-        body = {**limits, "items": [_plain(item) for item in items]}
-        return self._post(plural_of(kind), name, "evaluate", body=body, is_repeatable=True, params={"version": version})
+        """Evaluate complete items: the outcome of each, and a summary.
+
+        Args:
+            timeout_s: time limit in seconds, without retries; None: the client's, with retries.
+        """
+        path = make_path(plural_of(kind), name, "evaluate")
+        body = _plain({**limits, "items": [_plain(item) for item in items]})
+        content: dict[str, Any] = {"json": body, "params": _given({"version": version})}
+        if timeout_s is not None:
+            content["timeout"] = timeout_s
+        return self._send(Request("POST", path, timeout_s is None, content))
 
     def curve(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> Any:
         """Return the trade-off curve: operating points with intervals, and baselines."""

@@ -6,6 +6,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from errno import ENOSPC
 from math import inf
 from pathlib import Path
 from typing import IO, Any
@@ -50,7 +51,7 @@ class Spool:
         self._send, self._max_bytes, self._interval_s = send, max_bytes, interval_s
         self._key = uuid.uuid4().hex
         self.path = folder / f"{self._key}{_SUFFIX}"
-        self._file = _open_locked(self.path)
+        self._file: int | None = _create_locked(self.path)
         self._writing, self._sending = threading.Lock(), threading.Lock()
         self._size, self._sent, self._count, self.dropped = 0, 0, 0, 0
         self._is_closing = threading.Event()
@@ -103,16 +104,14 @@ class Spool:
 
     def _move_rest(self, file: int) -> int:
         """Move the lines that are not sent to a new file, and return it; a crash in between may repeat some."""
-        rest, old = os.pread(file, self._size - self._sent, self._sent), self.path
-        self.path = old.with_name(f"{uuid.uuid4().hex}{_SUFFIX}")
-        moved = _open_locked(self.path)
-        assert moved is not None
-        if os.write(moved, rest) < len(rest):  # the disk is full
-            os.close(moved)
-            self.path.unlink()
-            self.path = old
+        rest = os.pread(file, self._size - self._sent, self._sent)
+        path = self.path.with_name(f"{uuid.uuid4().hex}{_SUFFIX}")
+        try:
+            moved = _create_locked(path, rest)
+        except OSError as error:  # the disk is full: it is tried again
+            logger.warning("sent lines not deleted file=%s error=%s", self.path, error)
             return file
-        self._size, self._sent = len(rest), 0
+        old, self.path, self._size, self._sent = self.path, path, len(rest), 0
         old.unlink()
         os.close(file)
         return moved
@@ -134,15 +133,16 @@ class Spool:
             self._file = None
 
     def _work(self) -> None:
-        is_waiting = False
+        logged: tuple[type, str] | None = None
         while not self._is_closing.wait(self._interval_s):
             try:
                 self.flush()
-                is_waiting = False
+                logged = None
             except (ParsimonyError, OSError) as error:
-                if not is_waiting:
+                kind = type(error), getattr(error, "code", "")
+                if kind != logged:
                     logger.warning("recorded lines wait file=%s error=%s", self.path, error)
-                is_waiting = True
+                logged = kind
                 self._is_closing.wait(getattr(error, "retry_after_s", None) or self._interval_s)
 
     def _deliver(self, lines: Sequence[bytes]) -> None:
@@ -187,6 +187,22 @@ def _parse(line: bytes) -> Any:
         return json.loads(line)
     except ValueError:
         return None
+
+
+def _create_locked(path: Path, content: bytes = b"") -> int:
+    """Create and lock a file, which others only see once it is locked. Raises OSError, and leaves no file then."""
+    hidden = path.with_suffix(".new")
+    file = _open_locked(hidden)
+    assert file is not None
+    try:
+        if os.write(file, content) < len(content):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        hidden.rename(path)
+    except OSError:
+        os.close(file)
+        hidden.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def _open_locked(path: Path) -> int | None:

@@ -24,7 +24,8 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 NOT_MODIFIED = 304
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LEAST_TIMEOUT_S = 0.1, 5.0, 0.001
 _INVALID = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
-_FAILURES = (httpx.HTTPError, httpx.InvalidURL, ParsimonyError, RuntimeError, ValueError, TypeError)
+_UNSENT = (httpx.TransportError, asyncio.TimeoutError, RuntimeError)
+_FAILURES = (*_UNSENT, httpx.HTTPError, httpx.InvalidURL, ParsimonyError, ValueError, TypeError)
 """What a request may raise: RuntimeError if the client is closed; the last two if values are not JSON."""
 
 
@@ -97,7 +98,9 @@ async def send_async(
     ends_at = _to_end(timeout_s)
     for attempt in range(retries + 1):
         try:
-            return _checked(await client.request(request.method, request.path, **_content_until(request, ends_at)))
+            asked = client.request(request.method, request.path, **_content_until(request, ends_at))
+            remaining_s = None if ends_at == inf else max(ends_at - time.monotonic(), _LEAST_TIMEOUT_S)
+            return _checked(await asyncio.wait_for(asked, remaining_s))
         except _FAILURES as error:
             failure = _to_error(client.base_url, error)
             wait_s = _wait_s(attempt, failure)
@@ -127,7 +130,7 @@ def _checked(reply: httpx.Response) -> httpx.Response:
 def _to_error(url: httpx.URL, error: Exception) -> ParsimonyError:
     if isinstance(error, ParsimonyError):
         return error
-    if isinstance(error, httpx.TransportError | RuntimeError) and not isinstance(error, _INVALID):
+    if isinstance(error, _UNSENT) and not isinstance(error, _INVALID):
         return error_from_transport(url, error)
     return InvalidRequest(f"the request cannot be sent to {url}: {error}", code="invalid-request")
 

@@ -56,7 +56,14 @@ from parsimony.routes import Routes
 
 class SyncRoutes(Routes):
     def evaluate(
-        self, kind: str, name: str, items: Sequence[Mapping[str, Any]], *, version: int | None = None, **limits: Any
+        self,
+        kind: str,
+        name: str,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+        **limits: Any,
     ) -> EvaluationReply: ...
     def curve(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> CurveReply: ...
     def run_on_server(
@@ -147,7 +154,14 @@ class SyncRoutes(Routes):
 
 class AsyncRoutes(Routes):
     async def evaluate(
-        self, kind: str, name: str, items: Sequence[Mapping[str, Any]], *, version: int | None = None, **limits: Any
+        self,
+        kind: str,
+        name: str,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+        **limits: Any,
     ) -> EvaluationReply: ...
     async def curve(self, kind: str, name: str, *, version: int | None = None, **query: Any) -> CurveReply: ...
     async def run_on_server(

@@ -1,4 +1,4 @@
-"""Embeddings of texts by a registered embedder, kept on disk, so that no text is paid twice."""
+"""Embeddings of texts by a registered embedder, kept on disk, so that a repeated command continues."""
 
 import sqlite3
 from base64 import b64decode
@@ -15,8 +15,8 @@ from app.cli.service import open_service
 from models.arrays import Singles
 from models.errors import Fault, InvalidRequest
 
-TEXTS_AT_ONCE = 256
-"""Texts of one request, and of one commit."""
+TEXTS_AT_ONCE = 32
+"""Texts of one request, which are lost if one of them cannot be embedded."""
 
 
 @dataclass(frozen=True, slots=True)

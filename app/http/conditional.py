@@ -20,4 +20,4 @@ def is_known(etag: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
     >>> is_known(b'"a"', [(b"if-none-match", b'"b", W/"a"')])
     True
     """
-    return any(etag in value for name, value in headers if name == IF_NONE_MATCH)
+    return any(etag in value or value.strip() == b"*" for name, value in headers if name == IF_NONE_MATCH)

@@ -33,7 +33,13 @@ def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]
         "graph": plan.graph,
         "members": plan.class_base.shape[1],
         "sensors": [
-            {"name": name, "cost": cost, "error_alone": alone.get(place), "time": times.get(place)}
+            {
+                "name": name,
+                "cost": cost,
+                "error_alone": alone.get(place),
+                "time": times.get(place),
+                "is_classifier": plan.classless or plan.is_labelled(name),
+            }
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
         ],
         "embedding": {"dimensions": plan.dimensions, "axes": plan.embedding_axes.shape[1]},

@@ -331,8 +331,7 @@ def test_what_a_classifier_raises_is_not_hidden_and_odd_values_end_nothing(clien
     with record(client, "odd", tmp_path, classifiers=classifiers, costs=None, explore=1.0) as recorder:
         with pytest.raises(KeyError):
             recorder.call("sure", "a")
-        with pytest.raises(ValueError, match="high"):
-            recorder.call("odd", "a")
+        assert recorder.call("odd", "a") == ("cat", "high")
         recorder.call("quick", "b")
         recorder.flush()
         assert client.call("GET", "/v1/recordings/odd")["rows"] == 3
@@ -366,6 +365,14 @@ def test_damaged_lines_are_dropped_and_the_others_are_sent(tmp_path: Path) -> No
     spool = Spool(tmp_path, sent.extend, interval_s=60.0)
     spool.close()
     assert (sent, spool.dropped, list(tmp_path.iterdir())) == ([{"row": 1}, {"row": 3}], 1, [])
+
+
+def test_calls_after_the_end_are_refused_not_lost(client: Parsimony, tmp_path: Path) -> None:
+    for explore in (0.0, 1.0):
+        recorder = record(client, "ended", tmp_path, explore=explore)
+        recorder.close()
+        with pytest.raises(ValueError, match="closed"):
+            recorder.call("sure", "x")
 
 
 def test_integers_are_labels_and_other_values_are_failures(client: Parsimony, tmp_path: Path) -> None:

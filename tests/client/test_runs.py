@@ -280,7 +280,9 @@ def test_functions_that_are_not_asynchronous_do_not_block_each_other() -> None:
 
 @pytest.mark.parametrize("made", [("cat", 1.5), ("cat", float("nan"))])
 def test_confidences_out_of_range_are_failures(made: Any) -> None:
-    assert isinstance(call_function("f", {"f": lambda item: made}, 1).raised, ValueError)
+    called = call_function("f", {"f": lambda item: made}, 1)
+    assert called.value is made
+    assert isinstance(called.to_label().raised, ValueError)
     with pytest.raises(ValueError, match="cost"):
         Answer("cat", 0.5, -1.0)
 
