@@ -903,7 +903,7 @@ _BODIES = {
     "cascades/nobody/runs": '{"item": 1}',
     "cascades/no body/runs": '{"item": 1}',
     "portfolios/digits/runs": '{"item": [1], "budget": 5.0}',
-    "policies/digits/runs": '{"item": %s}',
+    "policies/digits/runs": '{"item": %s, "id": "of a drawn member"}',
     "chat/completions": "|".join(map(json.dumps, _CHATS)),
 }
 

@@ -93,7 +93,7 @@ def test_the_empty_set_predicts_the_most_common_class(table: FeatureTable, fitte
 
 def test_a_missing_column_and_an_unknown_set_are_refused(fitted: Fitted[IndexPlan]) -> None:
     plan = fitted.plan
-    with pytest.raises(InvalidRequest, match=r"items\.1\.c0: is required"):
+    with pytest.raises(InvalidRequest, match=r"items\.1\.f0\.c0: is required"):
         plan.predict(("f0",), [{"c0": 1.0}, {"c1": 1.0}])
     with pytest.raises(InvalidRequest, match="'f9' not found; available: f0, f1, f2, f3"):
         plan.predict(("f9",), [{}])
