@@ -8,7 +8,7 @@ from parsimony.decisions import Decision
 from parsimony.errors import Infeasible, InvalidRequest, ParsimonyError, RunFailed, Unavailable
 from parsimony.function_run import FunctionRun, RunResult
 from parsimony.functions import Function, call_function, call_functions_async, check_functions, to_plain
-from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps
+from parsimony.runs.steps import Ask, Call, NoAnswer, Predict, Refusal, RunAnswer, Steps, refuse_values
 
 if TYPE_CHECKING:
     from parsimony.client import AsyncParsimony, Parsimony
@@ -179,8 +179,7 @@ def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_step(step: Ask | Predict, error: ParsimonyError) -> Refusal:
     """Return the refusal of a step, with the names of those values that the server found invalid."""
     sent = step.acquired if isinstance(step, Ask) else step.values
-    found = {part for fault in error.details.get("errors", ()) for part in fault["loc"]}
-    return Refusal(str(error), frozenset(sent.keys() & found))
+    return refuse_values(str(error), sent, [fault["loc"] for fault in error.details.get("errors", ())])
 
 
 def resume_run(steps: Steps, outcome: Any) -> Ask | Call | Predict | RunAnswer:

@@ -5,17 +5,24 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from parsimony.artifact_requests import (
+    changes_versions,
+    find_version,
+    request_decision,
+    request_records,
+    request_shared_decision,
+)
 from parsimony.artifacts import A, Artifact, AsyncArtifact, HasArtifacts
 from parsimony.decisions import RETRY_S, Decision, DecisionCache, Held
 from parsimony.errors import NO_REPLY, UNREACHABLE, ParsimonyError, ServerError, TooManyRequests, Unavailable
 from parsimony.feedback import FeedbackSender
 from parsimony.recorder import Recorder
-from parsimony.routes import changes_versions, find_version, request_decision, request_records, request_shared_decision
 from parsimony.transport import NOT_MODIFIED, Connection, Request, send, send_async
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ else:
 
 _LOOK_S = 0.2
 LEAST_S = 0.05
-"""Least time limit of a decision that is not held, in seconds."""
+"""Least time limit of a request for a decision that is not held, in seconds."""
 HOLD_S = 30.0
 """Seconds for which decisions that are the same for all items are held."""
 
@@ -52,48 +59,46 @@ class BaseClient(HasArtifacts[A]):
         self._unavailable_until = 0.0
         self._records: dict[tuple[str, str, int | None], ArtifactRecord] = {}
 
-    def _prepare_decision(
-        self,
-        kind: str,
-        name: str,
-        version: int | None,
-        query: Mapping[str, Any],
-        held: Held | None,
-        timeout_s: float | None,
-    ) -> "DecisionAttempt":
-        """Return the request of a decision; with a held decision, it is short, and not repeated.
+    def _look_up(
+        self, kind: str, name: str, version: int | None, query: Mapping[str, Any], timeout_s: float | None
+    ) -> "Decision | DecisionAttempt":
+        """Return the held decision if it is fresh, else how to ask for it: with an older one, shortly and once.
 
         Raises Unavailable if the server was unavailable less than ``RETRY_S`` ago, and no decision is held.
         """
-        if held is not None:
-            limits = [held.retry_s, self._connection.timeout_s, *([] if timeout_s is None else [timeout_s / 2])]
-            again = request_shared_decision(kind, name, version, query, held.tag)
-            return DecisionAttempt(again, 0, min(limits), self._held.generation)
+        key, generation = DecisionCache.make_key(kind, name, version, query), self._held.generation
+        if key is None:
+            self._refuse_at_once()
+            request, limit_s = request_decision(kind, name, version, query), at_least(timeout_s)
+            return DecisionAttempt(request, self._connection.retries, limit_s)
+        held = self._held.get(key)
+        if held is None:
+            self._refuse_at_once()
+            request, limit_s = request_shared_decision(kind, name, version, query), at_least(timeout_s)
+            return DecisionAttempt(request, self._connection.retries, limit_s, key, generation=generation)
+        if self._held.is_fresh(held):
+            return held.decision
+        limits = [held.retry_s, self._connection.timeout_s, *([] if timeout_s is None else [timeout_s / 2])]
+        request = request_shared_decision(kind, name, version, query, held.tag)
+        return DecisionAttempt(request, 0, min(limits), key, held, generation)
+
+    def _refuse_at_once(self) -> None:
         if time.monotonic() < self._unavailable_until:
             raise Unavailable(f"{self._http.base_url} was unavailable less than {RETRY_S:g} s ago", code=UNREACHABLE)
-        is_shared = DecisionCache.make_key(kind, name, version, query) is not None
-        request = (request_shared_decision if is_shared else request_decision)(kind, name, version, query)
-        limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
-        return DecisionAttempt(request, self._connection.retries, limit_s, self._held.generation)
 
-    def _keep_decision(
-        self, key: str | None, held: Held | None, reply: httpx.Response, attempt: "DecisionAttempt"
-    ) -> Decision:
+    def _keep_decision(self, attempt: "DecisionAttempt", reply: httpx.Response) -> Decision:
         """Hold and return the decision of a reply, or the held one if it has not changed."""
         self._unavailable_until = 0.0
-        if key is None:
-            return Decision(_read(reply))
-        if held is not None and reply.status_code == NOT_MODIFIED:
-            return self._held.keep(key, replace(held.decision, is_stale=False), held.tag, attempt.generation)
-        tag = reply.headers.get("etag", "")
-        return self._held.keep(key, Decision(_read(reply)), tag, attempt.generation)
+        if attempt.held is not None and reply.status_code == NOT_MODIFIED:
+            decision, tag = replace(attempt.held.decision, is_stale=False), attempt.held.tag
+        else:
+            decision, tag = Decision(_read(reply)), reply.headers.get("etag", "")
+        return decision if attempt.key is None else self._held.keep(attempt.key, decision, tag, attempt.generation)
 
-    def _use_stale(
-        self, key: str | None, held: Held | None, error: ParsimonyError, attempt: "DecisionAttempt"
-    ) -> Decision:
+    def _use_stale(self, attempt: "DecisionAttempt", error: ParsimonyError) -> Decision:
         """Return the held decision, marked as stale; raises the error without one."""
-        if key is not None and held is not None:
-            return self._held.postpone(key, held)
+        if attempt.key is not None and attempt.held is not None:
+            return self._held.postpone(attempt.key, attempt.held)
         if error.code in (UNREACHABLE, NO_REPLY) and attempt.timeout_s is None:
             self._unavailable_until = time.monotonic() + RETRY_S
         raise error
@@ -111,13 +116,17 @@ class DecisionAttempt:
     Attributes:
         retries: how often it is repeated.
         timeout_s: time limit in seconds; None: the client's.
+        key: key of the decision in the cache; None: it is of one item.
+        held: the decision in the cache, which is not fresh.
         generation: that of the cache when it was made.
     """
 
     request: Request
     retries: int
     timeout_s: float | None
-    generation: int
+    key: str | None = None
+    held: Held | None = None
+    generation: int = 0
 
 
 class Parsimony(BaseClient[Artifact], SyncRoutes):
@@ -169,16 +178,14 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
             InvalidRequest: an invalid limit or value.
             Unavailable: the server is unavailable, or was less than a second ago, and no decision is held.
         """
-        key = DecisionCache.make_key(kind, name, version, query)
-        held = None if key is None else self._held.get(key)
-        if held is not None and self._held.is_fresh(held):
-            return held.decision
-        attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
+        attempt = self._look_up(kind, name, version, query, timeout_s)
+        if isinstance(attempt, Decision):
+            return attempt
         try:
             reply = send(self._http, attempt.request, attempt.retries, attempt.timeout_s)
         except (Unavailable, TooManyRequests) as error:
-            return self._use_stale(key, held, error, attempt)
-        return self._keep_decision(key, held, reply, attempt)
+            return self._use_stale(attempt, error)
+        return self._keep_decision(attempt, reply)
 
     def describe(
         self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
@@ -192,8 +199,7 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
         """
         key = kind, name, version
         if key not in self._records:
-            limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
-            reply = send(self._http, request_records(*key), self._connection.retries, limit_s)
+            reply = send(self._http, request_records(*key), self._connection.retries, at_least(timeout_s))
             self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
@@ -210,10 +216,8 @@ class Parsimony(BaseClient[Artifact], SyncRoutes):
             TimeoutError: it did not end in time; it continues.
         """
         build = self.start_build(kind, name, dataset, **options)
-        started = time.monotonic()
-        while (version := _built_version(build)) is None:
-            if timeout_s is not None and time.monotonic() - started > timeout_s:
-                raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
+        ends_at = inf if timeout_s is None else time.monotonic() + timeout_s
+        while (version := _built_version(build, ends_at)) is None:
             time.sleep(_LOOK_S)
             build = self.show_build(build["id"])
         self._forget()
@@ -268,16 +272,14 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         self, kind: str, name: str, *, version: int | None = None, timeout_s: float | None = None, **query: Any
     ) -> Decision:
         """Return a decision; arguments and errors are those of ``Parsimony.decide``."""
-        key = DecisionCache.make_key(kind, name, version, query)
-        held = None if key is None else self._held.get(key)
-        if held is not None and self._held.is_fresh(held):
-            return held.decision
-        attempt = self._prepare_decision(kind, name, version, query, held, timeout_s)
+        attempt = self._look_up(kind, name, version, query, timeout_s)
+        if isinstance(attempt, Decision):
+            return attempt
         try:
             reply = await send_async(self._http, attempt.request, attempt.retries, attempt.timeout_s)
         except (Unavailable, TooManyRequests) as error:
-            return self._use_stale(key, held, error, attempt)
-        return self._keep_decision(key, held, reply, attempt)
+            return self._use_stale(attempt, error)
+        return self._keep_decision(attempt, reply)
 
     async def describe(
         self, kind: str, name: str, version: int | None = None, *, timeout_s: float | None = None
@@ -285,8 +287,7 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
         """Return an artifact's record; arguments and errors are those of ``Parsimony.describe``."""
         key = kind, name, version
         if key not in self._records:
-            limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
-            reply = await send_async(self._http, request_records(*key), self._connection.retries, limit_s)
+            reply = await send_async(self._http, request_records(*key), self._connection.retries, at_least(timeout_s))
             self._records[key] = find_version(_read(reply), version)
         return self._records[key]
 
@@ -295,10 +296,8 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
     ) -> "ArtifactRecord":
         """Build an artifact and wait for it; arguments and errors are those of ``Parsimony.build``."""
         build = await self.start_build(kind, name, dataset, **options)
-        started = time.monotonic()
-        while (version := _built_version(build)) is None:
-            if timeout_s is not None and time.monotonic() - started > timeout_s:
-                raise TimeoutError(f"build {build['id']} has not ended after {timeout_s:g} s")
+        ends_at = inf if timeout_s is None else time.monotonic() + timeout_s
+        while (version := _built_version(build, ends_at)) is None:
             await asyncio.sleep(_LOOK_S)
             build = await self.show_build(build["id"])
         self._forget()
@@ -312,13 +311,25 @@ class AsyncParsimony(BaseClient[AsyncArtifact], AsyncRoutes):
                 self._forget()
 
 
-def _built_version(build: "Build") -> int | None:
-    """Return the version of an ended build, None before; raises ServerError if it failed or was canceled."""
+def at_least(timeout_s: float | None) -> float | None:
+    """Return the time limit of a request without which nothing can be decided, at least ``LEAST_S``."""
+    return None if timeout_s is None else max(timeout_s, LEAST_S)
+
+
+def _built_version(build: "Build", ends_at: float) -> int | None:
+    """Return the version of a build that has succeeded, None before.
+
+    Raises ServerError if it failed or was canceled, TimeoutError after ``ends_at``.
+    """
     if build["status"] in ("failed", "cancelled"):
         reason = build["error"] or "cancelled"
         message = f"build {build['id']} {build['status']}: {reason}"
         raise ServerError(message, code="build-failed", details={**build})
-    return build["artifact"]["version"] if build["artifact"] is not None else None
+    if build["status"] == "succeeded" and build["artifact"] is not None:
+        return build["artifact"]["version"]
+    if time.monotonic() > ends_at:
+        raise TimeoutError(f"build {build['id']} has not ended in time; it continues")
+    return None
 
 
 def _read(reply: httpx.Response) -> Any:

@@ -8,13 +8,11 @@ import asyncio
 import json
 import logging
 import queue
-import random
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from datetime import datetime, timezone
 from functools import wraps
 from math import inf
 from pathlib import Path
@@ -33,6 +31,7 @@ from parsimony.functions import (
     make_answer,
     to_plain,
 )
+from parsimony.recorded_item import RecordedItem, find_running_loop
 from parsimony.spool import Spool, default_folder
 from parsimony.units import seconds_in
 from parsimony.uploads import make_path
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from parsimony.client import Parsimony
 
 logger = logging.getLogger("parsimony")
-MAX_ERROR = 1000
-"""Characters of an error that are recorded."""
 CREATE_S = 2.0
 """Time limit of the request that creates the recording, in seconds."""
 LOOP_POLL_S = 0.2
@@ -130,7 +127,7 @@ class Recorder:
     ) -> None:
         await asyncio.to_thread(self.close)  # exploration needs the event loop until it has ended
 
-    def item(self, item: Any, *, item_id: str | None = None, embedding: Any = None) -> "RecordedItem":
+    def item(self, item: Any, *, item_id: str | None = None, embedding: Any = None) -> RecordedItem:
         """Return a context in which classifiers are called for one item, and recorded together.
 
         Args:
@@ -228,7 +225,7 @@ class Recorder:
     def _refuse_own_loop(self) -> None:
         """Raise InvalidRequest if items wait for an event loop that this thread would block."""
         waits = self._exploring.unfinished_tasks > 0 and any(map(is_async, self._classifiers.values()))
-        if waits and _running_loop() is not None:
+        if waits and find_running_loop() is not None:
             message = "exploration needs this event loop: use `async with`, or asyncio.to_thread(recorder.flush)"
             raise InvalidRequest(message, code="invalid-request")
 
@@ -286,7 +283,7 @@ class Recorder:
             logger.error("recorded as failed classifier=%s error=%s", outcome.name, checked.error)
         return checked
 
-    def end_item(self, ended: "RecordedItem") -> None:
+    def end_item(self, ended: RecordedItem) -> None:
         """Explore an item if it was drawn, else record it."""
         if not ended.is_explored:
             self.write_row(ended)
@@ -297,7 +294,7 @@ class Recorder:
             ended.explore = 0.0
             self.write_row(ended)
 
-    def _queue(self, ended: "RecordedItem") -> bool:
+    def _queue(self, ended: RecordedItem) -> bool:
         """Queue an item for exploration; return False if too many wait."""
         try:
             self._exploring.put_nowait(ended)
@@ -305,7 +302,7 @@ class Recorder:
             return False
         return True
 
-    def write_row(self, ended: "RecordedItem") -> None:
+    def write_row(self, ended: RecordedItem) -> None:
         """Append an item's row to the spool."""
         if ended.calls:
             row = ended.to_row(list(self._classifiers), self._spool.next_key())
@@ -328,13 +325,13 @@ class Recorder:
                 self._exploring.task_done()
         self._exploring.task_done()
 
-    def _explore(self, explored: "RecordedItem") -> None:
+    def _explore(self, explored: RecordedItem) -> None:
         called = {call["classifier"] for call in explored.calls}
         for name in sorted(self._classifiers.keys() - called):
             explored.add_outcome(self._call_in_loop(name, explored), self.explore, is_explored=True)
         self.write_row(explored)
 
-    def _call_in_loop(self, name: str, explored: "RecordedItem") -> CallOutcome:
+    def _call_in_loop(self, name: str, explored: RecordedItem) -> CallOutcome:
         """Call a classifier, asynchronous ones in the event loop in which the item was recorded."""
         if not is_async(self._classifiers[name]):
             return self.call_classifier(name, explored.item)
@@ -349,80 +346,3 @@ class Recorder:
         except (RuntimeError, CancelledError, FutureTimeoutError):  # the loop has ended
             calling.close()
             return CallOutcome(name, raised=RuntimeError("the event loop has ended"))
-
-
-class RecordedItem:
-    """One item, whose calls are recorded together when the context ends.
-
-    Attributes:
-        id: names the item in ``Recorder.add_truth``.
-        explore: probability of exploration; 0 if too many items wait for it.
-        is_explored: whether all other classifiers will be called.
-        loop: event loop in which the item is recorded; None: none.
-    """
-
-    def __init__(self, recorder: Recorder, item: Any, item_id: str, embedding: Any) -> None:
-        self.item, self.id, self.embedding = item, item_id, embedding
-        self.explore, self.is_explored = recorder.explore, random.random() < recorder.explore
-        self.calls: list[dict[str, Any]] = []
-        self.loop = _running_loop()
-        self._recorder, self._time = recorder, datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no UTC
-
-    def __enter__(self) -> "RecordedItem":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._recorder.end_item(self)
-
-    def call(self, name: str) -> Any:
-        """Call a classifier, and return what it returns. Raises what it raises."""
-        return self._end_call(self._recorder.call_classifier(name, self.item))
-
-    async def call_async(self, name: str) -> Any:
-        """Call a classifier that may be asynchronous, and return what it returns. Raises what it raises."""
-        return self._end_call(await self._recorder.call_classifier_async(name, self.item))
-
-    def _end_call(self, outcome: CallOutcome) -> Any:
-        self.add_outcome(outcome, 1.0, is_explored=False)
-        if outcome.raised is not None:
-            raise outcome.raised
-        return outcome.value
-
-    def add_outcome(self, outcome: CallOutcome, propensity: float, *, is_explored: bool) -> None:
-        """Add a call's outcome."""
-        outcome = self._recorder.check_answer(outcome)
-        answer = outcome.answer
-        self.calls.append(
-            {
-                "classifier": outcome.name,
-                "label": None if answer is None else answer.label,
-                "confidence": None if answer is None else answer.confidence,
-                "cost": self._recorder.cost_of(outcome),
-                "seconds": outcome.seconds,
-                "propensity": propensity,
-                "is_explored": is_explored,
-                "error": None if outcome.error is None else outcome.error[:MAX_ERROR],
-            }
-        )
-
-    def to_row(self, candidates: Sequence[str], key: str) -> dict[str, Any]:
-        """Return the row, as in the API."""
-        return {
-            "id": self.id,
-            "key": key,
-            "time": self._time.isoformat(),
-            "embedding": self.embedding,
-            "explore": self.explore,
-            "candidates": candidates,
-            "calls": self.calls,
-            **({"item": self.item} if self._recorder.keeps_items else {}),
-        }
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

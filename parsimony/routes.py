@@ -7,19 +7,9 @@ Protocol), health, and metrics are left to these clients, or to ``call``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parsimony.errors import InvalidRequest, NotFound
-from parsimony.functions import to_plain
+from parsimony.artifact_requests import list_given, make_plain, plural_of
 from parsimony.transport import Request
 from parsimony.uploads import make_path, make_source_part, make_spec_part, read_table
-
-PLURALS = {
-    "cascade": "cascades",
-    "index": "indexes",
-    "pipeline": "pipelines",
-    "policy": "policies",
-    "portfolio": "portfolios",
-}
-MAX_PAGE = 1000
 
 
 class Routes:
@@ -35,19 +25,19 @@ class Routes:
         raise NotImplementedError
 
     def _get(self, *parts: str, **params: Any) -> Any:
-        return self._send(Request("GET", make_path(*parts), True, {"params": _given(params)}))
+        return self._send(Request("GET", make_path(*parts), True, {"params": list_given(params)}))
 
     def _put(self, *parts: str, body: Mapping[str, Any]) -> Any:
-        return self._send(Request("PUT", make_path(*parts), True, {"json": _plain(body)}))
+        return self._send(Request("PUT", make_path(*parts), True, {"json": make_plain(body)}))
 
     def _post(
         self, *parts: str, body: Mapping[str, Any], is_repeatable: bool = False, params: Mapping[str, Any] | None = None
     ) -> Any:
-        content = {"json": _plain(body), "params": _given(params or {})}
+        content = {"json": make_plain(body), "params": list_given(params or {})}
         return self._send(Request("POST", make_path(*parts), is_repeatable, content))
 
     def _delete(self, *parts: str, **params: Any) -> Any:
-        return self._send(Request("DELETE", make_path(*parts), False, {"params": _given(params)}))
+        return self._send(Request("DELETE", make_path(*parts), False, {"params": list_given(params)}))
 
     def call(self, method: str, path: str, **content: Any) -> Any:
         """Call an operation by its path, such as ``call("GET", "/metrics")``; content: as for httpx."""
@@ -71,8 +61,8 @@ class Routes:
             timeout_s: time limit in seconds, without retries; None: the client's, with retries.
         """
         path = make_path(plural_of(kind), name, "evaluate")
-        body = _plain({**limits, "items": [_plain(item) for item in items]})
-        content: dict[str, Any] = {"json": body, "params": _given({"version": version})}
+        body = make_plain({**limits, "items": [make_plain(item) for item in items]})
+        content: dict[str, Any] = {"json": body, "params": list_given({"version": version})}
         if timeout_s is not None:
             content["timeout"] = timeout_s
         return self._send(Request("POST", path, timeout_s is None, content))
@@ -166,7 +156,7 @@ class Routes:
         Raises:
             Conflict: too few rows support the version.
         """
-        return self._get("artifacts", kind, name, "versions", str(version), "evaluation", on=on, **_plain(query))
+        return self._get("artifacts", kind, name, "versions", str(version), "evaluation", on=on, **make_plain(query))
 
     def diff_versions(
         self,
@@ -358,7 +348,7 @@ class Routes:
 
     def send_feedback(self, *outcomes: Mapping[str, Any]) -> Any:
         """Report actual outcomes of decisions, and return drift alarms. It is not repeated: no outcome counts twice."""
-        return self._post("feedback", body={"items": list(map(_plain, outcomes))})
+        return self._post("feedback", body={"items": list(map(make_plain, outcomes))})
 
     def show_feedback(self, kind: str, name: str, *, version: int | None = None) -> Any:
         """Return actual and expected outcomes of an artifact, and drift."""
@@ -388,7 +378,7 @@ class Routes:
         """Add rows of runs that you made; they are on disk once this returns. Rows without a ``key`` are sent once."""
         has_keys = all(row.get("key") for row in rows)
         return self._post(
-            "recordings", recording, "rows", body={"items": list(map(_plain, rows))}, is_repeatable=has_keys
+            "recordings", recording, "rows", body={"items": list(map(make_plain, rows))}, is_repeatable=has_keys
         )
 
     def add_truths(self, recording: str, *truths: Mapping[str, Any]) -> Any:
@@ -399,57 +389,3 @@ class Routes:
         """Make a dataset of the rows in a range of time; return its info, and what was not used."""
         body = {"dataset": dataset, "since": since, "until": until}
         return self._post("recordings", name, "dataset", body=body, is_repeatable=True)
-
-
-def plural_of(kind: str) -> str:
-    """Return the name of a kind in paths; raises InvalidRequest."""
-    if kind not in PLURALS:
-        raise InvalidRequest(f"kind must be one of {', '.join(PLURALS)}, got {kind!r}", code="invalid-request")
-    return PLURALS[kind]
-
-
-def request_records(kind: str, name: str, version: int | None) -> Request:
-    """Return the request of the record of the active version, or for ``find_version`` of those of all versions."""
-    if version is None:
-        return Request("GET", make_path("artifacts", kind, name), True, {})
-    return Request("GET", make_path("artifacts", kind, name, "versions"), True, {"params": {"limit": MAX_PAGE}})
-
-
-def find_version(reply: Any, version: int | None) -> Any:
-    """Return the record of a version from the reply to ``request_records``; raises NotFound."""
-    if version is None:
-        return reply
-    found = [one for one in reply["items"] if one["version"] == version]
-    if not found:
-        raise NotFound(f"version {version} not found", code="unknown-version", status=404)
-    return found[0]
-
-
-def request_decision(kind: str, name: str, version: int | None, query: Mapping[str, Any]) -> Request:
-    """Return the request of a decision. POST, which takes every field of a query, changes nothing."""
-    path = make_path(plural_of(kind), name, "decision")
-    return Request("POST", path, True, {"json": _plain(query), "params": _given({"version": version})})
-
-
-def request_shared_decision(
-    kind: str, name: str, version: int | None, query: Mapping[str, Any], tag: str = ""
-) -> Request:
-    """Return the request of a decision that is the same for all items: by GET, and only if its ETag is not ``tag``."""
-    if any(isinstance(value, Mapping) for value in query.values()):
-        return request_decision(kind, name, version, query)
-    path, headers = make_path(plural_of(kind), name, "decision"), {"If-None-Match": tag} if tag else {}
-    params = _given({**_plain(query), "version": version})
-    return Request("GET", path, True, {"params": params, "headers": headers})
-
-
-def changes_versions(request: Request) -> bool:
-    """Return whether a request may change which version of an artifact decides."""
-    return request.method != "GET" and request.path.startswith(make_path("artifacts"))
-
-
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value is not None}
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: to_plain(value) for name, value in fields.items()}

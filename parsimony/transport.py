@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from itertools import count
 from typing import Any
 
 import httpx
@@ -78,15 +78,12 @@ def send(client: httpx.Client, request: Request, retries: int, timeout_s: float 
     Args:
         timeout_s: time limit of all attempts together; None: that of the client for each.
     """
-    ends_at = _to_end(timeout_s)
-    for attempt in range(retries + 1):
+    attempts = _Attempts.start(request, retries, timeout_s, client.base_url)
+    for attempt in count():
         try:
-            return _checked(client.request(request.method, request.path, **_content_until(request, ends_at)))
+            return _checked(client.request(request.method, request.path, **attempts.limit_content()))
         except _FAILURES as error:
-            failure = _to_error(client.base_url, error)
-            wait_s = _wait_s(attempt, failure)
-            if attempt == retries or not _may_retry(request, failure) or time.monotonic() + wait_s >= ends_at:
-                raise failure from (error if failure is not error else None)
+            wait_s = attempts.wait_or_raise(attempt, error)
         time.sleep(wait_s)
     raise AssertionError("unreachable")
 
@@ -95,30 +92,53 @@ async def send_async(
     client: httpx.AsyncClient, request: Request, retries: int, timeout_s: float | None = None
 ) -> httpx.Response:
     """Send a request, and repeat it after a pause if the server is unavailable; arguments are those of ``send``."""
-    ends_at = _to_end(timeout_s)
-    for attempt in range(retries + 1):
+    attempts = _Attempts.start(request, retries, timeout_s, client.base_url)
+    for attempt in count():
         try:
-            asked = client.request(request.method, request.path, **_content_until(request, ends_at))
-            remaining_s = None if ends_at == inf else max(ends_at - time.monotonic(), _LEAST_TIMEOUT_S)
-            return _checked(await asyncio.wait_for(asked, remaining_s))
+            asked = client.request(request.method, request.path, **attempts.limit_content())
+            return _checked(await asyncio.wait_for(asked, attempts.remaining_s))
         except _FAILURES as error:
-            failure = _to_error(client.base_url, error)
-            wait_s = _wait_s(attempt, failure)
-            if attempt == retries or not _may_retry(request, failure) or time.monotonic() + wait_s >= ends_at:
-                raise failure from (error if failure is not error else None)
+            wait_s = attempts.wait_or_raise(attempt, error)
         await asyncio.sleep(wait_s)
     raise AssertionError("unreachable")
 
 
-def _to_end(timeout_s: float | None) -> float:
-    return inf if timeout_s is None else time.monotonic() + timeout_s
+@dataclass(frozen=True)
+class _Attempts:
+    """Attempts at a request.
 
+    Attributes:
+        ends_at: time limit of all attempts, on the clock ``time.monotonic``; None: none.
+        url: address of the server, for messages.
+    """
 
-def _content_until(request: Request, ends_at: float) -> Mapping[str, Any]:
-    """Return the arguments of httpx for an attempt."""
-    if ends_at == inf:
-        return request.content
-    return {**request.content, "timeout": max(ends_at - time.monotonic(), _LEAST_TIMEOUT_S)}
+    request: Request
+    retries: int
+    ends_at: float | None
+    url: httpx.URL
+
+    @classmethod
+    def start(cls, request: Request, retries: int, timeout_s: float | None, url: httpx.URL) -> "_Attempts":
+        return cls(request, retries, None if timeout_s is None else time.monotonic() + timeout_s, url)
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Time limit of the next attempt, in seconds; None: that of the client."""
+        return None if self.ends_at is None else max(self.ends_at - time.monotonic(), _LEAST_TIMEOUT_S)
+
+    def limit_content(self) -> Mapping[str, Any]:
+        """Return the arguments of httpx for the next attempt."""
+        content, remaining_s = self.request.content, self.remaining_s
+        return content if remaining_s is None else {**content, "timeout": remaining_s}
+
+    def wait_or_raise(self, attempt: int, error: Exception) -> float:
+        """Return the pause after a failed attempt, in seconds; raise its ParsimonyError if it was the last one."""
+        failure = _to_error(self.url, error)
+        wait_s = _wait_s(attempt, failure)
+        is_late = self.ends_at is not None and time.monotonic() + wait_s >= self.ends_at
+        if attempt >= self.retries or is_late or not _may_retry(self.request, failure):
+            raise failure from (error if failure is not error else None)
+        return wait_s
 
 
 def _checked(reply: httpx.Response) -> httpx.Response:

@@ -16,7 +16,8 @@ from app.main import create_api
 from app.observability.metrics import Metrics
 from app.routes.kinds import make_kind_routes
 from app.settings import Settings
-from parsimony.routes import PLURALS, Routes
+from parsimony.artifact_requests import PLURALS
+from parsimony.routes import Routes
 from parsimony.transport import Request
 from solvers import KINDS
 

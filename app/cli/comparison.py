@@ -85,13 +85,14 @@ def show_diff(
     from app.serving.diff_report import list_lines
 
     kind_named(kind)
-    versions, rows = (before, after), {"on": on, "since": since, "until": until}
+    given = {"from": before, "to": after, "on": on, "since": since, "until": until}
+    between = {name: value for name, value in given.items() if value is not None}
     with open_service() as service:
         if output is not None:
-            output.write_bytes(service.get_diff_page(kind, name, versions, rows))
+            output.write_bytes(service.get_diff_page(kind, name, between))
             terminal.get_console().print(f"wrote {output}: {kind} {name}, version {before} to {after}", soft_wrap=True)
             return
-        found: VersionDiff = service.get_diff(kind, name, versions, rows)
+        found: VersionDiff = service.get_diff(kind, name, between)
     if as_json:
         terminal.print_json(found.model_dump(mode="json"))
         return

@@ -226,15 +226,14 @@ class Service:
         given = [(key, time) for key, time in times.items() if time is not None]
         return self._model(VersionEvaluation, "GET", path, params=[("on", on), *given, *read_repeated(limits)])
 
-    def get_diff(self, kind: str, name: str, versions: tuple[int, int], rows: dict[str, str | None]) -> VersionDiff:
-        """Compare two versions, also on logged rows if they are named: ``on``, ``since``, and ``until``."""
-        path = _at("artifacts", kind, name, "diff")
-        return self._model(VersionDiff, "GET", path, params=_diffed(versions, rows))
+    def get_diff(self, kind: str, name: str, between: dict[str, Any]) -> VersionDiff:
+        """Compare two versions, ``from`` and ``to``, also on logged rows: ``on``, ``since``, and ``until``."""
+        return self._model(VersionDiff, "GET", _at("artifacts", kind, name, "diff"), params=between)
 
-    def get_diff_page(self, kind: str, name: str, versions: tuple[int, int], rows: dict[str, str | None]) -> bytes:
+    def get_diff_page(self, kind: str, name: str, between: dict[str, Any]) -> bytes:
         """Return the comparison of two versions as a page."""
         path = _at("artifacts", kind, name, "diff")
-        return self._ask("GET", path, params=_diffed(versions, rows), headers={"Accept": "text/html"}).content
+        return self._ask("GET", path, params=between, headers={"Accept": "text/html"}).content
 
     def assign_batch(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
@@ -380,11 +379,6 @@ class Service:
 
 def _at(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
-
-
-def _diffed(versions: tuple[int, int], rows: dict[str, str | None]) -> dict[str, Any]:
-    given = {name: value for name, value in rows.items() if value is not None}
-    return {"from": versions[0], "to": versions[1], **given}
 
 
 def _version(version: int | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Conditional GET of decisions (RFC 9110, Section 13.1.2)."""
+"""Conditional GET: replies of status 304 (RFC 9110, Section 13.1.2)."""
 
 from hashlib import blake2b
 
+Headers = list[tuple[bytes, bytes]]
 IF_NONE_MATCH = b"if-none-match"
 
 
@@ -14,10 +15,10 @@ def make_decision_etag(body: bytes) -> bytes:
     return b'"%s"' % blake2b(body, digest_size=6).hexdigest().encode()
 
 
-def is_known(etag: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return whether the caller has the decision with this tag, so that the reply is 304.
+def is_known(etag: bytes, headers: Headers) -> bool:
+    """Return whether the caller has the reply with this tag, so that the status is 304.
 
-    >>> is_known(b'"a"', [(b"if-none-match", b'"b", W/"a"')])
-    True
+    >>> is_known(b'"a"', [(b"if-none-match", b'"b", W/"a"')]), is_known(b'"a"', [(b"if-none-match", b"*")])
+    (True, True)
     """
     return any(etag in value or value.strip() == b"*" for name, value in headers if name == IF_NONE_MATCH)

@@ -9,6 +9,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
+from app.http.conditional import is_known
 from solvers import KINDS
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -34,8 +35,7 @@ def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     async def openapi(request: Request) -> Response:
         body, tag = await prepared.get()
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        sent = request.headers.get("if-none-match", "")
-        if tag in sent or sent.strip() == "*":
+        if is_known(tag.encode(), request.scope["headers"]):
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="application/json", headers=headers)
 

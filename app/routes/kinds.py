@@ -129,7 +129,10 @@ def _add_decision_by_get(router: APIRouter, kind: AnyKind) -> None:
         summary="Decide on an item, by query parameters",
         operation_id=f"decide_{kind.name}_by_get",
         response_model=kind.reply,
-        responses=error_responses(404, 409, 503, 504),
+        responses={
+            304: {"description": "the decision is that of `If-None-Match`"},
+            **error_responses(404, 409, 503, 504),
+        },
     )(decision)
 
 

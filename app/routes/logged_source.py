@@ -17,15 +17,12 @@ from models.recording import TimeRange, Timestamp
 from models.version_evaluation import EvaluatedRecording
 from solvers.base import Plan
 
-ON = (
-    "the dataset whose rows were logged, or the recording; if both have this name, the dataset, unless since or until "
-    "is set"
-)
 On = Annotated[
     str,
     Query(
         pattern=NAME_PATTERN,
-        description=ON,
+        description="the dataset whose rows were logged, or the recording; if both have this name, the dataset, unless "
+        "since or until is set",
         examples=["digits"],
     ),
 ]

@@ -5,7 +5,7 @@ A run is deterministic, without I/O, clock, or random numbers. It yields a ``Cal
 ``RunAnswer``. Times are in seconds; costs in the artifact's unit.
 """
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -71,6 +71,15 @@ class Refusal:
 
     reason: str
     invalid: frozenset[str] = frozenset()
+
+
+def refuse_values(reason: str, sent: Collection[str], places: Iterable[Iterable[Any]]) -> Refusal:
+    """Return a refusal that names the sent values at the places of errors.
+
+    >>> refuse_values("acquired.age: must be a number", ["age", "blood"], [("acquired", "age")]).invalid
+    frozenset({'age'})
+    """
+    return Refusal(reason, frozenset(sent).intersection(part for place in places for part in place))
 
 
 @dataclass(slots=True)  # not frozen, which would take most of the time of a step

@@ -19,7 +19,7 @@ from models.pipeline import (
 )
 from models.run import RunItem, RunLimits
 from parsimony.runs.pipeline import run_pipeline
-from parsimony.runs.steps import Ask, Predict, Refusal
+from parsimony.runs.steps import Ask, Predict, Refusal, refuse_values
 from solvers.base import IN_PROCESS, BuildContext, Fitted, ModelRunner, read_row_count
 from solvers.evaluation import Columns, CompleteItems, Evaluated
 from solvers.kind import ArtifactKind, OperatingPoint, RunContext, StartedRun, make_query
@@ -141,8 +141,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
             try:
                 return {"step": dict(plan.next_step(decision.solution, step.acquired, modules, run_in))}
             except InvalidRequest as error:
-                parts = {part for fault in error.faults for part in fault.loc}
-                return Refusal(str(error), frozenset(step.acquired.keys() & parts))
+                return refuse_values(str(error), step.acquired, [fault.loc for fault in error.faults])
 
         steps = run_pipeline(
             {"step": dict(plan.first_step(decision.solution))},

@@ -26,7 +26,7 @@ from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import NodeClassifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import NodeDecisions
-from solvers.policy.one_item import OneItem, list_feature_columns, row_features
+from solvers.policy.one_item import OneItem, row_features
 from solvers.policy.points import KEPT_LIMITS, PolicyPoints, limits_of, to_target
 from solvers.policy.readings import SensorReadings
 from solvers.policy.regression import choose_least
@@ -82,11 +82,14 @@ class PolicyDecisions(PolicyPoints):
 
     @cached_property
     def _one_item(self) -> OneItem:
-        return OneItem.from_nodes(self._sensors, self._classifiers, self._decisions)
+        return OneItem(self._classifiers, self._decisions)
 
     @cached_property
     def _feature_columns(self) -> list[list[tuple[int, bool]]]:
-        return [list_feature_columns(self._sensors, members) for members in self.members]
+        """By node, the columns of its sensors, and whether each is a label."""
+        columns = [self._sensors.known_columns(members).tolist() for members in self.members]
+        labelled = self.labelled.tolist()
+        return [[(column, labelled[column]) for column in own] for own in columns]
 
     @property
     def dimensions(self) -> int:
@@ -111,7 +114,7 @@ class PolicyDecisions(PolicyPoints):
 
     @cached_property
     def _first_decisions(self) -> Callable[..., PolicyDecision]:
-        """Decisions on items of which nothing is known, by member, point, and limits."""
+        """Decisions on items without readings, by member, point, and limits."""
 
         def decide(member: int, point: int, *limits: Any) -> PolicyDecision:
             cells, known = self._sensors.read_answers({})
@@ -120,13 +123,13 @@ class PolicyDecisions(PolicyPoints):
         return lru_cache(KEPT_LIMITS)(decide)
 
     def _decide_for(self, cells: Floats, known: Bools, member: int, point: int, target: PolicyTarget) -> PolicyDecision:
-        rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
-        node = self._node_of(known.tobytes())
+        rows, inputs, known_key = cells[None], tree_inputs(self._sensors, cells[None]), known.tobytes()
+        node = self._node_of(known_key)
         barred = self._barred_actions(node, point, target, known)
         chosen, loss = self._choose_target(node, member, point, rows, inputs, barred)
         if chosen < 0:
             return self._stop_decision(node, known, inputs, point)
-        facts = self._describe_acquisition(node, known.tobytes(), chosen, point)
+        facts = self._describe_acquisition(node, known_key, chosen, point)
         return AcquireDecision(expected_loss=loss, **facts)
 
     @cached_property

@@ -1,11 +1,11 @@
-"""Actions of single items, as requests need them: what ``PolicyPlan`` computes for rows, without arrays of one row.
+"""Advantages of actions for single items: as ``NodeClassifiers`` and ``NodeDecisions`` compute them for rows.
 
-Arrays of one row take most of their time to be sliced. So the forests of a node are prepared once.
+Slicing arrays takes several times as long as the arithmetic of one item, so each node's forests are sliced once.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import exp
 from operator import add
 
@@ -15,7 +15,6 @@ from models.arrays import Floats, Int32s, Int64s, Singles
 from solvers.policy.node_classifiers import NodeClassifiers
 from solvers.policy.node_features import MAX_CLASSES, TOP_PROBABILITIES
 from solvers.policy.node_policies import NodeDecisions
-from solvers.policy.sensors import Sensors, mark_embedding
 
 KEPT_FORESTS = 1024
 """Prepared forests of a plan, each of a few kilobytes."""
@@ -65,34 +64,33 @@ class OneItem:
         decisions: forests of advantages.
     """
 
-    sensors: Sensors
     classifiers: NodeClassifiers
     decisions: NodeDecisions
-    forest_of: Callable[[int, int], RowForest]
-    advantages_of: Callable[[int, int, int], tuple[RowForest, list[float]]]
 
-    @classmethod
-    def from_nodes(cls, sensors: Sensors, classifiers: NodeClassifiers, decisions: NodeDecisions) -> "OneItem":
-        """Prepare forests at their first use."""
+    @cached_property
+    def _forest_of(self) -> Callable[[int, int], RowForest]:
+        return lru_cache(KEPT_FORESTS)(self._prepare_classifier)
 
-        def forest_of(node: int, member: int) -> RowForest:
-            at = node, member
-            parts = classifiers.base[at], classifiers.columns[at], classifiers.thresholds[at], classifiers.leaves[at]
-            return RowForest.from_trees(*parts)
+    @cached_property
+    def _advantages_of(self) -> Callable[[int, int, int], tuple[RowForest, list[float]]]:
+        return lru_cache(KEPT_FORESTS)(self._prepare_advantages)
 
-        def advantages_of(node: int, member: int, point: int) -> tuple[RowForest, list[float]]:
-            edges = slice(int(decisions.offsets[node]), int(decisions.offsets[node + 1]))
-            leaves = np.moveaxis(decisions.leaves[edges, member, :, :, point], 0, 2)
-            splits = decisions.columns[node, member], decisions.thresholds[node, member]
-            prices = (decisions.prices[edges] * decisions.tradeoffs[point]).tolist()
-            return RowForest.from_trees(decisions.base[edges, member, point], *splits, leaves), prices
+    def _prepare_classifier(self, node: int, member: int) -> RowForest:
+        every, at = self.classifiers, (node, member)
+        return RowForest.from_trees(every.base[at], every.columns[at], every.thresholds[at], every.leaves[at])
 
-        prepared = lru_cache(KEPT_FORESTS)(forest_of), lru_cache(KEPT_FORESTS)(advantages_of)
-        return cls(sensors, classifiers, decisions, *prepared)
+    def _prepare_advantages(self, node: int, member: int, point: int) -> tuple[RowForest, list[float]]:
+        """Return the forest of a node's actions, and their prices, (A,)."""
+        every = self.decisions
+        edges = slice(int(every.offsets[node]), int(every.offsets[node + 1]))
+        leaves = np.moveaxis(every.leaves[edges, member, :, :, point], 0, 2)
+        splits = every.columns[node, member], every.thresholds[node, member]
+        prices = (every.prices[edges] * every.tradeoffs[point]).tolist()
+        return RowForest.from_trees(every.base[edges, member, point], *splits, leaves), prices
 
     def predict_posteriors(self, node: int, member: int, inputs: Floats) -> list[float]:
         """Return class probabilities of one member, (C,), for ``tree_inputs`` of an item, (d,)."""
-        sums = self.forest_of(node, member).predict(inputs)
+        sums = self._forest_of(node, member).predict(inputs)
         if self.classifiers.classless:
             return [min(max(one, 0.0), 1.0) for one in sums]
         highest = max(sums)
@@ -102,21 +100,15 @@ class OneItem:
 
     def estimate_advantages(self, node: int, member: int, point: int, features: Floats) -> list[float]:
         """Estimate the extra loss of each action over stopping, price included, (A,); features: (d,)."""
-        forest, prices = self.advantages_of(node, member, point)
+        forest, prices = self._advantages_of(node, member, point)
         return list(map(add, forest.predict(features), prices))
-
-
-def list_feature_columns(sensors: Sensors, members: Sequence[bool]) -> list[tuple[int, bool]]:
-    """Return the columns of known sensors, and whether each is a label."""
-    columns = np.flatnonzero(mark_embedding(np.asarray(members))[sensors.owners]).tolist()
-    return [(column, bool(sensors.labelled[column])) for column in columns]
 
 
 def row_features(columns: Sequence[tuple[int, bool]], shares: list[float], cells: list[float]) -> Floats:
     """Return the features of a node's policy for one item, as ``node_features`` does for rows.
 
     Args:
-        columns: from ``list_feature_columns``.
+        columns: the columns of known sensors, and whether each is a label.
         shares: probabilities of the classes.
         cells: (D,), the item's readings.
 

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _build_policy(server: Server) -> None:
-    """Build a policy of three features, one of which has two columns."""
+    """Build a policy of three features; texture has two columns."""
     features = [each | {"cost": cost} for each, cost in zip(FEATURES_SPEC["features"], (1.0, 2.0, 3.0), strict=True)]
     files: dict[str, Any] = {
         "spec": (None, json.dumps(FEATURES_SPEC | {"features": features}), "application/json"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parsimony import AsyncParsimony, Parsimony
-from parsimony.routes import PLURALS, request_decision, request_shared_decision
+from parsimony.artifact_requests import PLURALS, request_decision, request_shared_decision
 from parsimony.transport import Request
 from tools.write_client_types import ROOT, find_operation, list_requests, make_document, write_types
 

@@ -58,8 +58,8 @@ def test_while_the_server_hangs_items_are_run_and_recorded(tmp_path: Path) -> No
 
 
 def test_a_client_continues_with_a_restarted_server(tmp_path: Path) -> None:
-    with Parsimony("http://127.0.0.1:1", retries=0) as nobody, pytest.raises(Unavailable):
-        nobody.list_builds()
+    with Parsimony("http://127.0.0.1:1", retries=0) as unreachable, pytest.raises(Unavailable):
+        unreachable.list_builds()
     with running_server(tmp_path) as server:
         server.wait_for_worker()
         upload(server)
