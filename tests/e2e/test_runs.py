@@ -689,12 +689,13 @@ def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
     server: Server, models: ModelServer, knowing: str
 ) -> None:
     asked = {"model": f"policy/{knowing}@budget=6", "messages": [{"role": "user", "content": json.dumps(image(5))}]}
-    reply = server.client.post("/v1/chat/completions", json=asked)
+    item = {"id": "the same operating point twice"}
+    reply = server.client.post("/v1/chat/completions", json=asked | {"parsimony": item})
     assert reply.status_code == 200, reply.text
     called = [step["classifier"] for step in reply.json()["parsimony"]["steps"]]
     assert called[0] == "embedder"
     models.switch()
-    routed = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}})
+    routed = server.client.post("/v1/chat/completions", json=asked | {"parsimony": item | {"route_only": True}})
     assert routed.status_code == 200, routed.text
     assert routed.json()["parsimony"]["sensor"] == called[1]
     assert routed.json()["usage"]["prompt_tokens"] == 64
