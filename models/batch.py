@@ -25,7 +25,8 @@ class BatchSpec(Sent, RunLimits):
     name: Name = Field(description="the artifact's name", examples=["digits"])
     version: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="version that decides; null: the version that is active when the batch is queued",
+        description="version that decides; null: the version that is active when the batch is queued, and for "
+        "its share of the items, the candidate of a canary rollout",
         examples=[None],
     )
     max_concurrency: int = Field(default=8, ge=1, le=64, description="maximum number of concurrent items")
@@ -44,6 +45,11 @@ class BatchFacts(Value):
     limits: RunLimits = Field(description="limits of each item")
     max_concurrency: int = Field(description="maximum number of concurrent items")
     total: int = Field(description="number of items in the file")
+    divided: bool = Field(
+        default=False,
+        description="whether a canary rollout chooses the version of items with an id, because the batch's spec has "
+        "no version",
+    )
     unit: str = Field(description="the artifact's unit")
     key: str | None = Field(default=None, description="id of the API key that pays for the items; null: none")
     team: str | None = Field(default=None, description="team that pays for the items; null: none")

@@ -193,6 +193,7 @@ class Batch(TypedDict):
     limits: RunLimits
     max_concurrency: int
     total: int
+    divided: NotRequired[bool]
     unit: str
     key: NotRequired[str | None]
     team: NotRequired[str | None]

@@ -107,7 +107,7 @@ async def _show(context: Context, artifact: tuple[str, str]) -> VersionRollout:
     await asyncio.to_thread(context.repos.artifacts.get_record, *artifact)
     await asyncio.to_thread(context.repos.rollouts.add_observations, {artifact: Observations()})
     rollout = await asyncio.to_thread(context.repos.rollouts.get, artifact)
-    await asyncio.to_thread(context.rollouts.refresh_rollouts, context.catalog)
+    await asyncio.to_thread(context.rollouts.refresh_rollouts, context.catalog.load_version)
     return rollout.to_reply(artifact)
 
 

@@ -155,6 +155,7 @@ def facts_of_batch(loaded: LoadedArtifact[Plan], spec: BatchSpec, items: Sequenc
         limits=spec.limits,
         max_concurrency=spec.max_concurrency,
         total=len(items),
+        divided=spec.version is None and not is_assigned_together(loaded, spec.limits),
         unit=loaded.record.unit,
         key=payer.key or None,
         team=payer.team or None,

@@ -41,6 +41,11 @@ def takes_embeddings(loaded: LoadedArtifact[Plan]) -> bool:
     return loaded.kind.embedding_dimensions(loaded.plan) > 0
 
 
+def embedder_name(loaded: LoadedArtifact[Plan]) -> str | None:
+    """Return the name of an artifact's embedder; None if it takes no embeddings, or those sent only."""
+    return loaded.record.params.get("embedder") if takes_embeddings(loaded) else None
+
+
 def embedder_of(loaded: LoadedArtifact[Plan], where: str = "text") -> str:
     """Return the name of an artifact's embedder; raises InvalidRequest if the artifact has none."""
     embedder = loaded.record.params.get("embedder")

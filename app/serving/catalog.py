@@ -80,6 +80,10 @@ class Catalog:
         record = self.record_at(kind, name, version)
         return LoadedArtifact.from_record(record, self.artifacts.load_plan(record))
 
+    def load_version(self, artifact: Id, version: int) -> LoadedArtifact[Plan]:
+        """Return a version of an artifact, given the artifact as kind and name; as ``get_version``."""
+        return self.get_version(*artifact, version)
+
     def built_from(self, dataset: str) -> list[Id]:
         """Return the artifacts built from a dataset.
 

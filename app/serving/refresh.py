@@ -160,7 +160,7 @@ class HousekeepingJobs:
         self.confidence_reports = self._repos.confidence_reports.list_problems()
         self.refresh_endpoints()
         self.refresh_budgets()
-        self._rollouts.refresh_rollouts(self._catalog)
+        self._rollouts.refresh_rollouts(self._catalog.load_version)
         automations = self._repos.automations.get_all()
         self._metrics.automations_failed.set(sum(one.problem is not None for one in automations.values()))
         self._automation.run_in_background(automations)

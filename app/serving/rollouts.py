@@ -18,7 +18,7 @@ from uuid import uuid4
 from app.observability.metrics import Metrics
 from app.processes.background_flush import BackgroundFlush
 from app.serving.answers import with_default_limits
-from app.serving.catalog import Catalog, LoadedArtifact
+from app.serving.catalog import LoadedArtifact
 from app.store.pointers import Id
 from app.store.rollouts import Observations, StoredRollout, VersionRollouts, VersionValue
 from models import ArtifactRef, Value
@@ -28,6 +28,8 @@ from solvers.base import IN_PROCESS, ModelRunner, Plan
 from solvers.rollout_evidence import ShadowDecision
 
 logger = logging.getLogger("parsimony.rollouts")
+LoadVersion = Callable[[Id, int], LoadedArtifact[Plan] | None]
+"""Returns a version of an artifact; None if this process does not use the artifact."""
 MAX_WAITING = 50_000
 """Observations that wait for the store; further ones are dropped, and a warning is logged."""
 
@@ -72,7 +74,7 @@ class RolloutTraffic:
     def __post_init__(self) -> None:
         self._flush = BackgroundFlush(self._flush_once, lambda: bool(self._waiting or self._sending))
 
-    def refresh_rollouts(self, catalog: Catalog) -> None:
+    def refresh_rollouts(self, load: LoadVersion) -> None:
         """Read the rollouts, and load candidates. Reads do not overlap, so that an older read never replaces a newer
         one."""
         with self._refreshing:
@@ -82,22 +84,22 @@ class RolloutTraffic:
                 self.metrics.rollouts.labels(status).set(counts[status])
             running = {one: rollout for one, rollout in found.items() if rollout.is_running}
             self._failed.intersection_update(rollout.id for rollout in running.values())
-            loaded = {one: self._load(catalog, one, rollout) for one, rollout in running.items()}
+            loaded = {one: self._load(load, one, rollout) for one, rollout in running.items()}
             self._live = {one: live for one, live in loaded.items() if live is not None}
 
-    def _load(self, catalog: Catalog, artifact: Id, rollout: StoredRollout) -> LiveRollout | None:
+    def _load(self, load: LoadVersion, artifact: Id, rollout: StoredRollout) -> LiveRollout | None:
         held = self._live.get(artifact)
         if held is not None and held.rollout.sha256 == rollout.sha256:
             return LiveRollout(rollout, held.candidate)
         try:
-            candidate = catalog.get_version(*artifact, rollout.rules.version)
+            candidate = load(artifact, rollout.rules.version)
         except ParsimonyError as error:
             if rollout.id not in self._failed:
                 version = rollout.rules.version
                 logger.warning("candidate not loaded artifact=%s version=%d error=%s", artifact, version, error)
             self._failed.add(rollout.id)
             return None
-        return LiveRollout(rollout, replace(candidate, is_drawn=True))
+        return None if candidate is None else LiveRollout(rollout, replace(candidate, is_drawn=True))
 
     @property
     def is_running(self) -> bool:

@@ -8,25 +8,33 @@ from typing import Any
 import pytest
 
 from app.store.embedded import EmbeddedRedis
+from tests.e2e.test_batches import ended, output, queued
 from tests.e2e.test_runs import artifacts, endpoints, image
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
-from tests.support.services import OCTETS
+from tests.support.services import OCTETS, running_worker
 
 BUILDS: dict[str, dict[str, Any]] = {
     "cascade": {"target_precision": 0.9},
     "portfolio": {"embedder": "embedder", "curve_points": 5},
+    "policy": {"embedder": "embedder", "trees": 16, "depth": 2},
 }
+PATHS = {kind: f"/v1/{'policies' if kind == 'policy' else kind + 's'}/digits" for kind in BUILDS}
 IDS = [f"request:{row}" for row in range(24)]
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[tuple[Server, Server]]:
-    """Run two servers on one store, with two versions of each artifact, the second one in a canary."""
+    """Run two servers and a worker on one store, with two versions of each artifact, the second one in a canary."""
     folder = tmp_path_factory.mktemp("divided")
     with EmbeddedRedis(folder / "store") as redis:
         settings: dict[str, Any] = {"redis_url": redis.url, "endpoint_hosts": "127.0.0.1", "secret_test": "key"}
-        with running_server(folder / "1", **settings) as one, running_server(folder / "2", **settings) as other:
+        worker: dict[str, Any] = settings | {"folder": folder / "worker"}
+        with (
+            running_server(folder / "1", **settings) as one,
+            running_server(folder / "2", **settings) as other,
+            running_worker(**worker),
+        ):
             for data in [*artifacts(BUILDS), *artifacts(BUILDS)]:
                 one.client.post("/v1/artifacts/import", content=data, headers=OCTETS).raise_for_status()
             for name, endpoint in endpoints(models).items():
@@ -42,14 +50,17 @@ def servers(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> It
 
 
 def item_of(kind: str, place: int = 0) -> dict[str, Any]:
-    return {"item": image(place), "text": json.dumps(image(place))} if kind == "portfolio" else {"item": image(place)}
+    return {"item": image(place)} | ({} if kind == "cascade" else {"text": json.dumps(image(place))})
+
+
+def limits_of(kind: str) -> dict[str, float]:
+    return {} if kind == "cascade" else {"budget": 6.0}
 
 
 def run_list(server: Server, kind: str, ids: Sequence[str | None], **params: int) -> list[int]:
     """Run items in one request, and return the versions that answered; 0 for a failed item."""
     items = [item_of(kind) | ({} if one is None else {"id": one}) for one in ids]
-    limits = {"budget": 6.0} if kind == "portfolio" else {}
-    reply = server.client.post(f"/v1/{kind}s/digits/runs", json={"items": items, **limits}, params=params)
+    reply = server.client.post(f"{PATHS[kind]}/runs", json={"items": items, **limits_of(kind)}, params=params)
     if reply.status_code != 200:
         return []
     assert [one["id"] for one in reply.json()["items"]] == list(ids)
@@ -57,8 +68,8 @@ def run_list(server: Server, kind: str, ids: Sequence[str | None], **params: int
 
 
 def run_single(server: Server, kind: str, item_id: str) -> int:
-    limits = {"budget": 6.0} if kind == "portfolio" else {}
-    reply = server.client.post(f"/v1/{kind}s/digits/runs", json={**item_of(kind), "id": item_id, **limits})
+    body = {**item_of(kind), "id": item_id, **limits_of(kind)}
+    reply = server.client.post(f"{PATHS[kind]}/runs", json=body)
     assert reply.status_code == 200, reply.text
     return int(reply.json()["artifact"]["version"])
 
@@ -118,3 +129,29 @@ def test_faults_of_divided_items_have_their_places_in_the_request(servers: tuple
         reply = one.client.post("/v1/portfolios/digits/runs", json={"items": items, "budget": 6.0})
         assert reply.status_code == 422
         assert reply.json()["errors"][0]["loc"][:2] == ["items", place]
+
+
+@pytest.mark.parametrize("kind", ["cascade", "policy"])
+def test_items_of_batches_are_divided_as_runs_are(servers: tuple[Server, Server], kind: str) -> None:
+    """A batch whose spec has a version is not divided. The worker adds the costs of its runs before a batch ends."""
+    one, other = servers
+    one.wait_for_worker()
+    versions = run_list(one, kind, IDS)
+    time.sleep(2.5)  # until both servers have added the costs of earlier runs
+    before = count_costs(one, kind)
+    lines = "\n".join(json.dumps(item_of(kind) | {"id": each}) for each in IDS)
+    assert run_batch(one, lines, kind) == versions
+    assert count_costs(one, kind) == [before[0] + versions.count(1), before[1] + versions.count(2)]
+    assert set(run_batch(other, lines, kind, version=1)) == {1}
+    unnamed = "\n".join(json.dumps(item_of(kind)) for _ in IDS)
+    assert set(run_batch(other, unnamed, kind)) == {1}
+
+
+def run_batch(server: Server, lines: str, kind: str, **spec: Any) -> list[int]:
+    """Run a batch, and return the versions that answered."""
+    path = queued(server, lines, kind, **(spec | limits_of(kind)))
+    batch = ended(server, path)
+    assert (batch["status"], batch["divided"]) == ("succeeded", not spec)
+    answers = output(server, path)
+    assert all(one["decision"].startswith(f"{kind}/digits/{one['artifact']['version']}@") for one in answers)
+    return [one["artifact"]["version"] for one in answers]

@@ -47,7 +47,7 @@ def record_runs(
     """Record runs, end the server, and return how many observations were lost."""
     metrics = Metrics()
     traffic = RolloutTraffic(repos.rollouts, metrics)
-    traffic.refresh_rollouts(catalog)
+    traffic.refresh_rollouts(catalog.load_version)
 
     async def serve() -> None:
         for number in range(runs):
@@ -87,7 +87,7 @@ def test_rollouts_are_counted_by_status(repos: Repositories, catalog: Catalog) -
     traffic = RolloutTraffic(repos.rollouts, metrics)
 
     def count(status: str) -> float | None:
-        traffic.refresh_rollouts(catalog)
+        traffic.refresh_rollouts(catalog.load_version)
         return metrics.registry.get_sample_value("parsimony_rollouts", {"status": status})
 
     assert [count(status) for status in ("running", "promoted", "aborted", "stopped")] == [1, 0, 0, 0]
