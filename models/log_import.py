@@ -2,8 +2,18 @@
 
 from pydantic import Field
 
-from models.base import Value
+from models.base import Items, Name, Value
+from models.recording import CallCoverage
 from models.stored_dataset import StoredDataset
+
+
+class ImportedModel(Value):
+    """The calls of a model in a log."""
+
+    name: str = Field(description="the model")
+    calls: int = Field(description="number of its calls that were used")
+    mean_outcome: float = Field(description="mean outcome of these calls, from 0 to 1")
+    mean_cost: float = Field(description="mean cost of these calls")
 
 
 class ImportedDataset(StoredDataset):
@@ -12,12 +22,22 @@ class ImportedDataset(StoredDataset):
     records: int = Field(description="number of records of the log")
     calls: int = Field(description="number of calls that were used")
     unused: dict[str, int] = Field(description="number of records that were not used, by reason")
+    models: Items[ImportedModel] = Field(description="the models, by name")
+    coverage: CallCoverage = Field(description="the share of prompts that each model answered, by length of the prompt")
+    embedding_cost: float | None = Field(
+        description="cost of the embeddings at the endpoint's prices; null: the built-in embedder, or unknown"
+    )
 
 
 class ImportOptions(Value):
     """Options for reading a log of calls."""
 
     unit: str = Field(default="USD", min_length=1, max_length=100, description="the unit of costs")
+    embedder: Name | None = Field(
+        default=None,
+        description="registered embedder of the prompts; null: the built-in one. A repeated request after a failure "
+        "embeds only the prompts that lack an embedding",
+    )
     pointers: dict[str, str] = Field(
         default={},
         max_length=20,

@@ -318,11 +318,11 @@ class CoverageGroup(Value):
     )
 
 
-class RecordingCoverage(Value):
+class CallCoverage(Value):
     """Shares of rows that each classifier answered, by group."""
 
     by: Grouping = Field(description="label, length (quarters by length of the prompt), or hour")
-    rows: int = Field(description="number of rows that are counted: at most the newest 50,000")
+    rows: int = Field(description="number of rows that are counted; of a recording, at most the newest 50,000")
     classifiers: Items[str] = Field(description="the classifiers with an answer")
     groups: Items[CoverageGroup] = Field(description="the groups; of labels, the 20 with the most rows")
 
@@ -337,6 +337,6 @@ class RecordingReport(ShownRecording):
     rows_with_truth: int = Field(
         description="number of rows whose id has a posted truth, or an answer of the reference"
     )
-    coverage: RecordingCoverage | None = Field(
+    coverage: CallCoverage | None = Field(
         default=None, description="shares of rows that each classifier answered, by group; null: not requested"
     )

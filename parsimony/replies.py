@@ -297,6 +297,15 @@ class CalibrationBin(TypedDict):
     rows: int
 
 
+class CallCoverage(TypedDict):
+    """Shares of rows that each classifier answered, by group."""
+
+    by: Literal["label", "length", "hour"]
+    rows: int
+    classifiers: list[str]
+    groups: list[CoverageGroup]
+
+
 class CascadeDecision(TypedDict):
     """The cascade to run: call its classifiers in order until one answers."""
 
@@ -884,6 +893,18 @@ class ImportedDataset(TypedDict):
     records: int
     calls: int
     unused: dict[str, int]
+    models: list[ImportedModel]
+    coverage: CallCoverage
+    embedding_cost: float | None
+
+
+class ImportedModel(TypedDict):
+    """The calls of a model in a log."""
+
+    name: str
+    calls: int
+    mean_outcome: float
+    mean_cost: float
 
 
 class ItemDecision(TypedDict):
@@ -1118,15 +1139,6 @@ class RecordedArtifact(TypedDict):
     name: str
 
 
-class RecordingCoverage(TypedDict):
-    """Shares of rows that each classifier answered, by group."""
-
-    by: Literal["label", "length", "hour"]
-    rows: int
-    classifiers: list[str]
-    groups: list[CoverageGroup]
-
-
 class RecordingList(TypedDict):
     """A page of recordings."""
 
@@ -1149,7 +1161,7 @@ class RecordingReport(TypedDict):
     newest: str | None
     explored_share: float
     rows_with_truth: int
-    coverage: NotRequired[RecordingCoverage | None]
+    coverage: NotRequired[CallCoverage | None]
 
 
 class RecordingSpec(TypedDict):

@@ -1,8 +1,6 @@
 """``parsimony import-logs``: turn logs of model calls into a trace, and store it."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import typer
@@ -10,11 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from app import terminal
 from app.cli.options import AsJson
-from app.cli.text_embeddings import KeptEmbeddings, embed_texts
+from app.cli.text_embeddings import embed_texts
 from app.cli.trace_files import store_trace, write_embeddings, write_trace
-from app.importing.imports import ImportedTrace, choose_pointers, import_calls, parse_pointers
+from app.importing.imports import ImportedTrace, choose_pointers, import_calls, measure_models, parse_pointers
+from app.importing.kept_embeddings import KeptEmbeddings
 from app.importing.log_files import read_records
-from app.importing.logged_calls import LoggedCall, read_feedback
+from app.importing.logged_calls import read_feedback
 from app.importing.pivot import PROMPT
 from models.errors import InvalidRequest
 from models.prices import Prices
@@ -88,27 +87,16 @@ def _summarize(imported: ImportedTrace) -> dict[str, Any]:
         "calls": imported.report.calls,
         "rows": imported.table.num_rows,
         "unused": dict(imported.report.unused),
-        "classifiers": {name: count for name, count, _, _ in _measure_models(imported.calls)},
+        "models": [one.model_dump() for one in measure_models(imported)],
     }
-
-
-def _measure_models(calls: Sequence[LoggedCall]) -> list[tuple[str, int, float, float]]:
-    """Return for each model its calls, their mean outcome, and their mean cost."""
-    by_name: dict[str, list[LoggedCall]] = {}
-    for call in calls:
-        by_name.setdefault(call.classifier, []).append(call)
-    return [
-        (name, len(own), fmean(call.outcome or 0.0 for call in own), fmean(call.cost or 0.0 for call in own))
-        for name, own in sorted(by_name.items())
-    ]
 
 
 def print_import(imported: ImportedTrace) -> None:
     """Print the numbers of used calls by model, and of unused calls by reason."""
     report, rows = imported.report, imported.table.num_rows
     lines = [
-        (name, f"{count:,}", f"{count / rows:.0%}", f"{mean:.1%}", f"{cost:.4g}")
-        for name, count, mean, cost in _measure_models(imported.calls)
+        (one.name, f"{one.calls:,}", f"{one.calls / rows:.0%}", f"{one.mean_outcome:.1%}", f"{one.mean_cost:.4g}")
+        for one in measure_models(imported)
     ]
     title = f"{report.calls:,} of {report.records:,} records used: {rows:,} prompts"
     terminal.print_table(title, ["model", "calls", "of prompts", "mean outcome", "mean cost"], lines)

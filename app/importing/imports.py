@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from app.importing.log_formats import FORMATS, SAMPLE, CallPointers, FormatName,
 from app.importing.logged_calls import ImportReport, LoggedCall, read_calls
 from app.importing.pivot import pivot_calls
 from models.errors import Fault, InvalidRequest
+from models.log_import import ImportedModel
 from models.prices import Prices
 
 _FIELD = re.compile(r"[A-Za-z0-9_. -]{1,40}")
@@ -48,6 +50,22 @@ def import_calls(
         message = f"must have a usable call, got none ({'; '.join(counts) or 'no record'})"
         raise InvalidRequest.from_faults(Fault((files[0].name,), message))
     return ImportedTrace(*pivot_calls(calls, unit), calls, report)
+
+
+def measure_models(imported: ImportedTrace) -> tuple[ImportedModel, ...]:
+    """Return for each model its calls, their mean outcome, and their mean cost."""
+    by_name: dict[str, list[LoggedCall]] = {}
+    for call in imported.calls:
+        by_name.setdefault(call.classifier, []).append(call)
+    return tuple(
+        ImportedModel(
+            name=name,
+            calls=len(own),
+            mean_outcome=fmean(call.outcome or 0.0 for call in own),
+            mean_cost=fmean(call.cost or 0.0 for call in own),
+        )
+        for name, own in sorted(by_name.items())
+    )
 
 
 def choose_pointers(first: Path, name: FormatName | None, own: Mapping[str, tuple[str, ...]]) -> CallPointers:

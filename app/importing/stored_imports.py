@@ -1,22 +1,26 @@
-"""Imports of uploaded logs into the store, in a separate process like uploads of tables."""
+"""Imports of uploaded logs into the store, in separate processes like uploads of tables."""
 
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 
-from app.importing.imports import choose_pointers, import_calls, parse_pointers
+from app.importing.call_coverage import measure_trace_coverage
+from app.importing.imports import choose_pointers, import_calls, measure_models, parse_pointers
 from app.importing.log_files import read_records
 from app.importing.logged_calls import ImportReport, read_feedback
+from app.importing.pivot import PROMPT
 from app.store.client import Store
 from app.store.datasets import Datasets
 from app.store.table_types import PARQUET
 from app.store.uploads import limit_memory, parse_spec, read_dataset
-from models.log_import import ImportOptions
+from models.log_import import ImportedModel, ImportOptions
 from models.prices import Prices
+from models.recording import CallCoverage
 from models.stored_dataset import DatasetInfo, Replaced
 
 
@@ -35,21 +39,47 @@ class LogUpload:
     max_bytes: int
 
 
-def store_calls(
-    upload: LogUpload, url: str, name: str, created_at: str, allow: Callable[[str | None], None]
-) -> tuple[DatasetInfo, Replaced | None, ImportReport]:
-    """Turn an uploaded log into a trace, and store it in the store at ``url``.
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """An uploaded log as a trace, whose table is on disk.
 
-    Returns the same as ``Datasets.put``, and the numbers of used and unused records. Raises InvalidRequest for a log
-    without a usable call.
+    Attributes:
+        prompts: the prompt of each row.
     """
-    with limit_memory(upload.max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+
+    table: Path
+    spec: Mapping[str, Any]
+    prompts: list[str]
+    report: ImportReport
+    models: tuple[ImportedModel, ...]
+    coverage: CallCoverage
+
+
+def read_log(upload: LogUpload) -> ReadLog:
+    """Turn an uploaded log into a trace next to it; raises InvalidRequest for a log without a usable call."""
+    with limit_memory(upload.max_bytes):
         pointers = choose_pointers(upload.log, None, parse_pointers(upload.options.pointers))
         outcomes = {} if upload.feedback is None else read_feedback(read_records(upload.feedback))
         imported = import_calls([upload.log], pointers, upload.options.unit, upload.prices, outcomes)
-        table = upload.log.with_suffix(".parquet")
-        pyarrow.parquet.write_table(imported.table, table)
-        spec = parse_spec(json.dumps(imported.spec).encode())
-        dataset = read_dataset(spec, table, PARQUET, None, max_bytes=upload.max_bytes)
-        info, replaced = Datasets(store).put(name, dataset, created_at=created_at, allow=allow)
-        return info, replaced, imported.report
+        path = upload.log.with_suffix(".parquet")
+        pyarrow.parquet.write_table(imported.table, path)
+        columns = {one["name"]: one.get("quality") or one["correct"] for one in imported.spec["classifiers"]}
+        coverage = measure_trace_coverage(imported.table, PROMPT, columns)
+        prompts = imported.table[PROMPT].to_pylist()
+        return ReadLog(path, imported.spec, prompts, imported.report, measure_models(imported), coverage)
+
+
+def store_log(
+    read: ReadLog,
+    embeddings: bytes | None,
+    url: str,
+    name: str,
+    created_at: str,
+    allow: Callable[[str | None], None],
+    max_bytes: int,
+) -> tuple[DatasetInfo, Replaced | None]:
+    """Store a trace in the store at ``url``; the arguments and the result are those of ``Datasets.put``."""
+    with limit_memory(max_bytes), closing(Store(url, client_name="parsimony-upload")) as store:
+        spec = parse_spec(json.dumps(read.spec).encode())
+        dataset = read_dataset(spec, read.table, PARQUET, embeddings, max_bytes=max_bytes)
+        return Datasets(store).put(name, dataset, created_at=created_at, allow=allow)

@@ -15,13 +15,13 @@ from app.http.json_bodies import JsonRouter
 from app.routes.chat import CHAT_BYTES
 from app.routes.dependencies import Context, InContext, context_of, foreign_error_responses
 from app.routes.runs import cancel_on_disconnect, run_dependencies_of
-from app.running.caller import RATE_LIMITED, Caller
-from app.running.embedding import call_embedder
+from app.running.caller import Caller
+from app.running.embedding import call_embedder, vector_of_result
 from models import Fault, InvalidRequest
 from models.chat import INDEX
 from models.embeddings import EmbeddingsReply, EmbeddingsRequest
 from models.endpoint import EmbeddingsEndpoint, Endpoint
-from models.errors import EndpointFailed, EndpointsBusy, ParsimonyError, ProviderRefused, UnknownEndpoint
+from models.errors import UnknownEndpoint
 from parsimony.runs.steps import CallResult
 
 MAX_SECONDS = 600.0
@@ -46,7 +46,7 @@ async def create_embeddings(request: EmbeddingsRequest, http: Request, context: 
     inputs, options, ends_at = request.list_inputs(), request.model_extra or {}, time.monotonic() + MAX_SECONDS
     _refuse_request(caller.get_endpoint(request.model), request, caller)
     results = await cancel_on_disconnect(http, call_embedder(caller, request.model, inputs, ends_at, options))
-    vectors = [_vector(one, place, caller) for place, one in enumerate(results)]
+    vectors = [vector_of_result(one, place, caller) for place, one in enumerate(results)]
     return Response(orjson.dumps(_reply(request, vectors, results)), media_type="application/json")
 
 
@@ -59,27 +59,6 @@ def _refuse_request(endpoint: Endpoint | None, request: EmbeddingsRequest, calle
     if endpoint.dimensions is not None and dimensions != endpoint.dimensions:
         reason = f"must be {endpoint.dimensions}, as its endpoint sets, got {dimensions}"
         raise InvalidRequest.from_faults(Fault(("dimensions",), reason))
-
-
-def _vector(result: CallResult, place: int, caller: Caller) -> np.ndarray[Any, Any]:
-    """Return the embedding in a result; raises ParsimonyError if there is none."""
-    if result.error is not None:
-        raise _error_of(result, place, caller)
-    if result.values is None or None in result.values:
-        raise EndpointFailed(f"input {place}: the embedder returned null among the numbers")
-    return np.array(result.values, dtype="<f4")
-
-
-def _error_of(result: CallResult, place: int, caller: Caller) -> ParsimonyError:
-    """Return the error of a failed call: of the request, of a rate limit, or of the embedder."""
-    message, reply = f"input {place}: {result.error}", result.provider_error
-    if reply is not None and result.is_refused:
-        return ProviderRefused(f"input {place}: {reply.message or result.error}", reply)
-    wait_s = caller.rate_limit_seconds(result.name)
-    if wait_s is not None:
-        return EndpointsBusy(message, wait_s)
-    is_limited = reply is not None and reply.status == RATE_LIMITED
-    return EndpointsBusy(message) if is_limited else EndpointFailed(message)
 
 
 def _reply(

@@ -1,5 +1,6 @@
 """Imports of logs of model calls as datasets."""
 
+import asyncio
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,18 +13,21 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 
 from app.http.json_bodies import JsonRouter
-from app.importing.logged_calls import ImportReport
-from app.importing.stored_imports import LogUpload, store_calls
+from app.importing.kept_embeddings import KeptEmbeddings
+from app.importing.prompt_embeddings import embed_prompts, refuse_unknown_embedder
+from app.importing.stored_imports import LogUpload, read_log, store_log
 from app.processes.clock import current_time
 from app.routes.dataset_uploads import receive_form, reply_stored
 from app.routes.dependencies import Context, InContext, PathName, error_responses, needs_store
 from app.routes.entity_tags import IfMatch, IfNoneMatch, refuse_changed
 from app.routes.forms import copy_part, read_bytes_part, read_file_part
+from app.routes.runs import run_dependencies_of
+from app.running.caller import Caller
+from app.store import codec
 from app.store.uploads import run_in_reader
 from models import InvalidRequest
 from models.log_import import ImportedDataset, ImportOptions
 from models.prices import Prices
-from models.stored_dataset import DatasetInfo, Replaced
 
 router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _PARTS = ("log", "feedback", "prices", "options")
@@ -84,30 +88,52 @@ async def put_calls(
     """Turn a log of model calls into a trace, and store it as a dataset.
 
     The trace has one row per prompt, and empty cells for models that were not called. The format of the log is
-    recognized. Prompts are embedded by the built-in embedder and not stored.
+    recognized. Prompts are embedded by the built-in embedder, or by a registered one, and not stored.
     """
     allow = partial(refuse_changed, name, if_match, if_none_match)
-    info, replaced, report = await receive_form(request, "a log", _PARTS, partial(_store, context, name, allow))
-    used = ImportedDataset(
-        **dict(info), replaced=replaced, records=report.records, calls=report.calls, unused=dict(report.unused)
-    )
-    return reply_stored(used)
+    work = partial(_store, context, name, allow, run_dependencies_of(context).caller, asyncio.get_running_loop())
+    return reply_stored(await receive_form(request, "a log", _PARTS, work))
 
 
 def _store(
-    context: Context, name: str, allow: Callable[[str | None], None], form: FormData
-) -> tuple[DatasetInfo, Replaced | None, ImportReport]:
-    """Import the parts of the form, which are on disk, in another process."""
+    context: Context,
+    name: str,
+    allow: Callable[[str | None], None],
+    caller: Caller,
+    loop: asyncio.AbstractEventLoop,
+    form: FormData,
+) -> ImportedDataset:
+    """Import the parts of the form, which are on disk, in other processes; the event loop embeds the prompts."""
+    sandbox, max_bytes = context.upload_sandbox, context.settings.max_body_bytes
+    options: ImportOptions = _parse(form, "options", ImportOptions.model_validate_json, ImportOptions())
+    prices: Mapping[str, Prices] = _parse(form, "prices", _PRICES.validate_json, {})
+    if options.embedder is not None:
+        refuse_unknown_embedder(options.embedder, caller)
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         log = copy_part(read_file_part(form, "log"), Path(folder) / "log")
         feedback = None
         if "feedback" in form:
             feedback = copy_part(read_file_part(form, "feedback"), Path(folder) / "feedback")
-        options = _parse(form, "options", ImportOptions.model_validate_json, ImportOptions())
-        prices: Mapping[str, Prices] = _parse(form, "prices", _PRICES.validate_json, {})
-        upload = LogUpload(log, feedback, prices, options, context.settings.max_body_bytes)
-        work = partial(store_calls, upload, context.repos.store.url, name, current_time(), allow)
-        return run_in_reader(context.upload_sandbox, work)
+        read = run_in_reader(sandbox, read_log, LogUpload(log, feedback, prices, options, max_bytes))
+        kept = KeptEmbeddings(context.settings.data_dir / "imports" / f"{name}.sqlite")
+        cost, vectors = None, None
+        if options.embedder is not None:
+            embedding = embed_prompts(options.embedder, read.prompts, kept, caller)
+            cost = asyncio.run_coroutine_threadsafe(embedding, loop).result()
+            vectors = codec.array_to_bytes(kept.stack_embeddings(options.embedder, read.prompts))
+        work = partial(store_log, read, vectors, context.repos.store.url, name, current_time(), allow, max_bytes)
+        info, replaced = run_in_reader(sandbox, work)
+        kept.delete()
+    return ImportedDataset(
+        **dict(info),
+        replaced=replaced,
+        records=read.report.records,
+        calls=read.report.calls,
+        unused=dict(read.report.unused),
+        models=read.models,
+        coverage=read.coverage,
+        embedding_cost=cost,
+    )
 
 
 def _parse(form: FormData, part: str, parse: Callable[[bytes], Any], default: Any) -> Any:

@@ -11,8 +11,8 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import Field
 
 from app.http.json_bodies import JsonRouter
+from app.importing.call_coverage import measure_coverage
 from app.importing.frozen_recordings import freeze_by_name
-from app.importing.recording_coverage import measure_coverage
 from app.processes.clock import time_of_day
 from app.recording.report import count_rows
 from app.recording.row_lines import make_posted_lines, make_truth_lines

@@ -8,12 +8,23 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from app.running.caller import Caller
+import numpy as np
+
+from app.running.caller import RATE_LIMITED, Caller
 from app.running.protocols.openai_embeddings import TextBatch, TextInput
 from app.serving.catalog import LoadedArtifact
+from models.arrays import Singles
 from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
-from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
+from models.errors import (
+    EndpointFailed,
+    EndpointsBusy,
+    Fault,
+    InvalidRequest,
+    ParsimonyError,
+    ProviderRefused,
+    RunTimeout,
+)
 from models.word_embedding import WORDS, embed_words
 from parsimony.runs.steps import COARSE_S, CallResult
 from solvers.base import Plan
@@ -199,3 +210,24 @@ def split_among_texts(result: CallResult, texts: Sequence[TextInput]) -> list[Ca
             )
         )
     return shares
+
+
+def vector_of_result(result: CallResult, place: int, caller: Caller) -> Singles:
+    """Return the embedding in a result as little-endian float32; raises ParsimonyError if there is none."""
+    if result.error is not None:
+        raise _error_of(result, place, caller)
+    if result.values is None or None in result.values:
+        raise EndpointFailed(f"input {place}: the embedder returned null among the numbers")
+    return np.array(result.values, dtype="<f4")
+
+
+def _error_of(result: CallResult, place: int, caller: Caller) -> ParsimonyError:
+    """Return the error of a failed call: of the request, of a rate limit, or of the embedder."""
+    message, reply = f"input {place}: {result.error}", result.provider_error
+    if reply is not None and result.is_refused:
+        return ProviderRefused(f"input {place}: {reply.message or result.error}", reply)
+    wait_s = caller.rate_limit_seconds(result.name)
+    if wait_s is not None:
+        return EndpointsBusy(message, wait_s)
+    is_limited = reply is not None and reply.status == RATE_LIMITED
+    return EndpointsBusy(message) if is_limited else EndpointFailed(message)

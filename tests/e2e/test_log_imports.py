@@ -1,13 +1,27 @@
 """Logs of model calls over HTTP: stored as a dataset, with a report of what was used; refused with the reason."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
+from playwright.sync_api import expect
 
-from tests.support.servers import Server
+from tests.e2e.visits import NEEDED, Visit
+from tests.support.llm_server import LlmServer
+from tests.support.servers import Server, running_server
 
 JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, llms: LlmServer) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("logs"), endpoint_hosts="127.0.0.1") as server:
+        llms.switch()
+        prices = {"prices": {"input_per_million": 2.0}}
+        server.client.put("/v1/endpoints/embedder", json=llms.embedder(max_texts=32, **prices)).raise_for_status()
+        yield server
 
 
 def log(calls: int = 200, **changes: Any) -> bytes:
@@ -41,6 +55,41 @@ def test_a_log_is_stored_as_a_partial_trace(server: Server) -> None:
     assert (again.status_code, again.json()["replaced"]["rows"]) == (200, stored["rows"])
 
 
+def test_the_reply_counts_calls_by_model_and_length_of_the_prompt(server: Server) -> None:
+    reply = put(server, "counted", log=("calls.jsonl", log())).json()
+    calls = [json.loads(line) for line in log().splitlines()]
+    for model in reply["models"]:
+        own = [call["correct"] for call in calls if call["model"] == model["name"]]
+        assert (model["calls"], model["mean_outcome"], model["mean_cost"]) == (len(own), np.mean(own), 1.5)
+    coverage = reply["coverage"]
+    assert (coverage["by"], coverage["rows"]) == ("length", reply["rows"])
+    for model in reply["models"]:
+        answered = sum(group["rows"] * group["answered"][model["name"]] for group in coverage["groups"])
+        assert answered == pytest.approx(model["calls"])
+    assert reply["embedding_cost"] is None
+
+
+def test_a_registered_embedder_embeds_prompts_and_none_twice(server: Server, llms: LlmServer) -> None:
+    """The embedder fails at its fourth request, of five; what it returned before is kept for the repeated import.
+
+    Its registration closes the circuit.
+    """
+    options = {"options": (None, json.dumps({"embedder": "embedder"}), JSON)}
+    llms.switch(embedder={"fails_after": 3})
+    failed = put(server, "embedded", log=("calls.jsonl", log()), **options)
+    assert failed.status_code == 502, failed.text
+    assert server.client.get("/v1/datasets/embedded").status_code == 404
+    before = [text for body in llms.bodies["embedder"] for text in body["input"]]
+    llms.switch()
+    server.client.put("/v1/endpoints/embedder", json=llms.embedder(max_texts=32)).raise_for_status()
+    stored = put(server, "embedded", log=("calls.jsonl", log()), **options)
+    assert stored.status_code == 201, stored.text
+    assert stored.json()["embedding_dimensions"] == 2
+    after = [text for body in llms.bodies["embedder"] for text in body["input"]]
+    assert len(after) + 3 * 32 == len({*before, *after}) == 150
+    assert list((server.data_dir / "imports").iterdir()) == []
+
+
 def test_feedback_prices_and_pointers_are_parts(server: Server) -> None:
     calls = log(prompt=None, correct=None, cost=None, prompt_tokens=1000, completion_tokens=0)
     outcomes = "\n".join(json.dumps({"request_id": f"r{number}", "quality": 0.5}) for number in range(200))
@@ -65,6 +114,7 @@ def test_bad_logs_are_refused_by_part_and_nothing_is_stored(server: Server) -> N
         ({"log": ("x", log()), "table": ("y", b"")}, "table"),
         ({"log": ("x", log()), "prices": (None, '{"small": {"input_per_million": -1}}', JSON)}, "prices"),
         ({"log": ("x", log()), "options": (None, '{"pointers": {"prompt": "/x"}}', JSON)}, "pointers"),
+        ({"log": ("x", log()), "options": (None, '{"embedder": "none"}', JSON)}, "embedder"),
         ({"feedback": ("x", log())}, "log"),
     )
     for parts, _ in cases:
@@ -72,3 +122,26 @@ def test_bad_logs_are_refused_by_part_and_nothing_is_stored(server: Server) -> N
         assert reply.status_code == 422, (parts, reply.text)
         assert reply.json()["errors"], reply.text
     assert server.client.get("/v1/datasets/refused").status_code == 404
+
+
+@pytest.mark.browser
+@NEEDED
+def test_the_console_imports_a_log_and_shows_its_coverage(visit: Visit, server: Server, llms: LlmServer) -> None:
+    llms.switch()
+    page = visit.page
+    page.goto("/datasets")
+    form = page.locator("#import")
+    form.get_by_label("Name").fill("Wrong name")
+    form.get_by_label("Log", exact=True).set_input_files({"name": "x.jsonl", "mimeType": JSON, "buffer": log()})
+    form.get_by_label("Embedder").select_option("embedder")
+    form.get_by_role("button", name="Import").click()
+    expect(page.locator("#log-name-fault")).not_to_be_empty()
+    form.get_by_label("Name").fill("from-console")
+    form.get_by_role("button", name="Import").click()
+    result = page.locator("#imported")
+    expect(result.get_by_role("link", name="Show the dataset")).to_be_visible()
+    expect(result.get_by_role("table")).to_have_count(2)
+    shade = "one => getComputedStyle(one).backgroundColor"
+    assert result.locator(".shaded").first.evaluate(shade) != "rgba(0, 0, 0, 0)"
+    assert server.client.get("/v1/datasets/from-console").json()["embedding_dimensions"] == 2
+    visit.complaints.clear()  # the refused request

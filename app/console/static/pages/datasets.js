@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { byId, empty, failure, fill, h, link, number, page, table } from "../dom.js";
 import { clearFaults, showFaults } from "../forms.js";
 import { listTable } from "../lists.js";
+import { prepareImport } from "../log_import.js";
 
 const HEAD_BYTES = 256 * 1024;
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
@@ -104,5 +105,5 @@ page(async () => {
   const preview = () => showPreview().catch((error) => fill("preview", failure(error)));
   byId("table").addEventListener("change", preview);
   byId("store").addEventListener("submit", store);
-  await Promise.all([preview(), showList()]); // browsers may restore a chosen file
+  await Promise.all([preview(), showList(), prepareImport(showList)]); // browsers may restore a chosen file
 });

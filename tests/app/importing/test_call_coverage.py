@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.importing import recording_coverage
-from app.importing.recording_coverage import measure_coverage
+from app.importing import call_coverage
+from app.importing.call_coverage import measure_coverage
 from app.observability.metrics import Metrics
 from app.recording.row_lines import make_posted_lines, make_truth_lines
 from app.recording.segments import tidy_recording
@@ -74,7 +74,7 @@ def test_prompts_of_one_length_are_one_group(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_segment", [False, True])
 def test_only_the_newest_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_segment: bool) -> None:
-    monkeypatch.setattr(recording_coverage, "MAX_ROWS", 6)
+    monkeypatch.setattr(call_coverage, "MAX_ROWS", 6)
     for part in (0, 10):
         rows = [row(part + number, time="2026-01-01T09:00:00Z" if part else None) for number in range(10)]
         folder = write(tmp_path, rows, {})

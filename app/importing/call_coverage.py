@@ -1,4 +1,4 @@
-"""Coverage of a recording: the share of rows with an answer of each classifier, by group of rows."""
+"""Coverage of a recording or a trace: the share of rows with an answer of each classifier, by group of rows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from app.importing.logged_calls import extract_prompt
 from app.recording.segments import ROWS, TRUTHS, iterate_newest, iterate_tables
 from models.arrays import Int64s
-from models.recording import CoverageGroup, Grouping, RecordingCoverage
+from models.recording import CallCoverage, CoverageGroup, Grouping
 
 MAX_ROWS = 50_000
 """The newest rows that are counted."""
@@ -32,7 +32,7 @@ class _Answers:
     rows: dict[str, list[int]] = field(default_factory=dict)
 
 
-def measure_coverage(folder: Path, by: Grouping, reference: str | None) -> RecordingCoverage:
+def measure_coverage(folder: Path, by: Grouping, reference: str | None) -> CallCoverage:
     """Return the coverage of the newest rows of a recording.
 
     Args:
@@ -51,8 +51,24 @@ def measure_coverage(folder: Path, by: Grouping, reference: str | None) -> Recor
             answers.rows.setdefault(call["classifier"], []).append(start + place)
             if by == "label" and call["classifier"] == reference and answers.keys[start + place] is None:
                 answers.keys[start + place] = call["label"]
+    return _describe(answers, by)
+
+
+def measure_trace_coverage(table: pa.Table, prompt: str, outcomes: Mapping[str, str]) -> CallCoverage:
+    """Return the coverage of a trace, by length of the prompt.
+
+    Args:
+        table: the trace.
+        prompt: its column of prompts.
+        outcomes: the column of each classifier's outcomes, by classifier.
+    """
+    rows = {name: np.flatnonzero(table[column].is_valid()).tolist() for name, column in outcomes.items()}
+    return _describe(_Answers(pc.utf8_length(table[prompt]).to_pylist(), rows), "length")
+
+
+def _describe(answers: _Answers, by: Grouping) -> CallCoverage:
     groups, codes = _make_groups(answers.keys, by)
-    return RecordingCoverage(
+    return CallCoverage(
         by=by,
         rows=len(answers.keys),
         classifiers=tuple(sorted(answers.rows)),

@@ -1,0 +1,76 @@
+// The import of a log of model calls as a dataset, and what was used of it.
+
+import { call, get } from "./api.js";
+import { coverageTable } from "./coverage.js";
+import { byId, empty, fill, h, link, number, percent, table } from "./dom.js";
+import { clearFaults, showFaults } from "./forms.js";
+
+const FIELDS = { name: "log-name", path: "log-name", embedder: "log-embedder", unit: "log-unit" };
+
+/** Return the id of the field that an error of the API concerns. */
+const fieldOf = (loc) => FIELDS[loc.at(-1)] ?? (loc[0] === "feedback" ? "log-feedback" : "log-file");
+
+/** Offer the registered embedders. */
+async function listEmbedders() {
+  const { items } = await get("/v1/endpoints?limit=1000");
+  const names = items.filter(({ endpoint }) => endpoint.protocol === "openai-embeddings").map(({ name }) => name);
+  byId("log-embedder").append(...names.map((name) => h("option", { value: name }, name)));
+}
+
+function formOf() {
+  const body = new FormData();
+  for (const [part, id] of [["log", "log-file"], ["feedback", "log-feedback"]]) {
+    const file = byId(id).files[0];
+    if (file) body.append(part, file);
+  }
+  const options = { unit: byId("log-unit").value.trim() || "USD", embedder: byId("log-embedder").value || null };
+  body.append("options", new Blob([JSON.stringify(options)], { type: "application/json" }));
+  return body;
+}
+
+/** Show what was used of a log, and which prompts each model answered. */
+function resultOf(made) {
+  const unit = made.spec.unit;
+  const unused = Object.entries(made.unused).map(([reason, count]) => `${number(count)} records not used: ${reason}`);
+  const columns = [
+    { title: "model", key: "name" },
+    { title: "calls", key: "calls" },
+    { title: "mean outcome", key: "mean_outcome", show: percent },
+    { title: `mean cost (${unit})`, key: "mean_cost" },
+  ];
+  const cost = made.embedding_cost;
+  return [
+    h("p", { "data-rows": made.rows }, `${number(made.calls)} of ${number(made.records)} records used: `,
+      `${number(made.rows)} rows. `, link(`/datasets/${made.name}`, "Show the dataset"), ", ",
+      link(`/builds#dataset=${made.name}`, "build from it")),
+    unused.length ? empty(unused.join("; ")) : null,
+    cost === null ? null : empty(`Embeddings cost ${number(cost)} at the endpoint's prices.`),
+    table("Calls by model", columns, made.models),
+    coverageTable(made.coverage, "length of the prompt"),
+  ];
+}
+
+async function importLog(event, showList) {
+  event.preventDefault();
+  const form = byId("import");
+  clearFaults(form);
+  byId("import-log").disabled = true;
+  fill("imported", empty("The log is read; embeddings of many prompts take minutes."));
+  try {
+    const name = encodeURIComponent(byId("log-name").value.trim());
+    fill("imported", resultOf(await call("PUT", `/v1/datasets/${name}/calls`, { body: formOf() })));
+    await showList();
+  } catch (error) {
+    if (error.status === undefined) throw error;
+    fill("imported");
+    showFaults(form, error, fieldOf);
+  } finally {
+    byId("import-log").disabled = false;
+  }
+}
+
+/** Prepare the form; showList shows the datasets. */
+export async function prepareImport(showList) {
+  byId("import").addEventListener("submit", (event) => importLog(event, showList));
+  await listEmbedders();
+}
