@@ -9,7 +9,7 @@ export function coverageTable({ rows, classifiers, groups }, text) {
     { title: "rows", key: "rows" },
     ...classifiers.map((name) => ({ title: name, value: ({ answered }) => answered[name], show: shaded })),
   ];
-  return table(`Answers in the newest ${number(rows)} rows`, columns, groups);
+  return table(`Shares of ${number(rows)} rows that each model answered`, columns, groups);
 }
 
 function shaded(share) {
