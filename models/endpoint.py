@@ -14,7 +14,7 @@ from models.confidence_scale import ConfidenceScale
 from models.endpoint_presets import PRESETS, PresetName
 from models.prices import Prices
 
-MAX_LABELS = 1000
+MAX_LABELS, MAX_SAMPLES = 1000, 20
 MAX_NESTING = 32
 """How deep a template may be nested."""
 SECRET_PREFIX = "PARSIMONY_SECRET_"
@@ -328,7 +328,7 @@ class ChatEndpoint(EndpointBase):
         ge=0,
         le=2,
         description="sampling temperature, unless a chat sets it; null: 0 for items of runs and batches, the "
-        "model's default for chats",
+        "model's default for chats, and with samples",
     )
     drops: Annotated[Items[RequestField], Field(max_length=100)] = Field(
         default=(), description="request fields that the model does not support; they are not sent", examples=[[]]
@@ -347,6 +347,21 @@ class ChatEndpoint(EndpointBase):
         description="the endpoint that rates the answer's confidence if there are no log-probabilities: its item "
         "is {item, answer}, its confidence is used, and its cost is added",
     )
+    samples: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_SAMPLES,
+        description="number of concurrent calls for an answer: the most frequent label is the answer, and its share "
+        "the confidence, in place of log-probabilities; all calls are paid. 1: one call",
+    )
+
+    @model_validator(mode="after")
+    def _can_disagree(self) -> "ChatEndpoint":
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError(f"temperature must be above 0 with samples: {self.samples}, or all answers are the same")
+        if self.samples > 1 and self.judge is not None:
+            raise ValueError(f"judge must be null with samples: {self.samples}, which are the confidence")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -372,6 +372,7 @@ class ChatEndpoint(TypedDict):
     renames: NotRequired[dict[str, Any]]
     logprobs: NotRequired[bool]
     judge: NotRequired[str | None]
+    samples: NotRequired[int]
 
 
 class Choice(TypedDict):

@@ -19,6 +19,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from app.observability.metrics import Metrics
 from app.observability.tracing import Tracing
 from app.running import protocols
+from app.running.agreement import combine_samples, sample_count
 from app.running.circuit_breaker import REST_S, CircuitBreaker
 from app.running.protocols.message import OnChunk, ParsedResponse, Request
 from app.running.protocols.openai_chat_client import with_stream
@@ -169,6 +170,10 @@ class Caller:
             stream: receives the chunks of a streamed answer.
             client: who sent the item.
         """
+        samples = sample_count(self.get_endpoint(name), item)
+        if samples > 1:
+            calls = [self._ask(name, item, within, None, client) for _ in range(samples)]
+            return combine_samples(await asyncio.gather(*calls))
         result = await self._ask(name, item, within, stream, client)
         if result.error is None and result.confidence is None and result.label is not None and not result.verdict:
             result = await self._judged(result, item, within - result.seconds)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from app.running.agreement import sample_count
 from app.running.caller import Caller
 from app.running.embedding import takes_embeddings
 from app.running.item_run import ItemRun
@@ -92,14 +93,14 @@ def _plan_call(caller: Caller, name: str, item: Any, tokens: int, mean_cost: flo
 
 
 def _price_plan(endpoint: Endpoint, item: Any, tokens: int, mean_cost: float) -> CallUse:
-    sent, came = 0, 0
+    sent, came, samples = 0, 0, sample_count(endpoint, item)
     if isinstance(endpoint, ChatEndpoint):
         sent = tokens + count_input_tokens(endpoint.system or "")
         came = limit_output_tokens(endpoint, item)
     prices = endpoint.prices
     if prices is None or (not isinstance(endpoint, ChatEndpoint) and prices.input_per_million):
-        return CallUse(mean_cost, sent + came)
-    return CallUse(prices.price_tokens(sent, came), sent + came)
+        return CallUse(mean_cost, samples * (sent + came))
+    return CallUse(samples * prices.price_tokens(sent, came), samples * (sent + came))
 
 
 def limit_output_tokens(endpoint: ChatEndpoint, item: Any) -> int:

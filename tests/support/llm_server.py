@@ -42,6 +42,7 @@ class LlmServer:
         """Set the switches of each model, and forget all requests.
 
         Switches: status (with body, headers), delay_s, piece_delay_s, break_after (pieces), message, finish_reason,
+        contents (of replies in turn),
         cached_tokens, strict (refuses what reasoning models refuse), fails_after (requests of the embedder).
         """
         self.switches = switches
@@ -82,6 +83,11 @@ class LlmServer:
         if switches.get("strict") and refused:
             error = {"message": f"Unsupported parameter: '{refused}'", "code": "unsupported_parameter"}
             return JSONResponse({"error": {**error, "param": refused}}, 400)
+        if contents := switches.get("contents"):
+            switches = {
+                **switches,
+                "message": {"content": contents[(len(self.bodies[body["model"]]) - 1) % len(contents)]},
+            }
         await asyncio.sleep(switches.get("delay_s", 0))
         reply = complete(body, switches)
         if body.get("stream"):

@@ -42,7 +42,7 @@ def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
     if endpoint.system is not None:
         messages = [{"role": "system", "content": endpoint.system}, *messages]
     body = {**_default_options(endpoint, chat), **options, **_limit_tokens(endpoint, options)}
-    if endpoint.logprobs:
+    if endpoint.logprobs and endpoint.samples == 1:
         body["logprobs"] = True
     body = _adapt_fields(endpoint, body) | {"model": endpoint.model, "messages": messages}
     return Request("POST", _completions_url(endpoint.url), body, chat=chat)
@@ -51,7 +51,7 @@ def build_request(endpoint: ChatEndpoint, item: Any) -> Request:
 def _default_options(endpoint: ChatEndpoint, chat: Chat | None) -> dict[str, Any]:
     if endpoint.temperature is not None:
         return {"temperature": endpoint.temperature}
-    return {"temperature": 0.0} if chat is None else {}
+    return {"temperature": 0.0} if chat is None and endpoint.samples == 1 else {}
 
 
 def _limit_tokens(endpoint: ChatEndpoint, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def list_changes(name: str, endpoint: ChatEndpoint, chat: Chat) -> list[ChangedF
 
 def with_stream(endpoint: ChatEndpoint, request: Request, on_chunk: OnChunk) -> Request:
     """Return a streaming request if the label is the answer's plain text."""
-    if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
+    if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None or endpoint.samples > 1:
         return request
     stream = {"stream": True, "stream_options": {"include_usage": True}}
     return replace(request, body={**(request.body or {}), **stream}, on_chunk=on_chunk)
@@ -249,8 +249,8 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
     """
     match answer:
         case Choice():
-            response = _plain(text)
-            known = next((name for name in answer.labels if _plain(name) == response), None)
+            response = normalize_answer(text)
+            known = next((name for name in answer.labels if normalize_answer(name) == response), None)
             if known is None:
                 raise WrongShape("the answer must be one of the labels")
             return known, None
@@ -275,7 +275,8 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
             return text, None
 
 
-def _plain(text: str) -> str:
+def normalize_answer(text: str) -> str:
+    """Return an answer without case, a final full stop, and repeated spaces, to compare it with others."""
     return _SPACES.sub(" ", text).strip().rstrip(".").casefold()
 
 

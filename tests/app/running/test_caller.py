@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from app.observability.metrics import Metrics
 from app.running.caller import UNKNOWN, Caller
 from app.running.circuit_breaker import FAILURES
+from app.running.protocols.message import Chat
 from app.running.protocols.openai_embeddings import TextBatch
 from app.running.ssrf_guard import SsrfGuard
 from models.endpoint import ENDPOINT
@@ -78,6 +80,33 @@ def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, imag
     judged = models.chat_endpoint("all", logprobs=False, judge="judge")
     (heard,) = called({"chat": judged, "judge": judge}, "chat", image)
     assert heard.confidence == pytest.approx(max(trained().answer("half", image).values()))
+
+
+def test_the_agreement_of_several_answers_is_their_confidence() -> None:
+    """A failed call counts as another answer; every call is paid, and none requests log-probabilities."""
+    prices = {"input_per_million": 1000.0, "output_per_million": 0.0}
+    with running_llms() as llms:
+        sampled = llms.endpoint("cheap", samples=5, prices=prices, answer={"kind": "choice", "labels": ["yes", "no"]})
+        llms.switch(cheap={"contents": ["yes", "No.", "no", "maybe", "NO"]})
+        (heard,) = called({"cheap": sampled}, "cheap", "is it?")
+        assert (heard.label, heard.confidence, heard.cost, heard.attempts) == ("no", 0.6, 5.0, 5)
+        assert all("logprobs" not in body and "temperature" not in body for body in llms.bodies["cheap"])
+        llms.switch(cheap={"contents": ["maybe"]})
+        (failed,) = called({"cheap": sampled}, "cheap", "is it?")
+        assert (failed.label, failed.confidence, failed.cost, failed.is_paid) == (None, None, 5.0, True)
+        assert failed.error is not None
+        llms.switch()
+        several = Chat([{"role": "user", "content": "easy"}], {"n": 2})
+        (heard,) = called({"cheap": llms.endpoint("cheap", samples=5)}, "cheap", several)
+        assert llms.calls() == {"cheap": 1}
+        assert len((heard.reply or {})["choices"]) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"judge": "other"}, {"samples": 21}])
+def test_samples_that_cannot_differ_are_refused(wrong: dict[str, Any]) -> None:
+    endpoint = {"protocol": "openai-chat", "url": "https://a.example/v1", "model": "m", "samples": 3}
+    with pytest.raises(ValidationError):
+        ENDPOINT.validate_python(endpoint | wrong)
 
 
 FAULTS = [
