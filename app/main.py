@@ -73,7 +73,6 @@ from app.running.caller import Caller
 from app.running.item_queue import ItemQueue
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
-from app.running.ssrf_guard import SsrfGuard
 from app.serving.catalog import Catalog
 from app.serving.classifier_names import ClassifierNames
 from app.serving.refresh import CatalogThread, HousekeepingJobs
@@ -234,7 +233,7 @@ def _lifespan(
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=lower_priority)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
             table_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
-            caller = Caller(SsrfGuard(settings.callable_hosts()), metrics, tracing=tracing)
+            caller = Caller.from_settings(settings, metrics, tracing)
             counting = stack.enter_context(repos.with_short_timeouts(BUDGET_TIMEOUT_S))
             guard = BudgetGuard(BudgetAccounts(counting.store), metrics)
             spending = SpendRecorder(counting.spending)

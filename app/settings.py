@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, FilePath, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.environment_file import EnvironmentFile, refuse_wrong_hosts, split_list
 from models.base import NAME_PATTERN
 
 Role = Literal["decide", "build"]
 PREFIX = "PARSIMONY_"
 _MEBIBYTE = 2**20
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
 class KeyGrant(NamedTuple):
@@ -32,9 +29,9 @@ class KeyGrant(NamedTuple):
 def _hashed(text: str) -> dict[bytes, KeyGrant]:
     """Read keys, roles, and teams; no message names a key."""
     grants: dict[bytes, KeyGrant] = {}
-    if text and not _listed(text):
+    if text and not split_list(text):
         raise ValueError("must have at least one key; unset it to disable authentication")
-    for position, entry in enumerate(_listed(text), start=1):
+    for position, entry in enumerate(split_list(text), start=1):
         key, colon, granted = entry.rpartition(":")
         role, at, team = granted.partition("@")
         if not (colon and key and role in ("decide", "build")):
@@ -145,6 +142,12 @@ class Settings(BaseSettings):
         description="comma-separated hosts that runs may call: names or addresses, `*` as a wildcard, `:port` to allow "
         "one port only; loopback and private addresses must be listed; unset: all public addresses",
     )
+    endpoint_env_file: FilePath | None = Field(
+        default=None,
+        description="file of lines `NAME=value` with keys of endpoints (`PARSIMONY_SECRET_…`), which take precedence "
+        "over the environment, and further hosts (`PARSIMONY_ENDPOINT_HOSTS`); a changed file is read again within a "
+        "second; unset: none",
+    )
     dataset_sources: str = Field(
         default="",
         description="comma-separated locations whose Parquet files datasets may refer to: `file:///data`, "
@@ -181,7 +184,7 @@ class Settings(BaseSettings):
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, value: str) -> str:
-        for origin in _listed(value):
+        for origin in split_list(value):
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}" or "*" in origin:
                 raise ValueError(f"must be origins like https://example.org, without a path, got {origin!r}")
@@ -190,19 +193,20 @@ class Settings(BaseSettings):
     @field_validator("endpoint_hosts")
     @classmethod
     def _are_hosts(cls, value: str) -> str:
-        for pattern in _listed(value):
-            host, colon, port = pattern.rpartition(":")
-            has_odd_port = bool(colon) and (":" not in host or host.endswith("]")) and not port.isdecimal()
-            if has_odd_port or "/" in pattern or " " in pattern or "@" in pattern:
-                raise ValueError(
-                    f"must be hosts like models.example, *.models.example, or 127.0.0.1:9000, got {pattern!r}"
-                )
+        refuse_wrong_hosts(value)
+        return value
+
+    @field_validator("endpoint_env_file")
+    @classmethod
+    def _is_valid_file(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            EnvironmentFile(value)
         return value
 
     @field_validator("dataset_sources")
     @classmethod
     def _are_locations(cls, value: str) -> str:
-        for location in _listed(value):
+        for location in split_list(value):
             if not re.fullmatch(r"(file:///|(s3|gs|az)://[^/*?\[]+)[^*?\[]*", location):
                 raise ValueError(f"must be locations like file:///data or s3://bucket/folder, got {location!r}")
         return value
@@ -214,16 +218,16 @@ class Settings(BaseSettings):
 
     def allowed_origins(self) -> tuple[str, ...]:
         """Return the origins whose pages may send requests (CORS)."""
-        return _listed(self.cors_origins)
+        return split_list(self.cors_origins)
 
     def callable_hosts(self) -> tuple[str, ...]:
         """Return the patterns of allowed hosts of endpoints."""
-        return _listed(self.endpoint_hosts)
+        return split_list(self.endpoint_hosts)
 
     def allowed_sources(self) -> tuple[str, ...]:
         """Return the locations whose files datasets may refer to."""
-        return _listed(self.dataset_sources)
+        return split_list(self.dataset_sources)
 
     def allowed_modules(self) -> tuple[str, ...]:
         """Return the modules of allowed learners in addition to scikit-learn."""
-        return _listed(self.learner_modules)
+        return split_list(self.learner_modules)

@@ -12,8 +12,6 @@ from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import cancel_on_disconnect, run_dependencies_of
 from app.running.executor import to_probe_reply
 from app.running.price_check import warn_of_cost, warn_of_prices
-from app.running.ssrf_guard import SsrfGuard
-from app.settings import Settings
 from models import Fault, InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
 from models.errors import UnknownEndpoint
@@ -93,7 +91,8 @@ async def put_endpoint(
     """
     if name == WORDS:
         raise InvalidRequest.from_faults(Fault(("name",), f"must not be {WORDS!r}, the name of the built-in embedder"))
-    refuse_unless_callable(name, endpoint, context.settings)
+    _refuse_wrong_name(name)
+    context.caller.refuse_unless_callable(endpoint)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
     context.caller.reset_circuit(name)
@@ -167,15 +166,11 @@ def _compare_with_builds(context: Context, name: str, confidence: float | None) 
     )
 
 
-def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) -> None:
-    """Raise InvalidRequest for invalid names, and hosts that are not allowed."""
+def _refuse_wrong_name(name: str) -> None:
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, "name") from error
-    hosts = SsrfGuard(settings.callable_hosts())
-    hosts.refuse_url(endpoint.url)
-    hosts.refuse_key(endpoint.url, endpoint.secret)
 
 
 async def _look_again(context: Context) -> None:

@@ -21,7 +21,6 @@ from app.running.item_queue import ItemQueue
 from app.running.item_start import RunDependencies
 from app.running.run_recorder import RunRecorder
 from app.running.spend_recorder import SpendRecorder
-from app.running.ssrf_guard import SsrfGuard
 from app.serving.catalog import LoadedArtifact
 from app.serving.rollouts import RolloutTraffic
 from app.settings import Settings
@@ -90,7 +89,7 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
 async def _tools(repos: Repositories, payer: Payer) -> Any:
     """Return the dependencies of runs, with the currently registered endpoints and budgets."""
     metrics, tracing = Metrics(), open_tracing(version("parsimony-server"))
-    caller = Caller(SsrfGuard(repos.settings.callable_hosts()), metrics, tracing=tracing)
+    caller = Caller.from_settings(repos.settings, metrics, tracing)
     budgets, spending = BudgetGuard(BudgetAccounts(repos.store), metrics), SpendRecorder(repos.spending)
     recorder = RunRecorder(RecordingWriter(repos.settings.recordings_dir, metrics), repos.recordings)
     traffic = RolloutTraffic(repos.rollouts, metrics)

@@ -8,7 +8,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from app.environment_file import EnvironmentFile
 from app.observability.metrics import Metrics
 from app.observability.tracing import Tracing
 from app.running import protocols
@@ -27,6 +29,7 @@ from app.running.retries import CallAttempts, send_with_retries
 from app.running.ssrf_guard import SsrfGuard
 from app.running.templates import WrongShape
 from app.running.transport import TOO_LONG, CallFailed, Transport, least_cost, price_call
+from app.settings import Settings
 from models.endpoint import ChatEndpoint, CircuitState, EmbeddingsEndpoint, Endpoint
 from parsimony.runs.steps import CIRCUIT_OPEN, CallResult
 
@@ -78,9 +81,17 @@ class Caller:
         metrics: Metrics,
         environ: Mapping[str, str] = os.environ,
         tracing: Tracing | None = None,
+        refresh: Callable[[], Sequence[str] | None] = lambda: None,
     ) -> None:
+        """Prepare calls.
+
+        Args:
+            environ: the keys of endpoints.
+            refresh: updates ``environ``, and returns the allowed hosts if they may have changed.
+        """
         self.tracing = tracing or Tracing()
         self._transport, self._metrics, self._environ = Transport(hosts, environ), metrics, environ
+        self._hosts, self._refresh = hosts, refresh
         self._lines: dict[str, _Line] = {}
         self._followed: Mapping[str, Endpoint] = {}
 
@@ -156,8 +167,38 @@ class Caller:
             return None
         return max(line.circuit.opened_until - time.monotonic(), 0.0)
 
+    @classmethod
+    def from_settings(cls, settings: Settings, metrics: Metrics, tracing: Tracing) -> "Caller":
+        """Return a caller with the keys and hosts of the environment, and of the environment file.
+
+        Raises ValueError or OSError for an invalid file.
+        """
+        hosts, path = settings.callable_hosts(), settings.endpoint_env_file
+        if path is None:
+            return cls(SsrfGuard(hosts), metrics, tracing=tracing)
+        file = EnvironmentFile(path)
+
+        def refresh() -> Sequence[str] | None:
+            return (*hosts, *file.hosts) if file.refresh_values() else None
+
+        guard = SsrfGuard((*hosts, *file.hosts))
+        return cls(guard, metrics, ChainMap(file.values, dict(os.environ)), tracing, refresh)
+
+    def refuse_unless_callable(self, endpoint: Endpoint) -> None:
+        """Raise InvalidRequest if the host of an endpoint is not allowed, or must not receive its key."""
+        self.refresh_environment()
+        self._hosts.refuse_url(endpoint.url)
+        self._hosts.refuse_key(endpoint.url, endpoint.secret)
+
+    def refresh_environment(self) -> None:
+        """Use the keys and hosts of the environment file, if it has changed."""
+        patterns = self._refresh()
+        if patterns is not None:
+            self._transport.update_hosts(patterns)
+
     def secret_known(self, endpoint: Endpoint) -> bool | None:
         """Return whether the key of an endpoint is set; None if it needs no key."""
+        self.refresh_environment()
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
     async def call_endpoint(
@@ -183,6 +224,7 @@ class Caller:
         self, name: str, item: Any, within: float, stream: ChunkStream | None = None, client: str = ""
     ) -> CallResult:
         """Wait for a free slot of an endpoint, and call it."""
+        self.refresh_environment()
         started, remaining, line = time.monotonic(), within, self._lines.get(name)
         if line is None:
             return CallResult(name, attempts=0, error=UNKNOWN)

@@ -52,9 +52,14 @@ class SsrfGuard:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = [_parted(pattern) for pattern in patterns]
         self._named: set[str] = set()
         """Addresses that are not public and were resolved from, or are, hosts that are named."""
+        self.update_patterns(patterns)
+
+    def update_patterns(self, patterns: Sequence[str]) -> None:
+        """Replace the patterns."""
+        self._patterns = [_parted(pattern) for pattern in patterns]
+        self._named.clear()
 
     def refuse_url(self, url: str) -> None:
         """Raise InvalidRequest if a URL's host is not allowed; does not resolve names."""

@@ -8,7 +8,7 @@ import asyncio
 import email.utils
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -121,10 +121,15 @@ class Transport:
     def _refused(self, url: str, secret: str | None) -> None:
         """Raise InvalidRequest if a URL must not be called, or must not receive the key.
 
-        The result is cached, because allowed hosts are a setting.
+        The result is cached until the allowed hosts change.
         """
         self._hosts.refuse_url(url)
         self._hosts.refuse_key(url, secret)
+
+    def update_hosts(self, patterns: Sequence[str]) -> None:
+        """Replace the allowed hosts, also for open connections."""
+        self._hosts.update_patterns(patterns)
+        self._refuse.cache_clear()
 
     def _socket(self, address: Any) -> socket.socket:
         """Return a socket for an address, after checking that it may be called."""
