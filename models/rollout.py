@@ -123,7 +123,7 @@ class RolloutComparison(Value):
         description="e-value for promotion; 20 is needed; null: no rule for this quantity"
     )
     abort_evidence: float | None = Field(
-        description="e-value for the abort; 20 is needed, or 40 if both accuracy and cost may abort; null: no rule"
+        description="e-value for the abort; 40 is needed, or 60 if costs may abort, too; null: no rule"
     )
     history: Items[RolloutPoint] = Field(description="means and intervals by number of outcomes")
 
@@ -161,6 +161,10 @@ class VersionRollout(Value):
     )
     unit: str = Field(description="the artifact's unit")
     accuracy: RolloutComparison = Field(description="accuracy of both versions, from feedback")
+    answered: RolloutComparison = Field(
+        description="share of the service's own runs of both versions that had an answer; a loss above the abort's "
+        "max_accuracy_loss aborts"
+    )
     cost: RolloutComparison = Field(description="cost of items of both versions")
     cost_source: CostSource | None = Field(
         description="source of the costs: the service's own runs, or feedback; null: no costs yet"

@@ -1721,6 +1721,7 @@ class VersionRollout(TypedDict):
     status: Literal["running", "promoted", "aborted", "stopped"]
     unit: str
     accuracy: RolloutComparison
+    answered: RolloutComparison
     cost: RolloutComparison
     cost_source: Literal["runs", "feedback"] | None
     costs_above_bound: int

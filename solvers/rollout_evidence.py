@@ -145,6 +145,8 @@ class Evidence:
     """All evidence of a rollout."""
 
     accuracy: Measure = field(default_factory=Measure)
+    answered: Measure = field(default_factory=Measure)
+    """Whether runs had an answer. Without feedback, only this can show that a candidate fails."""
     cost: Measure = field(default_factory=Measure)
     cost_source: CostSource | None = None
     costs_above_bound: int = 0
@@ -155,6 +157,10 @@ class Evidence:
         """Add qualities of answers, from 0 to 1."""
         promote = None if rules.promote is None else no_worse(rules.promote.max_accuracy_loss)
         self.accuracy.observe_outcomes(outcomes, rules.share, promote, much_worse(rules.abort.max_accuracy_loss))
+
+    def observe_answered(self, rules: RolloutRequest, outcomes: Iterable[Outcome]) -> None:
+        """Add runs: 1 with an answer, 0 without."""
+        self.answered.observe_outcomes(outcomes, rules.share, None, much_worse(rules.abort.max_accuracy_loss))
 
     def observe_costs(
         self, rules: RolloutRequest, outcomes: Sequence[Outcome], bound: float, source: CostSource
@@ -210,12 +216,14 @@ def decide_rollout(rules: RolloutRequest, mode: str, evidence: Evidence) -> tupl
     """Return the promotion or abort that the evidence proves, and its reason; None: neither.
 
     An abort has priority over a promotion. A promotion needs all of its rules to be proved, so it is wrong with
-    probability at most ``ERROR_RATE``; two rules of aborts share this rate.
+    probability at most ``ERROR_RATE``; the two or three rules of aborts share this rate.
     """
     if mode == "shadow":
         return _end_shadow(rules, evidence)
     by_cost = extra_cost_rule(rules) is not None
-    rate = ERROR_RATE / 2 if by_cost else ERROR_RATE
+    rate = ERROR_RATE / (3 if by_cost else 2)
+    if evidence.answered.abort.is_rejected(rate):
+        return "aborted", f"more than {rules.abort.max_accuracy_loss:g} of the runs lack an answer only with it"
     if evidence.accuracy.abort.is_rejected(rate):
         return "aborted", f"accuracy is lower by more than {rules.abort.max_accuracy_loss:g}"
     if by_cost and not evidence.active_costs_above_bound and evidence.cost.abort.is_rejected(rate):

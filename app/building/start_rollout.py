@@ -8,6 +8,7 @@ from app.store.rollouts import StoredRollout, first_event
 from models import ArtifactRecord, Fault, InvalidRequest
 from models.errors import Conflict, UnknownRollout
 from models.rollout import RolloutRequest
+from models.word_embedding import WORDS
 from solvers import KINDS
 from solvers.rollout_evidence import Evidence
 
@@ -25,7 +26,8 @@ def start_rollout(
     Raises:
         UnknownArtifact, UnknownVersion: the artifact or the version was not found.
         Conflict: the version is active.
-        InvalidRequest: the versions have different units, or no bound on costs is known.
+        InvalidRequest: the versions have different units, only the candidate lacks an endpoint, a shadow has another
+            embedder, or no bound on costs is known.
     """
     if rollout_id is not None and _has_started(repos, artifact, rollout_id):
         return False
@@ -36,6 +38,8 @@ def start_rollout(
         raise InvalidRequest.from_faults(
             Fault(("version",), f"must have the unit of the active version, {active.unit!r}; got {candidate.unit!r}")
         )
+    _refuse_missing_endpoints(repos, active, candidate)
+    _refuse_other_embedder(rules, active, candidate)
     bound = rules.max_item_cost or COST_BOUND_FACTOR * max(_total_cost(repos, one) for one in (active, candidate))
     if not bound:
         raise InvalidRequest.from_faults(Fault(("max_item_cost",), "is required: both versions cost nothing"))
@@ -53,6 +57,35 @@ def start_rollout(
         senders={},
     )
     return repos.rollouts.start_rollout(artifact, rollout)
+
+
+def _refuse_missing_endpoints(repos: Repositories, active: ArtifactRecord, candidate: ArtifactRecord) -> None:
+    """Raise InvalidRequest for a candidate that runs could not call, if they can call the active version."""
+    registered = repos.endpoints.get_all()
+    lacking = [
+        sorted(name for name in _list_called(repos, one) if name not in registered) for one in (active, candidate)
+    ]
+    if lacking[1] and not lacking[0]:
+        message = f"must have an endpoint for each classifier, as version {active.version} has; lacks"
+        raise InvalidRequest.from_faults(Fault(("version",), f"{message} {', '.join(lacking[1])}"))
+
+
+def _refuse_other_embedder(rules: RolloutRequest, active: ArtifactRecord, candidate: ArtifactRecord) -> None:
+    """Raise InvalidRequest for a shadow that cannot decide with the embeddings of the active version."""
+    before, after = (one.params.get("embedder") for one in (active, candidate))
+    if rules.mode == "shadow" and before != after:
+        message = (
+            f"must be canary: version {candidate.version} has embedder {after!r}, version {active.version} {before!r}"
+        )
+        raise InvalidRequest.from_faults(Fault(("mode",), message))
+
+
+def _list_called(repos: Repositories, record: ArtifactRecord) -> set[str]:
+    """Return what runs of a version call: its classifiers or features, and its embedder."""
+    kind, plan = KINDS[record.kind], repos.artifacts.load_plan(record)
+    embedder = record.params.get("embedder") if kind.embedding_dimensions(plan) else None
+    embedders = [] if embedder in (None, WORDS) else [str(embedder)]
+    return {*kind.called_names(plan), *embedders}
 
 
 def _has_started(repos: Repositories, artifact: Id, rollout_id: str) -> bool:

@@ -84,9 +84,9 @@ def _print(rollout: VersionRollout, as_json: bool) -> None:
         terminal.print_json(rollout.model_dump(mode="json"))
         return
     title = f"{rollout.kind} {rollout.name}: {rollout.mode} of version {rollout.rules.version}, {rollout.status}"
-    if rollout.shadow.decisions:
+    if rollout.shadow.decisions or rollout.shadow.errors:
         terminal.print_facts(title, rollout.shadow.model_dump())
-    compared = rollout.accuracy, rollout.cost
+    compared = rollout.accuracy, rollout.answered, rollout.cost
     rows = [
         (f"version {rollout.active_version}", *(_rounded(one.active.mean) for one in compared)),
         (f"version {rollout.rules.version}", *(_rounded(one.candidate.mean) for one in compared)),
@@ -96,7 +96,7 @@ def _print(rollout: VersionRollout, as_json: bool) -> None:
         ("promote evidence", *(_rounded(one.promote_evidence) for one in compared)),
         ("abort evidence", *(_rounded(one.abort_evidence) for one in compared)),
     ]
-    terminal.print_table(title, ["", "accuracy", f"cost ({rollout.unit})"], rows)
+    terminal.print_table(title, ["", "accuracy", "answered runs", f"cost ({rollout.unit})"], rows)
     events = [(one.at, one.event, one.by, one.reason) for one in rollout.events]
     terminal.print_table("events", ["at", "event", "by", "reason"], events, whole=("at", "event", "by"))
 

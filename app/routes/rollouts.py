@@ -80,8 +80,8 @@ async def put_rollout(
     A sequential test compares feedback and costs of runs. The candidate becomes the active version once outcomes prove
     all rules of `promote`; a version that violates a rule is promoted with a probability of at most 5 %. The candidate
     is withdrawn once outcomes prove that a bound of `abort` is exceeded. A new rollout replaces an earlier one, with
-    its evidence. Items of one request are divided by their ids; those without an id have the active version. The
-    candidate does not decide batches, assignments, and requests with a `version`.
+    its evidence. Items of one request or batch are divided by their ids; those without an id have the active version.
+    The candidate does not decide assignments, and requests or batches with a `version`.
     """
     by = context.payer.key or ANONYMOUS
     is_new = await asyncio.to_thread(start_rollout, context.repos, (kind, name), rules, by)

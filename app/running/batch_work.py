@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
+from app.running.caller import UNKNOWN
 from app.running.embedding import Embedded, embedder_name, embedder_of, texts_at_once
 from app.running.item_run import ItemRun
 from app.running.item_start import RunDependencies
@@ -23,6 +24,7 @@ from app.running.runs import (
     embed_items,
     is_assigned_together,
     new_item_run,
+    record_in_rollout,
     run_assigned,
     run_to_outcome,
 )
@@ -208,7 +210,7 @@ class BatchWork:
             await self._patiently(batches.keep_work, self.batch.id, self.attempt, keep)
         for index, one in outcomes.items():
             if isinstance(one, FailedItem):
-                await self._keep(index, self.loaded, one)
+                await self._keep(index, self._choose(lacking[index]), one)
         return embeddings | there
 
     async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | FailedItem]:
@@ -245,8 +247,11 @@ class BatchWork:
         was called for it, if a limit per minute delays it, or if the store is unavailable.
         """
         names, until = frozenset(callable_names(version)), time.monotonic() + OUTAGE_S
+        embedder = embedder_name(version)
         while True:
             await self._wait_for(names, until)
+            if embedder not in (None, self._embedder):  # its embedding is part of the run
+                await self._wait_for(frozenset([str(embedder)]), until)
             outcome = await run()
             if isinstance(outcome, FailedItem) and isinstance(outcome.error, TooManyRequests | StoreUnavailable):
                 await asyncio.sleep(min(getattr(outcome.error, "wait_s", 1.0), 60.0))  # a limit per minute of a budget
@@ -262,6 +267,7 @@ class BatchWork:
 
     async def _keep(self, index: int, version: LoadedArtifact[Plan], outcome: CompletedItem | FailedItem) -> None:
         """Store what became of an item; the store may be away for a while, what was paid is not given up for that."""
+        record_in_rollout(version, outcome, self.tools)
         if isinstance(outcome, CompletedItem):
             line, spent = _line(version, outcome), outcome.run.spent
         else:
@@ -311,6 +317,8 @@ def _was_called(outcome: CompletedItem | FailedItem, names: frozenset[str]) -> b
     """Return whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
     if isinstance(outcome, CompletedItem) or not isinstance(outcome.error, EndpointFailed):
         return True
+    if outcome.steps and all(step.error == UNKNOWN for step in outcome.steps):
+        return True  # no endpoint is registered
     return any(step.attempts and (step.classifier in names or step.error is not None) for step in outcome.steps)
 
 

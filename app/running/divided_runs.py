@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 
 from app.running.item_start import RunDependencies
-from app.running.runs import CompletedItem, FailedItem, run_each
+from app.running.runs import CompletedItem, FailedItem, record_in_rollout, run_each
 from app.serving.catalog import LoadedArtifact
-from models.errors import Fault, InvalidRequest
+from models.errors import Fault, Infeasible, InvalidRequest
 from models.run import RunItem, RunLimits
 from solvers.base import Plan
 
@@ -24,25 +24,32 @@ async def run_divided(
         loaded: the active version, which decides for items without an id.
     """
     chosen = [loaded if item.id is None else tools.rollouts.choose(loaded, item.id) for item in items]
-    return await _run_chosen(chosen, items, limits, tools)
+    return await _run_chosen(loaded, chosen, items, limits, tools)
 
 
 async def run_undivided(
     loaded: LoadedArtifact[Plan], items: Sequence[RunItem], limits: RunLimits, tools: RunDependencies
 ) -> tuple[list[DecidedItem], float]:
     """Run items concurrently, all by one version, in the form of ``run_divided``."""
-    return await _run_chosen([loaded] * len(items), items, limits, tools)
+    return await _run_chosen(loaded, [loaded] * len(items), items, limits, tools)
 
 
 async def _run_chosen(
-    chosen: Sequence[LoadedArtifact[Plan]], items: Sequence[RunItem], limits: RunLimits, tools: RunDependencies
+    active: LoadedArtifact[Plan],
+    chosen: Sequence[LoadedArtifact[Plan]],
+    items: Sequence[RunItem],
+    limits: RunLimits,
+    tools: RunDependencies,
 ) -> tuple[list[DecidedItem], float]:
     started = time.monotonic()
     groups: dict[tuple[int, bool], list[int]] = {}
     for place, version in enumerate(chosen):
         groups.setdefault((version.ref.version, version.is_drawn), []).append(place)
     running = [
-        asyncio.ensure_future(_run_group(chosen[places[0]], items, places, limits, tools)) for places in groups.values()
+        asyncio.ensure_future(
+            _run_group(chosen[places[0]], items, places, limits, tools, is_candidate=version != active.ref.version)
+        )
+        for (version, _), places in groups.items()
     ]
     try:
         ended = await asyncio.gather(*running)
@@ -59,10 +66,24 @@ async def _run_group(
     places: Sequence[int],
     limits: RunLimits,
     tools: RunDependencies,
+    *,
+    is_candidate: bool,
 ) -> dict[int, CompletedItem | FailedItem]:
-    """Run the items at some places of a request; faults have the places in the request."""
+    """Run the items at some places of a request; faults have the places in the request.
+
+    Limits that only the candidate cannot keep do not fail the other items.
+    """
     try:
         outcomes, _ = await run_each(loaded, tuple(items[place] for place in places), limits, tools)
+    except Infeasible as error:
+        if not is_candidate:
+            raise
+        failed: dict[int, CompletedItem | FailedItem] = {
+            place: FailedItem(error, (), items[place].id) for place in places
+        }
+        for one in failed.values():
+            record_in_rollout(loaded, one, tools)
+        return failed
     except InvalidRequest as error:
         raise InvalidRequest.from_faults(*(_replace_place(fault, places) for fault in error.faults)) from error
     return dict(zip(places, outcomes, strict=True))

@@ -85,7 +85,6 @@ def _record_calls(
 ) -> None:
     results = item_run.progress.results[item_run.progress.charged :]
     tools.spending.record_calls(loaded, tools.payer, results, pricing, tools.caller)
-    tools.rollouts.record_run(loaded, sum(map(pricing.cost_of, results)))
 
 
 def measure_use(item_run: ItemRun, pricing: CallPricing, planned: PlannedUse) -> CallUse:

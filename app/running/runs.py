@@ -31,10 +31,24 @@ from app.running.item_start import (
 from app.running.run_deadline import time_limit_of
 from app.serving.answers import decision_facts, unavailable_names
 from app.serving.catalog import LoadedArtifact
-from models.errors import EndpointFailed, EndpointsBusy, Fault, InvalidRequest, ParsimonyError, RunTimeout
+from models.errors import (
+    BudgetSpent,
+    EndpointFailed,
+    EndpointsBusy,
+    Fault,
+    InvalidRequest,
+    ParsimonyError,
+    RunTimeout,
+    StoreRefused,
+    StoreUnavailable,
+    TooManyRequests,
+)
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from parsimony.units import seconds_in
 from solvers.base import Plan
+
+NOT_OF_VERSION = (BudgetSpent, TooManyRequests, StoreUnavailable, StoreRefused)
+"""Errors of an item that do not depend on the version that decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +82,25 @@ async def run_item(
     """
     work = partial(run_to_outcome, loaded, item_run, tools, stream)
     outcome = await tools.queue.run_one(tools.client, work, item_run.limits.timeout_s)
+    record_in_rollout(loaded, outcome, tools)
     if isinstance(outcome, FailedItem):
         raise outcome.error
     return outcome
+
+
+def record_in_rollout(
+    loaded: LoadedArtifact[Plan], outcome: CompletedItem | FailedItem, tools: RunDependencies
+) -> None:
+    """Record the outcome of an item in the rollout that chose its version; once, however often the item was tried.
+
+    Refusals by budgets, rate limits, and the store do not depend on the version.
+    """
+    if isinstance(outcome, CompletedItem):
+        tools.rollouts.record_run(loaded, outcome.run.spent.cost, is_answered=True)
+    elif not isinstance(outcome.error, NOT_OF_VERSION):
+        is_called = any(step.attempts for step in outcome.steps)
+        cost = sum(step.cost for step in outcome.steps) if is_called else None
+        tools.rollouts.record_run(loaded, cost, is_answered=False)
 
 
 async def run_each(
@@ -93,6 +123,8 @@ async def run_each(
     else:
         work = partial(_run_item, loaded, limits, tools)
         outcomes = await tools.queue.run_each(tools.client, items, work)
+    for one in outcomes:
+        record_in_rollout(loaded, one, tools)
     return outcomes, time.monotonic() - started
 
 
@@ -150,8 +182,6 @@ async def _run_traced(
             return done
         except ParsimonyError as error:
             traced.record_error(error)
-            if isinstance(error, EndpointFailed):
-                tools.rollouts.record_failure(loaded)
             return _to_failed(loaded, item_run, planned, error)
 
 

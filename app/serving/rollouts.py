@@ -49,6 +49,7 @@ class Waiting:
     rollout: str
     accuracies: list[VersionValue] = field(default_factory=list)
     run_costs: list[VersionValue] = field(default_factory=list)
+    answered: list[VersionValue] = field(default_factory=list)
     shadow: list[ShadowDecision] = field(default_factory=list)
 
 
@@ -135,15 +136,23 @@ class RolloutTraffic:
         elif self._comparing is None or self._comparing.done():
             self._comparing = asyncio.ensure_future(self._compare_slowly(loaded, live.candidate, query, models))
 
-    def record_run(self, loaded: LoadedArtifact[Plan], cost: float) -> None:
-        """Record the cost of an item's run, if the rollout chose its version."""
-        if loaded.is_drawn:
-            self._add(loaded, lambda waiting: waiting.run_costs.append((loaded.ref.version, cost)))
+    def record_run(self, loaded: LoadedArtifact[Plan], cost: float | None, *, is_answered: bool) -> None:
+        """Record an item's run, if the rollout chose its version; one without an answer is also one of quality 0.
 
-    def record_failure(self, loaded: LoadedArtifact[Plan]) -> None:
-        """Record a run without an answer as an answer of quality 0, if the rollout chose its version."""
+        Args:
+            cost: None: nothing was called.
+        """
+        version = loaded.ref.version
+
+        def add(waiting: Waiting) -> None:
+            waiting.answered.append((version, float(is_answered)))
+            if cost is not None:
+                waiting.run_costs.append((version, cost))
+            if not is_answered:
+                waiting.accuracies.append((version, 0.0))
+
         if loaded.is_drawn:
-            self._add(loaded, lambda waiting: waiting.accuracies.append((loaded.ref.version, 0.0)))
+            self._add(loaded, add)
 
     async def close(self) -> None:
         """Add the waiting observations to the store, if it is available."""
@@ -187,6 +196,7 @@ class RolloutTraffic:
                 artifact: Observations(
                     accuracies=new.accuracies,
                     run_costs=new.run_costs,
+                    answered=new.answered,
                     shadow=new.shadow,
                     rollout=new.rollout,
                     sender=sender,

@@ -68,6 +68,7 @@ class StoredRollout:
             status=self.status,
             unit=self.unit,
             accuracy=evidence.accuracy.summarize(1.0, promotes=rules.promote is not None, aborts=True),
+            answered=evidence.answered.summarize(1.0, promotes=False, aborts=True),
             cost=evidence.cost.summarize(
                 self.cost_bound,
                 promotes=saving_rule(rules) is not None,
@@ -88,6 +89,7 @@ class Observations:
         accuracies: qualities of answers, from feedback, each with the version that decided.
         feedback_costs: costs of items, from feedback.
         run_costs: costs of the service's own runs.
+        answered: 1 for each of these with an answer, 0 for the others.
         rollout: id of the rollout; None: any rollout of these versions.
         sender: id of the process, and the number of its batch of observations; None: they are part of another
             transaction.
@@ -96,14 +98,15 @@ class Observations:
     accuracies: Sequence[VersionValue] = ()
     feedback_costs: Sequence[VersionValue] = ()
     run_costs: Sequence[VersionValue] = ()
+    answered: Sequence[VersionValue] = ()
     shadow: Sequence[ShadowDecision] = ()
     rollout: str | None = None
     sender: tuple[str, int] | None = None
 
     @property
     def count(self) -> int:
-        """Number of observations."""
-        return len(self.accuracies) + len(self.feedback_costs) + len(self.run_costs) + len(self.shadow)
+        """Number of runs and of shadow decisions."""
+        return len(self.answered) + len(self.shadow)
 
 
 class VersionRollouts:
@@ -226,6 +229,7 @@ def _add(rollout: StoredRollout, new: Observations) -> None:
     evidence.observe_shadow(rules, new.shadow, bound)
     if rollout.mode == "canary":
         evidence.observe_accuracies(rules, _outcomes(rollout, new.accuracies))
+        evidence.observe_answered(rules, _outcomes(rollout, new.answered))
         evidence.observe_costs(rules, _outcomes(rollout, new.run_costs), bound, "runs")
         evidence.observe_costs(rules, _outcomes(rollout, new.feedback_costs), bound, "feedback")
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from app.store.embedded import EmbeddedRedis
-from tests.e2e.test_batches import ended, output, queued
+from tests.e2e.test_batches import ended, output, queued, show
 from tests.e2e.test_runs import artifacts, endpoints, image
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import OCTETS, running_worker
+from tests.support.trained import COSTS
 
 BUILDS: dict[str, dict[str, Any]] = {
     "cascade": {"target_precision": 0.9},
@@ -145,6 +146,44 @@ def test_items_of_batches_are_divided_as_runs_are(servers: tuple[Server, Server]
     assert set(run_batch(other, lines, kind, version=1)) == {1}
     unnamed = "\n".join(json.dumps(item_of(kind)) for _ in IDS)
     assert set(run_batch(other, unnamed, kind)) == {1}
+
+
+def test_items_that_are_tried_again_count_once(servers: tuple[Server, Server], models: ModelServer) -> None:
+    """While all circuits are open, items are tried until one closes."""
+    one, _ = servers
+    time.sleep(2.5)  # until both servers have added earlier runs
+    before = count_runs(one, "cascade")
+    models.switch(**dict.fromkeys(COSTS, "error"))
+    lines = "\n".join(json.dumps(item_of("cascade") | {"id": each}) for each in IDS)
+    path = queued(one, lines, "cascade", max_concurrency=2)
+    wait_for(lambda: sorted(show(one, path)["open_circuits"]) == sorted(COSTS), 30)
+    time.sleep(2.0)  # tries
+    models.switch()
+    assert ended(one, path)["status"] == "succeeded"
+    assert sum(count_runs(one, "cascade")) - sum(before) == len(IDS)
+
+
+def count_runs(server: Server, kind: str) -> list[int]:
+    answered = server.client.get(f"/v1/artifacts/{kind}/digits/rollout").json()["answered"]
+    return [answered["active"]["outcomes"], answered["candidate"]["outcomes"]]
+
+
+def test_a_candidate_that_cannot_run_as_the_active_version_does_is_refused(servers: tuple[Server, Server]) -> None:
+    one, _ = servers
+    rules = {"version": 2, "mode": "shadow", "share": 0.5}
+    for data in artifacts({"policy": BUILDS["policy"] | {"embedder": "other"}}):
+        made = one.client.post("/v1/artifacts/import", content=data, headers=OCTETS).json()
+    one.client.put("/v1/artifacts/policy/digits/active", json={"version": 1})
+    for mode in ("shadow", "canary"):
+        reply = one.client.put(
+            "/v1/artifacts/policy/digits/rollout", json={**rules, "version": made["version"], "mode": mode}
+        )
+        assert reply.status_code == 422, reply.text
+        assert reply.json()["errors"][0]["loc"][-1] == "version"
+    endpoint = {"protocol": "openai-embeddings", "url": "http://127.0.0.1:9", "model": "e"}
+    one.client.put("/v1/endpoints/other", json=endpoint).raise_for_status()
+    reply = one.client.put("/v1/artifacts/policy/digits/rollout", json={**rules, "version": made["version"]})
+    assert (reply.status_code, reply.json()["errors"][0]["loc"][-1]) == (422, "mode")
 
 
 def run_batch(server: Server, lines: str, kind: str, **spec: Any) -> list[int]:

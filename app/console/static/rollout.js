@@ -5,6 +5,7 @@ import { chart } from "./chart.js";
 import { empty, failure, fill, flag, h, number, percent, quietButton, table, timeOf } from "./dom.js";
 import { quantityOf } from "./units.js";
 
+const SHARES = new Set(["accuracy", "runs with an answer"]);
 const TONES = { promoted: "good", aborted: "bad" };
 
 /** Return the last rollout of an artifact, or null. */
@@ -15,7 +16,7 @@ export async function rolloutOf({ kind, name }) {
 
 /** Return the nodes of a rollout. */
 export function rolloutPanel(rollout) {
-  const { kind, name, rules, status, mode, unit, accuracy, cost, shadow, events } = rollout;
+  const { kind, name, rules, status, mode, unit, accuracy, answered, cost, shadow, events } = rollout;
   const fault = h("div");
   const act = (method, path, json) => async () => {
     try {
@@ -36,9 +37,9 @@ export function rolloutPanel(rollout) {
       `Version ${rules.version}, ${mode} for ${percent(rules.share)} of the items: `,
       flag(status, TONES[status]),
     ),
-    shadow.decisions ? shadowTable(shadow, rollout) : null,
+    shadow.decisions || shadow.errors ? shadowTable(shadow, rollout) : null,
     accuracy.history.length ? accuracyChart(rollout) : empty("No outcomes of both versions yet: send feedback."),
-    comparisonTable(rollout, { accuracy, [quantityOf(unit)]: cost }),
+    comparisonTable(rollout, { accuracy, "runs with an answer": answered, [quantityOf(unit)]: cost }),
     events.length ? eventTable(events) : null,
     status === "running" ? h("p", {}, buttons) : null,
     fault,
@@ -75,7 +76,7 @@ function accuracyChart({ active_version, rules, accuracy, kind, name }) {
 
 function comparisonTable({ active_version, rules }, measures) {
   const rows = Object.entries(measures).map(([quantity, one]) => ({ quantity, ...one }));
-  const show = (value, { quantity }) => (quantity === "accuracy" ? percent(value) : number(value));
+  const show = (value, { quantity }) => (SHARES.has(quantity) ? percent(value) : number(value));
   return table(
     "Outcomes of both versions",
     [

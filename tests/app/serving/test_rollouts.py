@@ -51,7 +51,7 @@ def record_runs(
 
     async def serve() -> None:
         for number in range(runs):
-            traffic.record_run(traffic.choose(catalog.plans[ARTIFACT], str(number)), 1.0)
+            traffic.record_run(traffic.choose(catalog.plans[ARTIFACT], str(number)), 1.0, is_answered=True)
         before_close(traffic)
         await traffic.close()
 

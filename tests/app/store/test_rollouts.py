@@ -89,6 +89,24 @@ def test_a_worse_candidate_is_aborted(versions: Repositories) -> None:
     assert (rollout.status, active(versions)) == ("aborted", 1)
 
 
+def test_a_candidate_that_only_fails_is_aborted_without_feedback(versions: Repositories) -> None:
+    """Failures count as answers of quality 0, but answers have no quality without feedback."""
+    start(versions)
+    fails = {"answered": [(1, 1.0)] * 60 + [(2, 0.0)] * 60, "accuracies": [(2, 0.0)] * 60}
+    rollout = observe(versions, **fails)
+    assert (rollout.status, rollout.evidence.accuracy.difference.count) == ("aborted", 0)
+    reply = rollout.to_reply(ARTIFACT).answered
+    assert (reply.active.mean, reply.candidate.mean) == (1.0, 0.0)
+    assert reply.abort_evidence is not None
+    assert reply.abort_evidence >= 40
+
+
+def test_versions_that_fail_alike_are_not_aborted(versions: Repositories) -> None:
+    start(versions)
+    alike = [(1, 0.0), (2, 0.0), (1, 1.0), (2, 1.0)] * 200
+    assert observe(versions, answered=alike).status == "running"
+
+
 def test_equal_versions_are_neither_promoted_nor_aborted(versions: Repositories) -> None:
     start(versions)
     rollout = observe(versions, accuracies=[(1 + k % 2, float(k % 4 < 2)) for k in range(400)])
