@@ -24,6 +24,7 @@ from app.routes.dependencies import (
     InContext,
     Version,
     budget_field,
+    deciding_plan_of,
     error_responses,
     path_name,
     plan_of,
@@ -248,7 +249,7 @@ async def decide_route(
     The artifact's ``embedder`` embeds a ``text``; no other endpoint is called. The reply is 502 if the embedder returns
     no embedding, and 504 if the time limit is reached first.
     """
-    loaded = await plan_of(context, portfolio.kind, name, version)
+    loaded = await deciding_plan_of(context, portfolio.kind, name, version, request.item)
     failing = unavailable_names(loaded, context.caller.open_circuits())
     request = with_default_limits(loaded, request, failing)
     more: dict[str, Any] = {}
@@ -260,6 +261,8 @@ async def decide_route(
     request = _without(loaded.plan, request, failing)
     with count_decision(loaded, context.metrics):
         decision, state = await _routed(loaded, request, context)
+    if request.budget_pacing is None:
+        context.rollouts.compare_versions(loaded, request)
     facts = decision_facts(loaded, request, decision)
     message = encode(decision, loaded, budget_pacing=state, **facts, open_circuits=failing, **more)
     return Response(message, media_type="application/json")

@@ -148,6 +148,20 @@ def test_items_of_batches_are_divided_as_runs_are(servers: tuple[Server, Server]
     assert set(run_batch(other, unnamed, kind)) == {1}
 
 
+def test_texts_are_divided_as_runs_are(servers: tuple[Server, Server]) -> None:
+    one, other = servers
+    versions = run_list(one, "portfolio", IDS)
+    body = {"text": json.dumps(image(0)), "budget": 6.0}
+    replies = [
+        server.client.post("/v1/portfolios/digits/decision", json=body | {"item": each}).json()
+        for server in servers
+        for each in IDS
+    ]
+    assert [one["decision"].split("@")[0] for one in replies] == 2 * [f"portfolio/digits/{each}" for each in versions]
+    fixed = other.client.post("/v1/portfolios/digits/decision", json=body | {"item": IDS[0]}, params={"version": 1})
+    assert fixed.json()["decision"].startswith("portfolio/digits/1@")
+
+
 def test_items_that_are_tried_again_count_once(servers: tuple[Server, Server], models: ModelServer) -> None:
     """While all circuits are open, items are tried until one closes."""
     one, _ = servers
