@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app import terminal
 from app.cli.options import AsJson
-from app.cli.text_embeddings import embed_texts
+from app.cli.text_embeddings import embed_texts, find_embedder
 from app.cli.trace_files import store_trace, write_embeddings, write_trace
 from app.importing.imports import ImportedTrace, choose_pointers, import_calls, measure_models, parse_pointers
 from app.importing.kept_embeddings import KeptEmbeddings
@@ -17,6 +17,7 @@ from app.importing.logged_calls import read_feedback
 from app.importing.pivot import PROMPT
 from models.errors import InvalidRequest
 from models.prices import Prices
+from models.word_embedding import WORDS
 
 _FILES = typer.Argument(exists=True, dir_okay=False, help="Logs: JSON Lines, CSV, or Parquet, also gzipped.")
 
@@ -53,13 +54,13 @@ def import_logs(
     as_json: AsJson = False,
 ) -> None:
     """Turn logs of model calls into a trace: one row per prompt, empty cells for models that were not called."""
-    pointers = choose_pointers(
-        files[0],
-        None if log_format == "auto" else log_format,
-        parse_pointers(dict(each.partition("=")[::2] for each in pointer or [])),
-    )
+    embedder = None if embedder == WORDS else embedder
+    if embedder is not None:
+        find_embedder(embedder)  # before files are written
+    known, own = None if log_format == "auto" else log_format, parse_pointers(dict(map(_split_pointer, pointer or [])))
+    pointers = {path: choose_pointers(path, known, own) for path in files}
     outcomes = {} if feedback is None else read_feedback(read_records(feedback))
-    imported = import_calls(files, pointers, unit, {} if prices is None else _parse_prices(prices), outcomes)
+    imported = import_calls(pointers, unit, {} if prices is None else _parse_prices(prices), outcomes)
     write_trace(imported.table, imported.spec, output)
     if embedder is not None:
         prompts = imported.table[PROMPT].to_pylist()
@@ -72,6 +73,11 @@ def import_logs(
             matched = f"feedback for {imported.report.matched:,} of {imported.report.records:,} records"
             terminal.get_console(stderr=True).print(matched, soft_wrap=True)
     store_trace(output, name, to_stderr=as_json, embedder=embedder)
+
+
+def _split_pointer(text: str) -> tuple[str, str]:
+    name, _, pointer = text.partition("=")
+    return name, pointer
 
 
 def _parse_prices(path: Path) -> dict[str, Prices]:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from app import terminal
 from app.cli.service import open_service
-from app.importing.kept_embeddings import KeptEmbeddings
+from app.importing.kept_embeddings import KeptEmbeddings, name_embedder, stack_embeddings
 from models.arrays import Singles
+from models.errors import Fault, InvalidRequest
 
 TEXTS_AT_ONCE = 32
 """Texts of one request, which are lost if one of them cannot be embedded."""
@@ -21,19 +22,31 @@ def embed_texts(embedder: str, texts: Sequence[str], kept: KeptEmbeddings) -> Si
         ParsimonyError: the embedder is unknown or failed; what it returned before is kept.
         InvalidRequest: embeddings of different lengths, as after a change of the model.
     """
-    known = kept.get(embedder, texts)
+    key = find_embedder(embedder)
+    known = kept.get(key, texts)
     lacking = [text for text in dict.fromkeys(texts) if text not in known]
     costs = list[float | None]()
     with terminal.progress_bar(f"embedding by {embedder}") as report:
         for found, cost in _embed(embedder, lacking):
-            kept.put(embedder, found)
+            kept.put(key, found)
             known |= found
             costs.append(cost)
             report(len(known), len({*texts}), "texts")
     paid = "" if None in costs or not costs else f", cost {sum(filter(None, costs)):.4g} at the endpoint's prices"
     about = f"embedded {len(lacking):,} texts by {embedder}, {len(known) - len(lacking):,} were kept{paid}"
     terminal.get_console(stderr=True).print(about, soft_wrap=True)
-    return kept.stack_embeddings(embedder, texts)
+    return stack_embeddings(known, texts)
+
+
+def find_embedder(name: str) -> str:
+    """Return what determines the embeddings of a registered embedder; raises InvalidRequest if there is none."""
+    with open_service() as service:
+        endpoints = {str(one["name"]): one["endpoint"] for one in service.list_endpoints()}
+    known = ["words", *(one for one, endpoint in endpoints.items() if endpoint["protocol"] == "openai-embeddings")]
+    if name not in known[1:]:
+        raise InvalidRequest.from_faults(Fault(("embedder",), f"must be one of {', '.join(known)}, got {name!r}"))
+    endpoint = endpoints[name]
+    return name_embedder(endpoint["url"], endpoint["model"], endpoint["dimensions"])
 
 
 def _embed(embedder: str, texts: Sequence[str]) -> Iterator[tuple[dict[str, bytes], float | None]]:

@@ -68,7 +68,7 @@ def try_table(
 
 def _import_log(log: Path, pointers: CallPointers, max_bytes: int) -> Dataset:
     """Return the trace of a log of calls, and print what was used."""
-    imported = import_calls([log], pointers, "USD", {}, {})
+    imported = import_calls({log: pointers}, "USD", {}, {})
     print_import(imported)
     with TemporaryDirectory(prefix="parsimony-") as scratch:
         table = Path(scratch) / "trace.parquet"

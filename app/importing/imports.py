@@ -1,9 +1,9 @@
 """Imports of log files as a trace."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -35,20 +35,26 @@ class ImportedTrace:
 
 
 def import_calls(
-    files: Sequence[Path],
-    pointers: CallPointers,
+    files: Mapping[Path, CallPointers],
     unit: str,
     prices: Mapping[str, Prices],
     feedback: Mapping[str, float],
 ) -> ImportedTrace:
-    """Return the trace of the calls in log files; raises InvalidRequest if none can be used."""
-    report = ImportReport()
-    records = chain.from_iterable(map(read_records, files))
-    calls = list(read_calls(records, pointers, prices, feedback, report))
+    """Return the trace of the calls in log files; raises InvalidRequest if none can be used.
+
+    Args:
+        files: the files, with the pointers to the fields of their calls.
+    """
+    report, seen = ImportReport(), set[tuple[str, str]]()
+    calls: list[LoggedCall] = []
+    for path, pointers in files.items():
+        calls += read_calls(read_records(path, report.skip_line), pointers, prices, feedback, report, seen)
     if not calls:
         counts = [f"{count:,} of {report.records:,}: {reason}" for reason, count in report.unused.most_common()]
+        if feedback and not report.matched:
+            counts.append(f"no record has the id of any of {len(feedback):,} feedback records")
         message = f"must have a usable call, got none ({'; '.join(counts) or 'no record'})"
-        raise InvalidRequest.from_faults(Fault((files[0].name,), message))
+        raise InvalidRequest.from_faults(Fault((next(iter(files)).name,), message))
     return ImportedTrace(*pivot_calls(calls, unit), calls, report)
 
 
@@ -78,7 +84,7 @@ def choose_pointers(first: Path, name: FormatName | None, own: Mapping[str, tupl
     Raises:
         InvalidRequest: the format is unknown, and ``own`` lacks the classifier or the text.
     """
-    sample = list(islice(read_records(first), SAMPLE))
+    sample = list(islice(read_records(first, lambda: None), SAMPLE))
     known = recognize_format(sample, own) if name is None else name
     if known is None and not {"classifier", "text"} <= set(own):
         names = list(map(str, sample[0]))[:12] if sample else ["no record"]
@@ -100,7 +106,7 @@ def parse_pointers(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def find_log_pointers(path: Path) -> CallPointers | None:
     """Return the pointers to the fields of calls if a file is a log with one call and outcome per record; else None."""
     try:
-        sample = list(islice(read_records(path), SAMPLE))
+        sample = list(islice(read_records(path, lambda: None), SAMPLE))
     except InvalidRequest:
         return None
     known = recognize_format(sample)

@@ -1,7 +1,8 @@
 """Embeddings of texts, kept on disk, so that a repeated import continues."""
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,6 +13,23 @@ import numpy as np
 from models.arrays import Singles
 from models.errors import Fault, InvalidRequest
 
+LONGEST_S = 7 * 24 * 3600.0
+"""How long embeddings of imports that failed are kept."""
+
+
+def name_embedder(url: str, model: str, dimensions: int | None) -> str:
+    """Return the name of an embedder, by what determines its embeddings."""
+    return f"{url} {model} {dimensions}"
+
+
+def stack_embeddings(known: Mapping[str, bytes], texts: Sequence[str]) -> Singles:
+    """Return the embeddings of texts, (n, d); raises InvalidRequest if their lengths differ."""
+    vectors = [np.frombuffer(known[text], dtype="<f4") for text in texts]
+    if len(lengths := {len(vector) for vector in vectors}) > 1:
+        message = f"must return embeddings of one length, got {sorted(lengths)}"
+        raise InvalidRequest.from_faults(Fault(("embedder",), message))
+    return np.stack(vectors)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptEmbeddings:
@@ -19,6 +37,8 @@ class KeptEmbeddings:
 
     Attributes:
         file: a SQLite database, which is created if there is none.
+
+    An embedder is named by what determines its embeddings: its address, its model, and its dimensions.
     """
 
     file: Path
@@ -26,40 +46,28 @@ class KeptEmbeddings:
     def get(self, embedder: str, texts: Sequence[str]) -> dict[str, bytes]:
         """Return the kept embeddings, as little-endian float32."""
         with closing(self._open()) as kept:
-            rows = dict(kept.execute("SELECT text, numbers FROM embeddings WHERE embedder = ?", (embedder,)))
+            rows = dict(kept.execute("SELECT text, numbers FROM kept WHERE embedder = ?", (embedder,)))
         return {text: rows[digest] for text in texts if (digest := _hash(text)) in rows}
 
     def put(self, embedder: str, found: dict[str, bytes]) -> None:
         """Store embeddings."""
         with closing(self._open()) as kept, kept:
-            rows = [(embedder, _hash(text), numbers) for text, numbers in found.items()]
-            kept.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", rows)
+            rows = [(embedder, _hash(text), numbers, time.time()) for text, numbers in found.items()]
+            kept.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", rows)
 
-    def stack_embeddings(self, embedder: str, texts: Sequence[str]) -> Singles:
-        """Return the embeddings of texts, all of which are kept, (n, d).
-
-        Raises InvalidRequest, and deletes the file, if lengths differ, as after a change of the embedder's model.
-        """
-        known = self.get(embedder, texts)
-        vectors = [np.frombuffer(known[text], dtype="<f4") for text in texts]
-        if len(lengths := {len(vector) for vector in vectors}) > 1:
-            self.delete()
-            message = (
-                f"must return embeddings of one length, got {sorted(lengths)}; kept ones are deleted now, try again"
-            )
-            raise InvalidRequest.from_faults(Fault(("embedder",), message))
-        return np.stack(vectors)
-
-    def delete(self) -> None:
-        """Delete the file."""
-        self.file.unlink(missing_ok=True)
+    def remove_embeddings(self, embedder: str, texts: Sequence[str]) -> None:
+        """Delete the embeddings of texts, and those that are older than ``LONGEST_S``."""
+        with closing(self._open()) as kept, kept:
+            rows = [(embedder, _hash(text)) for text in texts]
+            kept.executemany("DELETE FROM kept WHERE embedder = ? AND text = ?", rows)
+            kept.execute("DELETE FROM kept WHERE at < ?", (time.time() - LONGEST_S,))
 
     def _open(self) -> sqlite3.Connection:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        kept = sqlite3.connect(self.file)
+        kept = sqlite3.connect(self.file, timeout=60.0)
         kept.execute(
-            "CREATE TABLE IF NOT EXISTS embeddings"
-            " (embedder TEXT, text TEXT, numbers BLOB, PRIMARY KEY (embedder, text))"
+            "CREATE TABLE IF NOT EXISTS kept"
+            " (embedder TEXT, text TEXT, numbers BLOB, at REAL, PRIMARY KEY (embedder, text))"
         )
         return kept
 

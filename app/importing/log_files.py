@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,10 +21,13 @@ MAX_FIELD = 10_000_000
 """Letters of a cell of a CSV."""
 
 
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path, skip: Callable[[], None] | None = None) -> Iterator[dict[str, Any]]:
     """Yield the records of a file in order, OpenTelemetry exports span by span.
 
-    Raises InvalidRequest that names the line if the file is malformed.
+    Args:
+        skip: counts lines of JSON Lines that are not JSON objects, which are left out; None: they are refused.
+    Raises:
+        InvalidRequest: the file is malformed; names the line.
     """
     magic = _magic_of(path)
     if magic.startswith(_PARQUET):
@@ -34,7 +37,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
         with gzip.open(path) if magic.startswith(_GZIP) else path.open("rb") as file:
             start = file.read(_START).removeprefix(_BOM).lstrip()[:1]
             file.seek(0)
-            yield from _read_json(path, file) if start in (b"{", b"[") else _read_csv(path, file)
+            yield from _read_json(path, file, skip) if start in (b"{", b"[") else _read_csv(path, file)
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise _make_fault(path, f"must be JSON Lines, CSV, or Parquet: {error}") from error
 
@@ -48,7 +51,9 @@ def _make_fault(path: Path, message: str) -> InvalidRequest:
     return InvalidRequest.from_faults(Fault((path.name,), message))
 
 
-def _read_json(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[dict[str, Any]]:
+def _read_json(
+    path: Path, file: IO[bytes] | gzip.GzipFile, skip: Callable[[], None] | None
+) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(file, start=1):
         line = line.removeprefix(_BOM)
         if not line.strip():
@@ -56,22 +61,32 @@ def _read_json(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[dict[str
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            if number > 1:
-                raise _make_fault(path, f"line {number} must be JSON: {error}") from error
-            yield from _read_document(path, line + file.read())
-            return
-        for record in value if isinstance(value, list) else [value]:
-            if not isinstance(record, dict):
-                raise _make_fault(path, f"line {number} must be a JSON object")
-            yield from _list_spans(record)
+            if number == 1 and (document := _parse_document(line + file.read())) is not None:
+                yield from _list_records(document)
+                return
+            if skip is None or number == 1:
+                reason = f"line {number} must be JSON: {error.msg} at character {error.pos + 1}"
+                raise _make_fault(path, reason) from error
+            skip()
+            continue
+        records = value if isinstance(value, list) else [value]
+        if skip is None and not all(isinstance(each, dict) for each in records):
+            raise _make_fault(path, f"line {number} must be a JSON object")
+        if skip is not None and (not records or not isinstance(records[0], dict)):
+            skip()
+        yield from _list_records(records)
 
 
-def _read_document(path: Path, text: bytes) -> Iterator[dict[str, Any]]:
-    """Read one JSON value that spans several lines."""
+def _parse_document(text: bytes) -> Any:
+    """Return one JSON value that spans several lines; None if it is invalid."""
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise _make_fault(path, f"must be JSON Lines or one JSON list: {error}") from error
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _list_records(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records of a JSON value: of a list, or the value itself."""
     for record in value if isinstance(value, list) else [value]:
         if isinstance(record, dict):
             yield from _list_spans(record)
@@ -99,7 +114,7 @@ def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 def _list_spans(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the spans of an OTLP export, with attributes by name; other records as they are."""
     if "resourceSpans" not in record:
-        yield _with_attributes(record)
+        yield _with_scores(_with_attributes(record))
         return
     for resource in _list_objects(record["resourceSpans"]):
         for scope in _list_objects(resource.get("scopeSpans")):
@@ -118,6 +133,14 @@ def _with_attributes(span: dict[str, Any]) -> dict[str, Any]:
         return span
     named = {str(one["key"]): _decode_any_value(one.get("value")) for one in _list_objects(attributes) if "key" in one}
     return {**span, "attributes": named}
+
+
+def _with_scores(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose scores are an object, as Langfuse has them as a list of names and values."""
+    scores = _list_objects(record.get("scores"))
+    if not scores or not all("name" in one for one in scores):
+        return record
+    return {**record, "scores": {str(one["name"]): one.get("value") for one in scores}}
 
 
 def _decode_any_value(value: Any) -> Any:

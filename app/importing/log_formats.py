@@ -13,6 +13,8 @@ from app.running.templates import WrongShape, resolve_pointer
 
 FormatName = Literal["litellm", "openai", "langfuse", "otel", "table"]
 NO_POINTERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+OUTCOMES = ("correct", "correctness", "quality", "accuracy", "score")
+"""Names of scores that are outcomes; others, such as toxicity, need a pointer."""
 SAMPLE = 50
 """Records by which a format is recognized."""
 
@@ -24,7 +26,7 @@ class CallPointers:
     Attributes:
         classifier: the called model.
         text: the prompt: a text, or the messages of a chat.
-        request: the id of the request, which feedback names.
+        request: the ids of the request, any of which feedback may name.
         outcome: whether the answer was correct, or its quality from 0 to 1.
         cost: the cost of the call.
         confidence: the confidence of the answer, from 0 to 1.
@@ -67,7 +69,7 @@ FORMATS: Mapping[FormatName, CallPointers] = {
         classifier=("/model", "/providedModelName"),
         text=("/input/messages", "/input"),
         request=("/id", "/traceId"),
-        outcome=("/scores/correct", "/scores/0/value", "/metadata/correct"),
+        outcome=(*(f"/scores/{name}" for name in OUTCOMES), "/metadata/correct"),
         cost=("/calculatedTotalCost", "/totalCost", "/costDetails/total"),
         input_tokens=("/usage/input", "/usageDetails/input", "/promptTokens"),
         output_tokens=("/usage/output", "/usageDetails/output", "/completionTokens"),
@@ -75,7 +77,7 @@ FORMATS: Mapping[FormatName, CallPointers] = {
     "otel": CallPointers(
         classifier=(f"{_OTEL}response.model", f"{_OTEL}request.model"),
         text=(f"{_OTEL}input.messages", f"{_OTEL}prompt", f"{_OTEL}prompt.0.content"),
-        request=("/spanId", "/span_id", f"{_OTEL}response.id"),
+        request=("/spanId", "/span_id", f"{_OTEL}response.id", "/traceId", "/trace_id"),
         outcome=(f"{_OTEL}evaluation.score.value", "/attributes/correct"),
         cost=(f"{_OTEL}usage.cost", f"{_OTEL}cost"),
         input_tokens=(f"{_OTEL}usage.input_tokens", f"{_OTEL}usage.prompt_tokens"),

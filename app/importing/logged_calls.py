@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.importing.log_formats import CallPointers, find_value
+from app.importing.log_formats import OUTCOMES, CallPointers, find_value
 from app.running.protocols.openai_chat_client import join_text, parse_item
 from models.columns import parse_yes_no
 from models.errors import Fault, InvalidRequest
@@ -41,6 +41,11 @@ class ImportReport:
     unused: Counter[str] = field(default_factory=Counter)
     matched: int = 0
 
+    def skip_line(self) -> None:
+        """Count a line that has no record."""
+        self.records += 1
+        self.unused["not a JSON object"] += 1
+
 
 def read_calls(
     records: Iterable[Mapping[str, Any]],
@@ -48,6 +53,7 @@ def read_calls(
     prices: Mapping[str, Prices],
     feedback: Mapping[str, float],
     report: ImportReport,
+    seen: set[tuple[str, str]],
 ) -> Iterator[LoggedCall]:
     """Yield the usable calls of a log, each request once.
 
@@ -55,19 +61,20 @@ def read_calls(
         prices: prices by model, for calls whose cost the log lacks.
         feedback: outcomes from 0 to 1, by request.
         report: counts used and unused records.
+        seen: the requests of other files, with their models; those of this one are added.
     Raises:
         InvalidRequest: an outcome is outside of 0 to 1, so all outcomes must be on another scale.
     """
-    seen: set[tuple[str, str]] = set()
     for record in records:
         report.records += 1
         call = _read_call(record, pointers, prices)
         if isinstance(call, str):
             report.unused[call] += 1
             continue
-        if call.request in feedback:
+        named = next((one for one in list_requests(record, pointers) if one in feedback), None) if feedback else None
+        if named is not None:
             report.matched += 1
-            call = replace(call, outcome=feedback[call.request])
+            call = replace(call, outcome=feedback[named])
         if call.outcome is not None and not 0 <= call.outcome <= 1:
             message = f"must be from 0 to 1, got {call.outcome:g} in record {report.records}: rescale all outcomes"
             raise InvalidRequest.from_faults(Fault(("outcome",), message))
@@ -84,12 +91,18 @@ def read_calls(
         yield call
 
 
+def list_requests(record: Mapping[str, Any], pointers: CallPointers) -> list[str]:
+    """Return the ids of a record's request: its own, and that of its trace."""
+    ids = [find_value(record, (one,)) for one in pointers.request]
+    return [str(one) for one in ids if one is not None]
+
+
 def _why_unusable(call: LoggedCall) -> str:
     if call.outcome is None:
-        return "no outcome: add feedback with --feedback"
+        return "no outcome: add feedback, or a pointer to the outcome"
     if call.propensity is not None and not 0 < call.propensity <= 1:
         return "a propensity that is not above 0 and at most 1"
-    return "no cost: add the model's prices with --prices" if call.cost is None else ""
+    return "no cost: add the model's prices" if call.cost is None else ""
 
 
 def _read_call(record: Mapping[str, Any], pointers: CallPointers, prices: Mapping[str, Prices]) -> LoggedCall | str:
@@ -158,12 +171,23 @@ def _parse_number(value: Any) -> float | None:
 
 
 def read_feedback(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the outcomes of requests from records with an id and correct, quality, or score; later records win."""
+    """Return the outcomes of requests from records with an id and correct, quality, or score; later records win.
+
+    Of records with the name of a score, as Langfuse exports them, those with another name than an outcome's are left
+    out.
+
+    Raises InvalidRequest for an outcome outside of 0 to 1.
+    """
     outcomes = {}
-    for record in records:
+    for number, record in enumerate(records, start=1):
+        if record.get("name") is not None and "value" in record and record["name"] not in OUTCOMES:
+            continue
         request = find_value(record, ("/request_id", "/request", "/observationId", "/traceId", "/trace_id", "/id"))
         value = find_value(record, ("/correct", "/quality", "/score", "/value", "/feedback/correct", "/feedback/score"))
         outcome = _parse_outcome(value)
+        if outcome is not None and not 0 <= outcome <= 1:
+            message = f"must be from 0 to 1, got {outcome:g} in record {number}: rescale all outcomes"
+            raise InvalidRequest.from_faults(Fault(("feedback",), message))
         if request is not None and outcome is not None:
             outcomes[str(request)] = outcome
     return outcomes

@@ -60,7 +60,7 @@ def read_log(upload: LogUpload) -> ReadLog:
     with limit_memory(upload.max_bytes):
         pointers = choose_pointers(upload.log, None, parse_pointers(upload.options.pointers))
         outcomes = {} if upload.feedback is None else read_feedback(read_records(upload.feedback))
-        imported = import_calls([upload.log], pointers, upload.options.unit, upload.prices, outcomes)
+        imported = import_calls({upload.log: pointers}, upload.options.unit, upload.prices, outcomes)
         path = upload.log.with_suffix(".parquet")
         pyarrow.parquet.write_table(imported.table, path)
         columns = {one["name"]: one.get("quality") or one["correct"] for one in imported.spec["classifiers"]}

@@ -46,7 +46,7 @@ async def create_embeddings(request: EmbeddingsRequest, http: Request, context: 
     inputs, options, ends_at = request.list_inputs(), request.model_extra or {}, time.monotonic() + MAX_SECONDS
     _refuse_request(caller.get_endpoint(request.model), request, caller)
     results = await cancel_on_disconnect(http, call_embedder(caller, request.model, inputs, ends_at, options))
-    vectors = [vector_of_result(one, place, caller) for place, one in enumerate(results)]
+    vectors = [vector_of_result(one, f"input {place}", caller) for place, one in enumerate(results)]
     return Response(orjson.dumps(_reply(request, vectors, results)), media_type="application/json")
 
 

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData
 
 from app.http.json_bodies import JsonRouter
 from app.importing.kept_embeddings import KeptEmbeddings
-from app.importing.prompt_embeddings import embed_prompts, refuse_unknown_embedder
+from app.importing.prompt_embeddings import embed_prompts, find_embedder, forget_prompts
 from app.importing.stored_imports import LogUpload, read_log, store_log
 from app.processes.clock import current_time
 from app.routes.dataset_uploads import receive_form, reply_stored
@@ -26,8 +26,10 @@ from app.running.caller import Caller
 from app.store import codec
 from app.store.uploads import run_in_reader
 from models import InvalidRequest
+from models.errors import UnknownDataset
 from models.log_import import ImportedDataset, ImportOptions
 from models.prices import Prices
+from models.word_embedding import WORDS
 
 router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _PARTS = ("log", "feedback", "prices", "options")
@@ -107,23 +109,25 @@ def _store(
     sandbox, max_bytes = context.upload_sandbox, context.settings.max_body_bytes
     options: ImportOptions = _parse(form, "options", ImportOptions.model_validate_json, ImportOptions())
     prices: Mapping[str, Prices] = _parse(form, "prices", _PRICES.validate_json, {})
-    if options.embedder is not None:
-        refuse_unknown_embedder(options.embedder, caller)
+    name_of_embedder = None if options.embedder == WORDS else options.embedder
+    embedder = None if name_of_embedder is None else find_embedder(name_of_embedder, caller)
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         log = copy_part(read_file_part(form, "log"), Path(folder) / "log")
         feedback = None
         if "feedback" in form:
             feedback = copy_part(read_file_part(form, "feedback"), Path(folder) / "feedback")
         read = run_in_reader(sandbox, read_log, LogUpload(log, feedback, prices, options, max_bytes))
-        kept = KeptEmbeddings(context.settings.data_dir / "imports" / f"{name}.sqlite")
+        kept = KeptEmbeddings(context.settings.data_dir / "import-embeddings.sqlite")
         cost, vectors = None, None
-        if options.embedder is not None:
-            embedding = embed_prompts(options.embedder, read.prompts, kept, caller)
-            cost = asyncio.run_coroutine_threadsafe(embedding, loop).result()
-            vectors = codec.array_to_bytes(kept.stack_embeddings(options.embedder, read.prompts))
+        if name_of_embedder is not None and embedder is not None:
+            allow(_stored_sha256(context, name))  # before embeddings are paid
+            embedding = embed_prompts(name_of_embedder, embedder, read.prompts, kept, caller)
+            made, cost = asyncio.run_coroutine_threadsafe(embedding, loop).result()
+            vectors = codec.array_to_bytes(made)
         work = partial(store_log, read, vectors, context.repos.store.url, name, current_time(), allow, max_bytes)
         info, replaced = run_in_reader(sandbox, work)
-        kept.delete()
+        if embedder is not None:
+            forget_prompts(embedder, read.prompts, kept)
     return ImportedDataset(
         **dict(info),
         replaced=replaced,
@@ -134,6 +138,14 @@ def _store(
         coverage=read.coverage,
         embedding_cost=cost,
     )
+
+
+def _stored_sha256(context: Context, name: str) -> str | None:
+    """Return the SHA-256 of a stored dataset; None if there is none."""
+    try:
+        return context.repos.datasets.get_info(name).sha256
+    except UnknownDataset:
+        return None
 
 
 def _parse(form: FormData, part: str, parse: Callable[[bytes], Any], default: Any) -> Any:

@@ -212,20 +212,28 @@ def split_among_texts(result: CallResult, texts: Sequence[TextInput]) -> list[Ca
     return shares
 
 
-def vector_of_result(result: CallResult, place: int, caller: Caller) -> Singles:
-    """Return the embedding in a result as little-endian float32; raises ParsimonyError if there is none."""
+def vector_of_result(result: CallResult, where: str, caller: Caller) -> Singles:
+    """Return the embedding in a result as little-endian float32; raises ParsimonyError if there is none.
+
+    Args:
+        where: what was embedded, for messages.
+    """
     if result.error is not None:
-        raise _error_of(result, place, caller)
+        raise _error_of(result, where, caller)
     if result.values is None or None in result.values:
-        raise EndpointFailed(f"input {place}: the embedder returned null among the numbers")
-    return np.array(result.values, dtype="<f4")
+        raise EndpointFailed(f"{where}: the embedder returned null among the numbers")
+    with np.errstate(over="ignore"):
+        vector = np.array(result.values, dtype="<f4")
+    if not (np.abs(vector) <= FARTHEST).all():
+        raise EndpointFailed(f"{where}: the embedder must return numbers of at most {FARTHEST:g}, got others")
+    return vector
 
 
-def _error_of(result: CallResult, place: int, caller: Caller) -> ParsimonyError:
+def _error_of(result: CallResult, where: str, caller: Caller) -> ParsimonyError:
     """Return the error of a failed call: of the request, of a rate limit, or of the embedder."""
-    message, reply = f"input {place}: {result.error}", result.provider_error
+    message, reply = f"{where}: {result.error}", result.provider_error
     if reply is not None and result.is_refused:
-        return ProviderRefused(f"input {place}: {reply.message or result.error}", reply)
+        return ProviderRefused(f"{where}: {reply.message or result.error}", reply)
     wait_s = caller.rate_limit_seconds(result.name)
     if wait_s is not None:
         return EndpointsBusy(message, wait_s)

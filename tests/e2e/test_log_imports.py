@@ -1,7 +1,10 @@
 """Logs of model calls over HTTP: stored as a dataset, with a report of what was used; refused with the reason."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -87,7 +90,35 @@ def test_a_registered_embedder_embeds_prompts_and_none_twice(server: Server, llm
     assert stored.json()["embedding_dimensions"] == 2
     after = [text for body in llms.bodies["embedder"] for text in body["input"]]
     assert len(after) + 3 * 32 == len({*before, *after}) == 150
-    assert list((server.data_dir / "imports").iterdir()) == []
+    with closing(sqlite3.connect(server.data_dir / "import-embeddings.sqlite")) as kept:
+        assert kept.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_an_import_that_is_not_allowed_pays_for_no_embedding(server: Server, llms: LlmServer) -> None:
+    options = {"options": (None, json.dumps({"embedder": "embedder"}), JSON)}
+    assert put(server, "there", log=("calls.jsonl", log())).is_success
+    llms.switch()
+    parts: Any = {"log": ("calls.jsonl", log()), **options}
+    reply = server.client.put("/v1/datasets/there/calls", files=parts, headers={"If-None-Match": "*"})
+    assert (reply.status_code, llms.calls()) == (412, {})
+
+
+def test_concurrent_imports_of_one_name_leave_each_other_their_embeddings(server: Server, llms: LlmServer) -> None:
+    options = {"options": (None, json.dumps({"embedder": "embedder"}), JSON)}
+    llms.switch()
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(lambda _: put(server, "race", log=("calls.jsonl", log()), **options), range(4)))
+    assert {reply.status_code for reply in replies} <= {200, 201}, [reply.text for reply in replies]
+
+
+def test_an_embedding_that_is_not_finite_is_refused_and_not_kept(server: Server, llms: LlmServer) -> None:
+    options = {"options": (None, json.dumps({"embedder": "embedder"}), JSON)}
+    llms.switch(embedder={"number": 1e300})
+    failed = put(server, "endless", log=("calls.jsonl", log()), **options)
+    assert failed.status_code == 502, failed.text
+    llms.switch()
+    server.client.put("/v1/endpoints/embedder", json=llms.embedder(max_texts=32)).raise_for_status()
+    assert put(server, "endless", log=("calls.jsonl", log()), **options).status_code == 201
 
 
 def test_feedback_prices_and_pointers_are_parts(server: Server) -> None:

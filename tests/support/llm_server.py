@@ -43,7 +43,8 @@ class LlmServer:
 
         Switches: status (with body, headers), delay_s, piece_delay_s, break_after (pieces), message, finish_reason,
         contents (of replies in turn),
-        cached_tokens, strict (refuses what reasoning models refuse), fails_after (requests of the embedder).
+        cached_tokens, strict (refuses what reasoning models refuse), fails_after (requests of
+        the embedder), number (that it returns).
         """
         self.switches = switches
         self.bodies.clear()
@@ -68,7 +69,8 @@ class LlmServer:
         if len(self.bodies["embedder"]) > switches.get("fails_after", inf):
             return _refuse({"status": 401})
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
-        data = [{"object": "embedding", "index": at, "embedding": embed(text)} for at, text in enumerate(texts)]
+        vectors = [[switches["number"]] if "number" in switches else embed(text) for text in texts]
+        data = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(vectors)]
         usage = {"prompt_tokens": 5, "total_tokens": 5}
         return JSONResponse({"object": "list", "data": data, "model": "embedder", "usage": usage})
 

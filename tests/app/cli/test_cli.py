@@ -487,7 +487,7 @@ def test_a_log_of_calls_is_imported_and_built(run: Run, repos: Repositories, tmp
             cost = 1.0 if model == "small" else 9.0
             file.write(json.dumps({"model": model, "prompt": prompt, "correct": right, "cost": cost}) + "\n")
     report = parsed(run("import-logs", log, "--name", "calls", "-o", trace, "--json"))
-    assert (report["calls"], report["rows"], sum(report["classifiers"].values())) == (400, 400, 400)
+    assert (report["calls"], report["rows"], sum(one["calls"] for one in report["models"])) == (400, 400, 400)
     shown = parsed(run("dataset", "show", "calls", "--json"))
     assert (shown["complete_rows"], shown["embedding_dimensions"]) == (0, 258)
     assert shown["warnings"][-1]["code"] == "partial-calls"

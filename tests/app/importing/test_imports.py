@@ -98,7 +98,7 @@ def write_lines(path: Path, records: Sequence[Any]) -> Path:
 def imported(
     path: Path, prices: Mapping[str, Prices] | None = None, feedback: Mapping[str, float] | None = None
 ) -> ImportedTrace:
-    return import_calls([path], choose_pointers(path, None, {}), "USD", prices or {}, feedback or {})
+    return import_calls({path: choose_pointers(path, None, {})}, "USD", prices or {}, feedback or {})
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -247,6 +247,54 @@ def test_feedback_names_its_request_before_itself() -> None:
     assert read_feedback([score]) == {"o1": 1.0}
 
 
+def test_scores_are_chosen_by_name_and_others_are_no_outcomes(tmp_path: Path) -> None:
+    """Langfuse has a list of scores, of observations and in exports of scores."""
+    others = [{"name": "toxicity", "value": 0.9}]
+    records = [{**langfuse(*call), "scores": [*others, {"name": "correct", "value": float(call[3])}]} for call in CALLS]
+    table = imported(write_lines(tmp_path / "log.jsonl", records)).table
+    assert table.column("cheap.correct").to_pylist() == [float(CALLS[0][3]), None]
+    with pytest.raises(InvalidRequest, match="no outcome"):
+        imported(write_lines(tmp_path / "log.jsonl", [{**record, "scores": others} for record in records]))
+    exported = [{"traceId": "t", "name": "toxicity", "value": 0.9}, {"traceId": "t", "name": "correct", "value": 0}]
+    assert read_feedback(exported) == {"t": 0.0}
+    with pytest.raises(InvalidRequest, match="record 2"):
+        read_feedback([{"id": "a", "score": 1}, {"id": "b", "score": 7}])
+
+
+@pytest.mark.parametrize("name", ["langfuse", "otel"])
+def test_feedback_may_name_the_trace_of_a_call(name: Any, tmp_path: Path) -> None:
+    records = [WRITERS[name](*call) for call in CALLS]
+    for number, record in enumerate(records):
+        span = record["resourceSpans"][0]["scopeSpans"][0]["spans"][0] if name == "otel" else record
+        span["traceId"] = f"trace-{number}"
+    log = write_lines(tmp_path / "log.jsonl", records)
+    trace = imported(log, feedback={f"trace-{number}": 0.25 for number in range(len(CALLS))})
+    assert trace.report.matched == trace.report.calls == len(CALLS)
+    assert {call.outcome for call in trace.calls} == {0.25}
+
+
+def test_feedback_of_other_requests_is_told_of(tmp_path: Path) -> None:
+    records = [{name: value for name, value in table(*call).items() if name != "correct"} for call in CALLS]
+    with pytest.raises(InvalidRequest, match="1 feedback records"):
+        imported(write_lines(tmp_path / "log.jsonl", records), feedback={"another": 1.0})
+
+
+def test_lines_that_are_no_records_are_counted(tmp_path: Path) -> None:
+    log = write_lines(tmp_path / "log.jsonl", [table(*call) for call in CALLS])
+    log.write_text(log.read_text() + "ERROR: disk full\n[]\nnull\n" + '{"model": NaN}\n')
+    report = imported(log).report
+    assert (report.records, report.calls, dict(report.unused)) == (len(CALLS) + 4, len(CALLS), {"not a JSON object": 4})
+
+
+def test_each_file_has_a_format_of_its_own(tmp_path: Path) -> None:
+    logs = [
+        write_lines(tmp_path / f"{name}.jsonl", [WRITERS[name](*call) for call in calls])
+        for name, calls in (("table", CALLS[:1]), ("litellm", CALLS[1:]))
+    ]
+    trace = import_calls({log: choose_pointers(log, None, {}) for log in logs}, "USD", {}, {})
+    assert trace.report.calls == len(CALLS)
+
+
 def test_propensities_are_kept_where_all_calls_have_one(tmp_path: Path) -> None:
     records = [{**table(*call), "propensity": 0.5} for call in CALLS]
     trace = imported(write_lines(tmp_path / "log.jsonl", records))
@@ -264,7 +312,7 @@ def test_another_format_is_read_by_pointers(tmp_path: Path) -> None:
     own = {"classifier": ("/llm/id",), "text": ("/q",), "outcome": ("/ok",), "cost": ("/usd",)}
     pointers = choose_pointers(log, None, own)
     assert isinstance(pointers, CallPointers)
-    trace = import_calls([log], pointers, "EUR", {}, {})
+    trace = import_calls({log: pointers}, "EUR", {}, {})
     assert (trace.spec["unit"], trace.table.num_rows) == ("EUR", 2)
 
 
