@@ -1,6 +1,7 @@
 """``parsimony import-logs``: turn logs of model calls into a trace, and store it."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import typer
@@ -60,7 +61,7 @@ def import_logs(
     known, own = None if log_format == "auto" else log_format, parse_pointers(dict(map(_split_pointer, pointer or [])))
     pointers = {path: choose_pointers(path, known, own) for path in files}
     outcomes = {} if feedback is None else read_feedback(read_records(feedback))
-    imported = import_calls(pointers, unit, {} if prices is None else _parse_prices(prices), outcomes)
+    imported = import_calls(pointers, unit, {} if prices is None else parse_prices(prices), outcomes)
     write_trace(imported.table, imported.spec, output)
     if embedder is not None:
         prompts = imported.table[PROMPT].to_pylist()
@@ -80,7 +81,8 @@ def _split_pointer(text: str) -> tuple[str, str]:
     return name, pointer
 
 
-def _parse_prices(path: Path) -> dict[str, Prices]:
+def parse_prices(path: Path) -> dict[str, Prices]:
+    """Return the prices by model in a file; raises InvalidRequest."""
     try:
         return TypeAdapter(dict[str, Prices]).validate_json(path.read_bytes())
     except ValidationError as error:
@@ -104,7 +106,9 @@ def print_import(imported: ImportedTrace) -> None:
         (one.name, f"{one.calls:,}", f"{one.calls / rows:.0%}", f"{one.mean_outcome:.1%}", f"{one.mean_cost:.4g}")
         for one in measure_models(imported)
     ]
-    title = f"{report.calls:,} of {report.records:,} records used: {rows:,} prompts"
-    terminal.print_table(title, ["model", "calls", "of prompts", "mean outcome", "mean cost"], lines)
+    outcome, cost = (fmean(getattr(call, name) or 0.0 for call in imported.calls) for name in ("outcome", "cost"))
+    lines.append(("as logged", f"{report.calls:,}", "", f"{outcome:.1%}", f"{cost:.4g}"))
+    title = f"{report.calls:,} of {report.records:,} records used: {rows:,} rows"
+    terminal.print_table(title, ["model", "calls", "of rows", "mean outcome", "mean cost"], lines)
     for reason, count in report.unused.most_common():
         terminal.get_console(stderr=True).print(f"{count:,} records not used: {reason}", soft_wrap=True)

@@ -13,10 +13,12 @@ import typer
 from app import terminal
 from app.building.run_build import training_on
 from app.cli.advice import print_advice
-from app.cli.log_imports import print_import
+from app.cli.log_imports import parse_prices, print_import
 from app.cli.options import AsJson
 from app.importing.imports import find_log_pointers, import_calls
+from app.importing.log_files import read_records
 from app.importing.log_formats import CallPointers
+from app.importing.logged_calls import read_feedback
 from app.settings import Settings
 from app.store.table_heads import head_of
 from app.store.uploads import parse_spec, read_dataset
@@ -39,6 +41,13 @@ def try_table(
     embeddings: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Embeddings of the rows: .npy, float32.")
     ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Of a log: file of outcomes, as for import-logs."),
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Of a log: JSON of prices by model.")
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Budget: mean cost per item.")] = None,
     min_accuracy: Annotated[float | None, typer.Option(help="Lower bound on accuracy, 0 to 1.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for all kinds together.")] = 60.0,
@@ -49,26 +58,30 @@ def try_table(
         dataset=_name_dataset(table), budget=budget, min_accuracy=min_accuracy, time_limit_s=time_limit
     )
     max_bytes = Settings().max_body_bytes
-    pointers = find_log_pointers(table) if spec is None else None
+    pointers = find_log_pointers(table, needs_outcome=feedback is None) if spec is None else None
     if pointers is None:
         described = _draft_spec(table, max_bytes) if spec is None else spec.read_text()
         vectors = None if embeddings is None else embeddings.read_bytes()
         dataset = read_dataset(parse_spec(described), table, "", vectors, max_bytes=max_bytes)
     else:
-        dataset = _import_log(table, pointers, max_bytes)
+        dataset = _import_log(table, pointers, feedback, prices, max_bytes)
     advice = _advise_in_memory(dataset, request)
     print_advice(advice, as_json)
     if not as_json:
         own = str(spec) if spec is not None else "SPEC.json"
         add = f"parsimony dataset add {advice.dataset} {table} --spec {own}"
         if pointers is not None:
-            add = f"parsimony import-logs {table} --name {advice.dataset}"
+            options = [f" --{name} {path}" for name, path in (("feedback", feedback), ("prices", prices)) if path]
+            add = f"parsimony import-logs {table} --name {advice.dataset}{''.join(options)}"
         terminal.get_console().print(f"Nothing was stored. Before you build it: {add}", soft_wrap=True)
 
 
-def _import_log(log: Path, pointers: CallPointers, max_bytes: int) -> Dataset:
+def _import_log(
+    log: Path, pointers: CallPointers, feedback: Path | None, prices: Path | None, max_bytes: int
+) -> Dataset:
     """Return the trace of a log of calls, and print what was used."""
-    imported = import_calls({log: pointers}, "USD", {}, {})
+    outcomes = {} if feedback is None else read_feedback(read_records(feedback))
+    imported = import_calls({log: pointers}, "USD", {} if prices is None else parse_prices(prices), outcomes)
     print_import(imported)
     with TemporaryDirectory(prefix="parsimony-") as scratch:
         table = Path(scratch) / "trace.parquet"

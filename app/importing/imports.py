@@ -103,13 +103,17 @@ def parse_pointers(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {field: (place,) for field, place in given.items()}
 
 
-def find_log_pointers(path: Path) -> CallPointers | None:
-    """Return the pointers to the fields of calls if a file is a log with one call and outcome per record; else None."""
+def find_log_pointers(path: Path, *, needs_outcome: bool = True) -> CallPointers | None:
+    """Return the pointers to the fields of calls if a file is a log with one call per record; else None.
+
+    Args:
+        needs_outcome: whether records must have an outcome.
+    """
     try:
         sample = list(islice(read_records(path, lambda: None), SAMPLE))
     except InvalidRequest:
         return None
     known = recognize_format(sample)
-    if known is None or all(find_value(each, FORMATS[known].outcome) is None for each in sample):
+    if known is None or (needs_outcome and all(find_value(each, FORMATS[known].outcome) is None for each in sample)):
         return None
     return FORMATS[known]

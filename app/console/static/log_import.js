@@ -45,9 +45,16 @@ function resultOf(made) {
       link(`/builds#dataset=${made.name}`, "build from it")),
     unused.length ? empty(unused.join("; ")) : null,
     cost === null ? null : empty(`Embeddings cost ${number(cost)} at the endpoint's prices.`),
-    table("Calls by model", columns, made.models),
+    table("Calls by model", columns, [...made.models, asLogged(made.models)]),
     coverageTable(made.coverage, "length of the prompt"),
   ];
+}
+
+/** Return what the log's own mix of models paid per call. */
+function asLogged(models) {
+  const calls = models.reduce((sum, one) => sum + one.calls, 0);
+  const mean = (key) => models.reduce((sum, one) => sum + one.calls * one[key], 0) / calls;
+  return { name: "as logged", calls, mean_outcome: mean("mean_outcome"), mean_cost: mean("mean_cost") };
 }
 
 async function importLog(event, showList) {

@@ -500,3 +500,12 @@ def test_a_log_of_calls_is_imported_and_built(run: Run, repos: Repositories, tmp
     assert "30 rows" in refused(run("build", "cascade", "calls", "--dataset", "calls", "--local"))
     refused(run("import-logs", log, "--pointer", "prompt=/x"))
     assert run("import-logs", log, "-o", trace)[0] == 0
+    outcomes = tmp_path / "feedback.jsonl"
+    with_ids = [{"id": str(k), **json.loads(line)} for k, line in enumerate(log.read_text().splitlines())]
+    outcomes.write_text(
+        "\n".join(json.dumps({"request_id": one["id"], "correct": one.pop("correct")}) for one in with_ids)
+    )
+    log.write_text("\n".join(map(json.dumps, with_ids)))
+    tried = run("try", log, "--feedback", outcomes)
+    assert tried[0] == 0, tried
+    assert "--feedback" in tried[1]
