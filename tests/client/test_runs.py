@@ -224,9 +224,9 @@ def test_a_deadline_is_sent_with_the_decision_in_the_unit_of_the_artifact(client
     assert result.label is not None
 
 
-def test_a_deadline_requires_times(client: Parsimony) -> None:
+def test_a_deadline_that_no_classifier_keeps_is_infeasible(client: Parsimony) -> None:
     with pytest.raises(Infeasible):
-        client.cascade("plan").run({}, functions_of("cascade"), deadline_s=0.0001)
+        client.cascade("plan").run({}, functions_of("cascade"), deadline=0.1)
 
 
 def test_fitted_classifiers_are_functions(client: Parsimony) -> None:
