@@ -1,5 +1,6 @@
 """Start of the rollout of a version."""
 
+from collections.abc import Collection, Mapping
 from uuid import uuid4
 
 from app.store.pointers import Id
@@ -10,6 +11,7 @@ from models.errors import Conflict, UnknownRollout
 from models.rollout import RolloutRequest
 from models.word_embedding import WORDS
 from solvers import KINDS
+from solvers.base import Plan
 from solvers.rollout_evidence import Evidence
 
 COST_BOUND_FACTOR = 10.0
@@ -38,9 +40,11 @@ def start_rollout(
         raise InvalidRequest.from_faults(
             Fault(("version",), f"must have the unit of the active version, {active.unit!r}; got {candidate.unit!r}")
         )
-    _refuse_missing_endpoints(repos, active, candidate)
+    plans = {one.version: repos.artifacts.load_plan(one) for one in (active, candidate)}
+    _refuse_missing_endpoints(repos.endpoints.get_all(), plans, active, candidate)
     _refuse_other_embedder(rules, active, candidate)
-    bound = rules.max_item_cost or COST_BOUND_FACTOR * max(_total_cost(repos, one) for one in (active, candidate))
+    highest = max(_total_cost(plans[one.version], one) for one in (active, candidate))
+    bound = rules.max_item_cost or COST_BOUND_FACTOR * highest
     if not bound:
         raise InvalidRequest.from_faults(Fault(("max_item_cost",), "is required: both versions cost nothing"))
     rollout = StoredRollout(
@@ -59,15 +63,14 @@ def start_rollout(
     return repos.rollouts.start_rollout(artifact, rollout)
 
 
-def _refuse_missing_endpoints(repos: Repositories, active: ArtifactRecord, candidate: ArtifactRecord) -> None:
+def _refuse_missing_endpoints(
+    registered: Collection[str], plans: Mapping[int, Plan], active: ArtifactRecord, candidate: ArtifactRecord
+) -> None:
     """Raise InvalidRequest for a candidate that runs could not call, if they can call the active version."""
-    registered = repos.endpoints.get_all()
-    lacking = [
-        sorted(name for name in _list_called(repos, one) if name not in registered) for one in (active, candidate)
-    ]
-    if lacking[1] and not lacking[0]:
+    before, after = (_list_called(plans[one.version], one).difference(registered) for one in (active, candidate))
+    if after and not before:
         message = f"must have an endpoint for each classifier, as version {active.version} has; lacks"
-        raise InvalidRequest.from_faults(Fault(("version",), f"{message} {', '.join(lacking[1])}"))
+        raise InvalidRequest.from_faults(Fault(("version",), f"{message} {', '.join(sorted(after))}"))
 
 
 def _refuse_other_embedder(rules: RolloutRequest, active: ArtifactRecord, candidate: ArtifactRecord) -> None:
@@ -80,9 +83,9 @@ def _refuse_other_embedder(rules: RolloutRequest, active: ArtifactRecord, candid
         raise InvalidRequest.from_faults(Fault(("mode",), message))
 
 
-def _list_called(repos: Repositories, record: ArtifactRecord) -> set[str]:
+def _list_called(plan: Plan, record: ArtifactRecord) -> set[str]:
     """Return what runs of a version call: its classifiers or features, and its embedder."""
-    kind, plan = KINDS[record.kind], repos.artifacts.load_plan(record)
+    kind = KINDS[record.kind]
     embedder = record.params.get("embedder") if kind.embedding_dimensions(plan) else None
     embedders = [] if embedder in (None, WORDS) else [str(embedder)]
     return {*kind.called_names(plan), *embedders}
@@ -96,9 +99,9 @@ def _has_started(repos: Repositories, artifact: Id, rollout_id: str) -> bool:
         return False
 
 
-def _total_cost(repos: Repositories, record: ArtifactRecord) -> float:
+def _total_cost(plan: Plan, record: ArtifactRecord) -> float:
     """Return the cost of calling every classifier of a version, or of its most expensive baseline."""
-    kind, plan = KINDS[record.kind], repos.artifacts.load_plan(record)
+    kind = KINDS[record.kind]
     calls = sum(kind.mean_costs(plan).values()) + kind.embedding_cost(plan)
     baselines = () if record.savings is None else record.savings.baselines
     return max([calls, *(one.cost for one in baselines)])

@@ -56,16 +56,15 @@ def import_logs(
 ) -> None:
     """Turn logs of model calls into a trace: one row per prompt, empty cells for models that were not called."""
     embedder = None if embedder == WORDS else embedder
-    if embedder is not None:
-        find_embedder(embedder)  # before files are written
+    key = None if embedder is None else find_embedder(embedder)  # before files are written
     known, own = None if log_format == "auto" else log_format, parse_pointers(dict(map(_split_pointer, pointer or [])))
     pointers = {path: choose_pointers(path, known, own) for path in files}
     outcomes = {} if feedback is None else read_feedback(read_records(feedback))
     imported = import_calls(pointers, unit, {} if prices is None else parse_prices(prices), outcomes)
     write_trace(imported.table, imported.spec, output)
-    if embedder is not None:
+    if embedder is not None and key is not None:
         prompts = imported.table[PROMPT].to_pylist()
-        write_embeddings(embed_texts(embedder, prompts, KeptEmbeddings(output.with_suffix(".sqlite"))), output)
+        write_embeddings(embed_texts(embedder, key, prompts, KeptEmbeddings(output.with_suffix(".sqlite"))), output)
     if as_json:
         terminal.print_json(_summarize(imported))
     else:

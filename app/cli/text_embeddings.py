@@ -13,16 +13,17 @@ TEXTS_AT_ONCE = 32
 """Texts of one request, which are lost if one of them cannot be embedded."""
 
 
-def embed_texts(embedder: str, texts: Sequence[str], kept: KeptEmbeddings) -> Singles:
+def embed_texts(embedder: str, key: str, texts: Sequence[str], kept: KeptEmbeddings) -> Singles:
     """Return the embeddings of texts, (n, d); those that are kept are not computed again.
 
     Progress and cost are printed.
 
+    Args:
+        key: the result of ``find_embedder``.
     Raises:
         ParsimonyError: the embedder is unknown or failed; what it returned before is kept.
         InvalidRequest: embeddings of different lengths, as after a change of the model.
     """
-    key = find_embedder(embedder)
     known = kept.get(key, texts)
     lacking = [text for text in dict.fromkeys(texts) if text not in known]
     costs = list[float | None]()

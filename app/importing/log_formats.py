@@ -26,7 +26,7 @@ class CallPointers:
     Attributes:
         classifier: the called model.
         text: the prompt: a text, or the messages of a chat.
-        request: the ids of the request, any of which feedback may name.
+        request: ids that feedback may name: of the request, and of its trace.
         outcome: whether the answer was correct, or its quality from 0 to 1.
         cost: the cost of the call.
         confidence: the confidence of the answer, from 0 to 1.

@@ -44,7 +44,7 @@ ASSIGNMENT = "assignment"
 OUTAGE_S, LOOK_S = 60.0, 0.5
 """How long an item waits for an endpoint whose circuit is open, where no other can be used, and how often it looks."""
 EMBEDDED_AT_ONCE = 1024
-"""Items of which the embeddings are held, where none waits for all the others."""
+"""Number of items that are embedded together, unless all items of the batch are assigned together."""
 _EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)
 _ASSIGNED: TypeAdapter[tuple[dict[int, str], dict[str, Any]]] = TypeAdapter(tuple[dict[int, str], dict[str, Any]])
 
@@ -74,7 +74,7 @@ class BatchWork:
         while True:
             names = self.tools.caller.open_circuits()
             if names != reported:
-                with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
+                with suppress(StoreRefused):  # a full store: it is reported again when circuits change
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 reported = names
             await self.record_confidences()
@@ -85,7 +85,7 @@ class BatchWork:
             await asyncio.sleep(LOOK_S)
 
     async def refresh_rollouts(self) -> None:
-        """Read the rollouts, of which the batch uses that of its artifact."""
+        """Read the rollouts; the batch uses the one of its artifact."""
 
         def load(artifact: Id, version: int) -> LoadedArtifact[Plan] | None:
             if artifact != (self.loaded.ref.kind, self.loaded.ref.name):
@@ -117,12 +117,11 @@ class BatchWork:
 
     async def _run_embedded(self, indices: Sequence[int]) -> None:
         """Embed items, and run each with its embedding; those of a version with another embedder without."""
-        items = await self._patiently(self.repos.batches.get_items, self.batch.id, indices)
-        alike = [
-            index
-            for index, item in zip(indices, items, strict=True)
-            if embedder_name(self._choose(item)) == self._embedder
-        ]
+        alike = list(indices)
+        if self.batch.divided and self.tools.rollouts.is_running:
+            items = await self._patiently(self.repos.batches.get_items, self.batch.id, indices)
+            versions = zip(indices, map(self._choose, items), strict=True)
+            alike = [index for index, version in versions if embedder_name(version) == self._embedder]
         embeddings = await self._embeddings_of(alike)
 
         async def run(index: int) -> None:
@@ -335,6 +334,6 @@ def _line(loaded: LoadedArtifact[Plan], done: CompletedItem) -> str:
 
 
 def _without_answer(undone: FailedItem) -> dict[str, Any]:
-    """Write a run without an answer, and the class of its error, of which HTTP makes the status."""
+    """Write a run without an answer, with the class of its error, which determines the HTTP status."""
     steps = [step.model_dump(mode="json") for step in undone.steps]
     return {"id": undone.item_id, "error": str(undone.error), "kind": type(undone.error).__name__, "steps": steps}

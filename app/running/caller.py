@@ -178,11 +178,11 @@ class Caller:
             return cls(SsrfGuard(hosts), metrics, tracing=tracing)
         file = EnvironmentFile(path)
 
-        def refresh() -> Sequence[str] | None:
+        def refresh_hosts() -> Sequence[str] | None:
             return (*hosts, *file.hosts) if file.refresh_values() else None
 
         guard = SsrfGuard((*hosts, *file.hosts))
-        return cls(guard, metrics, ChainMap(file.values, dict(os.environ)), tracing, refresh)
+        return cls(guard, metrics, ChainMap(file.values, dict(os.environ)), tracing, refresh_hosts)
 
     def refuse_unless_callable(self, endpoint: Endpoint) -> None:
         """Raise InvalidRequest if the host of an endpoint is not allowed, or must not receive its key."""

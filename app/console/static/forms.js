@@ -1,7 +1,7 @@
 // Forms from the JSON schemas of the OpenAPI document, and errors at the fields that they concern.
 
 import { get } from "./api.js";
-import { byId, formatValue, h } from "./dom.js";
+import { byId, fill, formatValue, h } from "./dom.js";
 
 let openapi = null;
 const loadOpenapi = () => (openapi ??= get("/openapi.json"));
@@ -126,4 +126,18 @@ export function showFaults(form, problem, fieldOf) {
   place.textContent = others.join("; ");
   (first ?? place).scrollIntoView({ block: "center" });
   first?.focus();
+}
+
+/** Send a form while its button is disabled; result receives the nodes of the reply, or errors go to their fields. */
+export async function submitForm(form, { button, result, fieldOf, send }) {
+  byId(button).disabled = true;
+  try {
+    fill(result, await send());
+  } catch (error) {
+    if (error.status === undefined) throw error;
+    fill(result);
+    showFaults(form, error, fieldOf);
+  } finally {
+    byId(button).disabled = false;
+  }
 }

@@ -3,7 +3,7 @@
 import { call, get } from "./api.js";
 import { coverageTable } from "./coverage.js";
 import { byId, empty, fill, h, link, number, percent, table } from "./dom.js";
-import { clearFaults, showFaults } from "./forms.js";
+import { clearFaults, submitForm } from "./forms.js";
 
 const FIELDS = { name: "log-name", path: "log-name", embedder: "log-embedder", unit: "log-unit" };
 
@@ -61,19 +61,14 @@ async function importLog(event, showList) {
   event.preventDefault();
   const form = byId("import");
   clearFaults(form);
-  byId("import-log").disabled = true;
   fill("imported", empty("The log is read; embeddings of many prompts take minutes."));
-  try {
+  const send = async () => {
     const name = encodeURIComponent(byId("log-name").value.trim());
-    fill("imported", resultOf(await call("PUT", `/v1/datasets/${name}/calls`, { body: formOf() })));
+    const made = await call("PUT", `/v1/datasets/${name}/calls`, { body: formOf() });
     await showList();
-  } catch (error) {
-    if (error.status === undefined) throw error;
-    fill("imported");
-    showFaults(form, error, fieldOf);
-  } finally {
-    byId("import-log").disabled = false;
-  }
+    return resultOf(made);
+  };
+  await submitForm(form, { button: "import-log", result: "imported", fieldOf, send });
 }
 
 /** Prepare the form; showList shows the datasets. */

@@ -273,7 +273,7 @@ def test_feedback_may_name_the_trace_of_a_call(name: Any, tmp_path: Path) -> Non
     assert {call.outcome for call in trace.calls} == {0.25}
 
 
-def test_feedback_of_other_requests_is_told_of(tmp_path: Path) -> None:
+def test_feedback_of_other_requests_is_reported(tmp_path: Path) -> None:
     records = [{name: value for name, value in table(*call).items() if name != "correct"} for call in CALLS]
     with pytest.raises(InvalidRequest, match="1 feedback records"):
         imported(write_lines(tmp_path / "log.jsonl", records), feedback={"another": 1.0})

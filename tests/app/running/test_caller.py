@@ -88,8 +88,8 @@ def test_the_agreement_of_several_answers_is_their_confidence() -> None:
     with running_llms() as llms:
         sampled = llms.endpoint("cheap", samples=5, prices=prices, answer={"kind": "choice", "labels": ["yes", "no"]})
         llms.switch(cheap={"contents": ["yes", "No.", "no", "maybe", "NO"]})
-        (heard,) = called({"cheap": sampled}, "cheap", "is it?")
-        assert (heard.label, heard.confidence, heard.cost, heard.attempts) == ("no", 0.6, 5.0, 5)
+        (result,) = called({"cheap": sampled}, "cheap", "is it?")
+        assert (result.label, result.confidence, result.cost, result.attempts) == ("no", 0.6, 5.0, 5)
         assert all("logprobs" not in body and "temperature" not in body for body in llms.bodies["cheap"])
         llms.switch(cheap={"contents": ["maybe"]})
         (failed,) = called({"cheap": sampled}, "cheap", "is it?")
@@ -97,9 +97,9 @@ def test_the_agreement_of_several_answers_is_their_confidence() -> None:
         assert failed.error is not None
         llms.switch()
         several = Chat([{"role": "user", "content": "easy"}], {"n": 2})
-        (heard,) = called({"cheap": llms.endpoint("cheap", samples=5)}, "cheap", several)
+        (result,) = called({"cheap": llms.endpoint("cheap", samples=5)}, "cheap", several)
         assert llms.calls() == {"cheap": 1}
-        assert len((heard.reply or {})["choices"]) == 2
+        assert len((result.reply or {})["choices"]) == 2
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"judge": "other"}, {"samples": 21}])

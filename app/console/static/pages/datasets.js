@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { byId, empty, failure, fill, h, link, number, page, table } from "../dom.js";
-import { clearFaults, showFaults } from "../forms.js";
+import { clearFaults, showFaults, submitForm } from "../forms.js";
 import { listTable } from "../lists.js";
 import { prepareImport } from "../log_import.js";
 
@@ -85,20 +85,14 @@ async function store(event) {
   const file = byId("table").files[0];
   if (file) body.append("table", new File([file], file.name, { type: typeOf(file) }));
   if (byId("embeddings").files[0]) body.append("embeddings", byId("embeddings").files[0]);
-  byId("send").disabled = true;
-  try {
+  const send = async () => {
     const info = await call("PUT", `/v1/datasets/${name}`, { body });
+    await showList();
     const build = link(`/builds#dataset=${info.name}`, "build from it");
     const links = [link(`/datasets/${info.name}`, "Show it"), ", ", build];
-    fill("stored", h("p", { class: "empty", "data-rows": info.rows }, `Stored ${number(info.rows)} rows. `, links));
-    await showList();
-  } catch (error) {
-    if (error.status === undefined) throw error;
-    fill("stored");
-    showFaults(form, error, fieldOf);
-  } finally {
-    byId("send").disabled = false;
-  }
+    return h("p", { class: "empty", "data-rows": info.rows }, `Stored ${number(info.rows)} rows. `, links);
+  };
+  await submitForm(form, { button: "send", result: "stored", fieldOf, send });
 }
 
 page(async () => {
